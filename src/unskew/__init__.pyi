@@ -1,0 +1,82 @@
+"""The public names; `__init__.py` loads each from here when it is first used."""
+
+from . import datasets
+from ._version import __version__
+from .calibration.experts import ExpertPlatt
+from .calibration.maps import GlobalPlatt, UserPlatt
+from .data.log import RatingLog
+from .data.read import read_log
+from .data.split import Split, folds, holdout_split
+from .data.world import World, simulate
+from .errors import (
+    DataError,
+    DivergedError,
+    ModelFileError,
+    ParameterError,
+    PlanError,
+    UnskewError,
+)
+from .evaluation import Evaluation, evaluate
+from .files.model import load
+from .methods.base import Method
+from .methods.calibrated import DoublyCalibrated
+from .methods.registry import make, methods
+from .methods.robust import DRJL, MRDR, TDR
+from .methods.weighting import EIB, IPS, SNIPS, Naive
+from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
+from .nets.factors import MF, NCF
+from .propensity.additive import Additive
+from .propensity.factors import Factors
+from .propensity.logistic import Logistic
+from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .recommender import Recommender
+from .training.options import Training
+
+__all__ = [
+    "DRJL",
+    "EIB",
+    "IPS",
+    "MF",
+    "MRDR",
+    "NCF",
+    "SNIPS",
+    "TDR",
+    "Additive",
+    "DataError",
+    "DivergedError",
+    "DoublyCalibrated",
+    "Evaluation",
+    "ExpertPlatt",
+    "Factors",
+    "GlobalPlatt",
+    "Known",
+    "Logistic",
+    "Method",
+    "ModelFileError",
+    "Naive",
+    "NaiveBayes",
+    "ParameterError",
+    "PlanError",
+    "Popularity",
+    "RatingLog",
+    "Recommender",
+    "Split",
+    "Training",
+    "Uniform",
+    "UnskewError",
+    "UserPlatt",
+    "World",
+    "__version__",
+    "datasets",
+    "evaluate",
+    "expected_calibration_error",
+    "folds",
+    "holdout_split",
+    "load",
+    "make",
+    "maximum_calibration_error",
+    "methods",
+    "read_log",
+    "reliability_bins",
+    "simulate",
+]

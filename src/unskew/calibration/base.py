@@ -1,0 +1,107 @@
+"""What a calibrator is: a recipe that fits itself on examples, and a fitted map of logits to probabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+from torch import Tensor
+
+from unskew.calibration.platt import LARGEST_LOGIT, Examples
+from unskew.training.fitted import Occasion
+from unskew.training.view import RowsView, View
+
+Target = Literal["propensity", "imputation"]
+
+
+class FittedCalibrator(ABC):
+    """sigmoid(a s + b) with a map, or a mixture of maps, for each user."""
+
+    stored: ClassVar[tuple[str, ...] | None] = None  # which arguments of the constructor a file keeps
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
+        """(weights, slopes, intercepts), each with one row a user and one column a map mixed for that user."""
+
+    def calibrated(self, logits: Tensor, users: Tensor, vectors: Tensor) -> Tensor:
+        """Calibrated probabilities; `vectors` has one row an example."""
+        mix, a, b = self.maps(users.numpy(), vectors.numpy())
+        s = np.clip(logits.numpy().astype(np.float64), -LARGEST_LOGIT, LARGEST_LOGIT)[:, None]
+        return torch.from_numpy((mix * expit(a * s + b)).sum(1).astype(np.float32))
+
+
+class Calibrator(ABC):
+    """A recipe of a calibrator; `planned` is the share of the planned epochs that is behind us, 1 for a single fit."""
+
+    fitted: ClassVar[type[FittedCalibrator]]  # what `fit` gives
+
+    @abstractmethod
+    def fit(
+        self,
+        examples: Examples,
+        *,
+        generator: np.random.Generator,
+        planned: float = 1.0,
+        previous: FittedCalibrator | None = None,
+    ) -> FittedCalibrator:
+        """The map that fits the examples best; `previous` is where to go on from."""
+
+
+@dataclass(frozen=True)
+class Calibrates:
+    """The role of a calibrator in a plan: which role it calibrates, and how."""
+
+    target: Target
+    calibrator: Calibrator
+    once: bool
+
+    @property
+    def fitted(self) -> type[FittedCalibrator]:
+        return self.calibrator.fitted
+
+    def fit_on(self, occasion: Occasion, previous: Any) -> FittedCalibrator:
+        planned = 1.0 if self.once else occasion.planned
+        examples = examples_for(self.target, occasion.view)
+        return self.calibrator.fit(examples, generator=occasion.generator, planned=planned, previous=previous)
+
+
+@torch.no_grad()
+def examples_for(target: Target, view: View) -> Examples:
+    """Examples from the hold-out, weighted to stand for all pairs.
+
+    Propensity: held-out seen pairs against sampled unseen ones, each for as many cells as it stands for, so that
+    the calibrated mean is the true base rate |O|/|D| (as printed, the target would be the hold-out's own rate,
+    ten times too small). Imputation: held-out ratings, each weighted by 1 / p.
+    """
+    if target == "imputation":
+        o = view.observed
+        return _examples(target, view, [(o, o.ratings, o.inverse_propensity())])
+    o, d = view.observed, view.sampled
+    seen = torch.full((len(o.users),), o.weight), torch.ones(len(o.users))
+    unseen = (1 - d.seen) * d.weight, torch.zeros(len(d.users))
+    return _examples(target, view, [(o, seen[1], seen[0]), (d, unseen[1], unseen[0])])
+
+
+def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Tensor]]) -> Examples:
+    player = view.cast.players[target]
+    logits, labels, weights, users = (
+        np.concatenate([column.numpy() for column in columns])
+        for columns in zip(*((p.logit(target), y, w, p.users) for p, y, w in parts), strict=True)
+    )
+    used = weights > 0
+    codes, place = np.unique(users[used], return_inverse=True)
+    vectors = player.user_vectors(torch.from_numpy(codes)).numpy()
+    return Examples(
+        logits[used].astype(np.float64),
+        labels[used].astype(np.float64),
+        weights[used].astype(np.float64),
+        place.astype(np.int64),
+        vectors,
+        codes,
+    )

@@ -1,0 +1,242 @@
+"""Calibration experts: a few Platt maps and a small network that sends each user to one of them."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unskew.calibration.base import Calibrator, FittedCalibrator
+from unskew.calibration.platt import Examples, Values, solve_platt
+from unskew.nets.table import Table
+from unskew.training.checks import check_choice, check_number
+
+FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
+AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
+HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
+
+
+def temperature(planned: float) -> float:
+    """tau = T0 (TQ / T0)^(q / Q), q/Q the share of the planned epochs behind us."""
+    return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
+
+
+def gumbel(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Gumbel(0, 1) noise, -log(-log U)."""
+    return -torch.log(-torch.log(torch.rand(shape, generator=generator).clamp(1e-10, 1 - 1e-7)))
+
+
+class Mixture(nn.Module):
+    """K maps (log a_k, b_k) and the assignment alpha_u = softmax(W x_u + c), x_u the standardised user vector."""
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, maps: Tensor, gate: Tensor, centre: Tensor, spread: Tensor) -> None:
+        super().__init__()
+        self.maps, self.gate = Table(maps), Table(gate)
+        self.register_buffer("centre", centre)
+        self.register_buffer("spread", spread)
+
+    @classmethod
+    def start(cls, n_experts: int, a: float, b: float, vectors: Tensor, generator: torch.Generator) -> Mixture:
+        """All experts near the scalar solution (a, b), apart enough to break their symmetry."""
+        noise = 0.1 * torch.randn(n_experts, 2, generator=generator)
+        gate = 0.01 * torch.randn(n_experts, vectors.shape[1] + 1, generator=generator)
+        spread = vectors.std(0, correction=0)
+        maps = torch.tensor([np.log(a), b], dtype=torch.float32) + noise
+        return cls(maps, gate, vectors.mean(0), torch.where(spread > 1e-8, spread, 1.0))
+
+    def log_assignment(self, vectors: Tensor, gate: Tensor | None = None) -> Tensor:
+        gate = self.gate.every() if gate is None else gate
+        x = (vectors - self.centre) / self.spread
+        return torch.log_softmax(x @ gate[:, :-1].T + gate[:, -1], 1)
+
+    def step(self, batch: _Batch, tau: float, recipe: ExpertPlatt, generator: torch.Generator) -> None:
+        """One full-batch step on the weighted cross-entropy, with one Gumbel draw a user.
+
+        Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the common
+        one, n the effective number of examples.
+        """
+        gate = self.gate.every()
+        log_alpha = self.log_assignment(batch.vectors, gate)
+        beta = torch.softmax((log_alpha + gumbel((len(log_alpha), log_alpha.shape[1]), generator)) / tau, 1)
+        maps = self.maps.every()
+        said = torch.sigmoid(maps[:, 0].exp() * batch.logits.unsqueeze(1) + maps[:, 1])
+        mixed = (beta[batch.users] * said).sum(1).clamp(1e-7, 1 - 1e-7)
+        loss = -(batch.weights * (batch.labels * mixed.log() + (1 - batch.labels) * (1 - mixed).log())).sum()
+        away = (maps - batch.common).square().sum() + gate.square().sum()
+        (loss + recipe.shrinkage / batch.effective_size / 2 * away).backward()  # type: ignore[no-untyped-call]
+        self.maps.step(recipe.learning_rate, 0.0)
+        self.gate.step(recipe.learning_rate, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    logits: Tensor
+    labels: Tensor
+    weights: Tensor
+    users: Tensor
+    vectors: Tensor
+    common: Tensor
+    effective_size: float
+
+    @classmethod
+    def of(cls, examples: Examples, common: tuple[float, float]) -> _Batch:
+        w = examples.weights
+        return cls(
+            torch.from_numpy(examples.bounded_logits.astype(np.float32)),
+            torch.from_numpy(examples.labels.astype(np.float32)),
+            torch.from_numpy((w / w.sum()).astype(np.float32)),
+            torch.from_numpy(examples.users),
+            torch.from_numpy(examples.vectors),
+            torch.tensor([np.log(common[0]), common[1]], dtype=torch.float32),
+            float(w.sum() ** 2 / (w**2).sum()),
+        )
+
+
+class FittedExperts(FittedCalibrator):
+    """The experts after training: no noise, one expert a user (`hard`) or the mixture by alpha.
+
+    `usage` is the share of the listed users that each expert has, `entropy` that of the mean assignment as a share
+    of its largest value log K.
+    """
+
+    def __init__(
+        self, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, usage: Values, entropy: float
+    ) -> None:
+        self.mixture, self.slopes, self.intercepts, self.hard = mixture, slopes, intercepts, hard
+        self.usage, self.entropy = usage, entropy
+        if self.collapsed:
+            share = f"{self.usage.max():.1%}"
+            self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
+
+    @classmethod
+    def at_rest(
+        cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor
+    ) -> FittedExperts:
+        """With usage and entropy over the users of these vectors."""
+        alpha = mixture.log_assignment(vectors).exp().numpy()
+        mean, k = alpha.mean(0), alpha.shape[1]
+        usage = np.bincount(alpha.argmax(1), minlength=k) / len(alpha)
+        entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k)) if k > 1 else 1.0
+        return cls(mixture, slopes, intercepts, hard, usage, entropy)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file keeps: all numbers at rest, and the assignment network."""
+        network = {f"mixture.{name}": value.numpy() for name, value in self.mixture.state_dict().items()}
+        return network | {name: np.asarray(getattr(self, name)) for name in AT_REST}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> FittedExperts:
+        names = ("maps.value", "gate.value", "centre", "spread")
+        mixture = Mixture(*(torch.from_numpy(arrays[f"mixture.{name}"]) for name in names))
+        slopes, intercepts, hard, usage, entropy = (arrays[name] for name in AT_REST)
+        return cls(mixture, slopes, intercepts, bool(hard), usage, float(entropy))
+
+    @property
+    def collapsed(self) -> bool:
+        """More than one expert, and all users but one in a hundred with the same."""
+        return len(self.slopes) > 1 and bool(self.usage.max() > 0.99)
+
+    @torch.no_grad()
+    def assignment(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """alpha: one row a user, one column an expert."""
+        return self.mixture.log_assignment(torch.from_numpy(vectors)).exp().numpy()
+
+    def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
+        alpha = self.assignment(vectors)
+        if not self.hard:
+            return alpha, self.slopes[None], self.intercepts[None]
+        chosen = alpha.argmax(1)
+        return np.ones((1, 1)), self.slopes[chosen, None], self.intercepts[chosen, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertPlatt(Calibrator):
+    """K Platt experts with a learned assignment of users (DCE: Kweon & Yu, WWW 2024, section 3.2).
+
+    Trained through a Gumbel-softmax whose temperature falls from 1 to 1e-3 over the planned epochs: `steps` full-batch
+    steps if fitted once, `steps_per_epoch` after each epoch if fitted alongside a net. Without noise, users then have
+    the expert of highest assignment ("hard") or the mixture ("expected"); "auto" is hard once the temperature ended
+    below 0.1. `shrinkage`, in examples, draws the assignment to an even one and the maps to the common one while they
+    are trained; without it the network learns the few held-out ratings by heart.
+    Hard experts are solved to convergence on their own users' examples, drawn towards the global map by a ridge of
+    `ridge` examples. A common shift keeps the calibrated mean at that of the labels. One expert is `GlobalPlatt`.
+    """
+
+    fitted = FittedExperts
+
+    n_experts: int = 5
+    steps: int = 200
+    steps_per_epoch: int = 10
+    learning_rate: float = 0.05
+    shrinkage: float = 20.0
+    ridge: float = 1.0
+    assignment: Literal["auto", "hard", "expected"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("n_experts", "steps", "steps_per_epoch"):
+            check_number(self, name, least=1)
+        check_number(self, "learning_rate", above=0)
+        check_number(self, "shrinkage", least=0)
+        check_number(self, "ridge", least=0)
+        check_choice(self, "assignment", ("auto", "hard", "expected"))
+
+    def fit(
+        self,
+        examples: Examples,
+        *,
+        generator: np.random.Generator,
+        planned: float = 1.0,
+        previous: FittedCalibrator | None = None,
+    ) -> FittedCalibrator:
+        noise = torch.Generator().manual_seed(int(generator.integers(2**63)))
+        common = _scalar(examples)
+        batch = _Batch.of(examples, common)
+        if isinstance(previous, FittedExperts):
+            mixture = copy.deepcopy(previous.mixture)
+        else:
+            mixture = Mixture.start(self.n_experts, *common, batch.vectors, noise)
+        for tau in self._temperatures(planned):
+            mixture.step(batch, tau, self, noise)
+        hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
+        return self._at_rest(mixture, examples, batch.vectors, common, hard)
+
+    def _temperatures(self, planned: float) -> list[float]:
+        if planned < 1:
+            return [temperature(planned)] * self.steps_per_epoch
+        return [temperature(step / self.steps) for step in range(1, self.steps + 1)]
+
+    @torch.no_grad()
+    def _at_rest(
+        self, mixture: Mixture, examples: Examples, vectors: Tensor, common: tuple[float, float], hard: bool
+    ) -> FittedExperts:
+        if hard:
+            chosen = mixture.log_assignment(vectors).argmax(1).numpy()
+            slopes, intercepts = solve_experts(examples, chosen, self.n_experts, self.ridge, common)
+        else:
+            maps = mixture.maps.value.double().numpy()
+            slopes, intercepts = np.exp(maps[:, 0]), maps[:, 1].copy()
+        fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, vectors)
+        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors[examples.users]))
+        return fitted
+
+
+def _scalar(examples: Examples) -> tuple[float, float]:
+    a, b = solve_platt(examples)
+    return float(a[0]), float(b[0])
+
+
+def solve_experts(
+    examples: Examples, expert_of_user: NDArray[np.integer], n_experts: int, ridge: float, common: tuple[float, float]
+) -> tuple[Values, Values]:
+    """The experts' maps when everybody's expert is known; with one expert the ridge has nothing to draw towards."""
+    if n_experts == 1:
+        return np.array([common[0]]), np.array([common[1]])
+    return solve_platt(examples, expert_of_user[examples.users], n_experts, ridge=ridge, centre=common)

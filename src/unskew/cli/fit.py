@@ -1,0 +1,140 @@
+"""unskew fit"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import unskew
+from unskew.cli import options, settings
+from unskew.cli.output import print_json
+from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.errors import ParameterError
+
+if TYPE_CHECKING:
+    from unskew.recommender import Recommender
+
+EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out model"
+
+
+def command(
+    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the model.", show_default=False)],
+    user: options.UserColumn = "user_id",
+    item: options.ItemColumn = "item_id",
+    rating: options.RatingColumn = "rating",
+    positive: Annotated[
+        float | None,
+        typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
+    ] = None,
+    graded: options.Graded = None,
+    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
+    delimiter: options.Delimiter = None,
+    user_features: Annotated[
+        Path | None, typer.Option("--user-features", metavar="FILE", help="A file with a row of features per user.")
+    ] = None,
+    item_features: Annotated[
+        Path | None, typer.Option("--item-features", metavar="FILE", help="A file with a row of features per item.")
+    ] = None,
+    accept_altered: options.AcceptAltered = False,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
+    ] = None,
+    unbiased: Annotated[
+        str | None,
+        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, for the parts that can use them."),
+    ] = None,
+    seed: options.Seed = 0,
+    epochs: Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a stage.")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="N", help="Ratings in a step; by default it grows with the log."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fit a method on a log of ratings and save the model."""
+    recipe = settings.method_from(method, assignments or [])
+    limits: dict[str, Any] = {} if epochs is None else {"max_epochs": epochs}
+    training = unskew.Training(batch_size=batch_size, **limits)
+    _check_model_path(out)
+    reading = Reading(
+        user=user,
+        item=item,
+        rating=rating,
+        positive=positive,
+        graded=graded,
+        duplicates=duplicates.value,
+        delimiter=delimiter,
+        user_features=user_features,
+        item_features=item_features,
+        accept_altered=accept_altered,
+    )
+    ratings = reading.log(log)
+    say = _silent if as_json else typer.echo
+    say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
+    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
+    if random_ratings is not None:
+        say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
+    model = recipe.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+    model.save(out)
+    if as_json:
+        print_json(_facts(model, out))
+        return
+    say(str(model.history))
+    if model.overlap is not None:
+        say(str(model.overlap))
+    say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def _check_model_path(out: Path) -> None:
+    """Refuse what could not be written to before training, not after."""
+    from unskew.files.manifest import foreign_names
+
+    if out.exists() and not out.is_dir():
+        raise ParameterError(f"{out} is a file: give the path of a folder.")
+    if out.is_dir() and (foreign := foreign_names(out)):
+        raise ParameterError(f"{out} holds {foreign[0]!r}, which is no part of a model: give another folder.")
+    if not out.absolute().parent.is_dir():
+        raise ParameterError(f"{out} cannot be written: the folder {out.parent} does not exist.")
+
+
+def _facts(model: Recommender, out: Path) -> dict[str, Any]:
+    from unskew.recipe import to_plain
+
+    log, history = model.log, model.history
+    return {
+        "model": str(out),
+        "method": to_plain(model.method),
+        "seed": model.seed,
+        "log": {
+            "ratings": len(log),
+            "users": log.n_users,
+            "items": log.n_items,
+            "mean_in_unit_scale": log.positive_rate,
+            "duplicates_merged": log.duplicates_merged,
+        },
+        "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
+        "notes": list(history.notes),
+        "overlap": None if model.overlap is None else asdict(model.overlap),
+    }
+
+
+def _stage(model: Recommender, stage: str) -> dict[str, Any]:
+    epochs = model.history.of(stage)
+    kept = model.history.kept.get(stage, epochs[-1].epoch)
+    return {
+        "epochs": len(epochs),
+        "kept_epoch": kept,
+        "validation_risk": next((epoch.validation for epoch in epochs if epoch.epoch == kept), None),
+        "seconds": sum(epoch.seconds for epoch in epochs),
+    }

@@ -1,0 +1,54 @@
+"""Options that several commands share: the same name, meaning and default everywhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Duplicates(StrEnum):
+    ERROR = "error"
+    LAST = "last"
+    MEAN = "mean"
+
+
+class EmptyUsers(StrEnum):
+    SKIP = "skip"
+    ONE = "one"
+    ZERO = "zero"
+
+
+class OnUnknown(StrEnum):
+    RAISE = "raise"
+    FALLBACK = "fallback"
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `unskew fit` wrote.", show_default=False)]
+UserColumn = Annotated[str, typer.Option("--user", metavar="COLUMN", help="Column of the users.")]
+ItemColumn = Annotated[str, typer.Option("--item", metavar="COLUMN", help="Column of the items.")]
+RatingColumn = Annotated[str, typer.Option("--rating", metavar="COLUMN", help="Column of the ratings.")]
+Graded = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--graded", metavar="LOW HIGH", help="Keep ratings graded on the scale LOW to HIGH.", show_default=False
+    ),
+]
+DuplicatesOption = Annotated[
+    Duplicates, typer.Option("--duplicates", help="What to do with a pair that is rated more than once.")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says."),
+]
+AcceptAltered = Annotated[
+    bool, typer.Option("--accept-altered", help="Accept dataset files that differ from the original, and say how.")
+]
+OnUnknownOption = Annotated[
+    OnUnknown,
+    typer.Option("--on-unknown", help="Refuse unknown users and items, or answer for the average one."),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -1,0 +1,66 @@
+"""Methods from the command line: a name, and settings as NAME=VALUE."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import unskew
+from unskew.errors import ParameterError
+
+if TYPE_CHECKING:
+    from unskew.methods.base import Method
+
+HELP = (
+    "A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
+    "propensity=additive for a part by its name."
+)
+
+
+def method_from(name: str, assignments: Sequence[str]) -> Method:
+    """The method of this name, with these settings instead of its defaults.
+
+    The recipe is edited as plain data and read back, so that every name and every value is checked by the library.
+    """
+    from unskew.recipe import from_plain, to_plain
+
+    recipe = to_plain(unskew.make(name))
+    done: set[str] = set()
+    for assignment in assignments:
+        setting, equals, text = assignment.partition("=")
+        if not equals or not all(setting.split(".")):
+            raise ParameterError(f"--set {assignment} is not of the form NAME=VALUE, such as clip=0.05.")
+        if setting in done:
+            raise ParameterError(f"--set {setting} is given twice: give it once.")
+        done.add(setting)
+        _put(recipe, setting.split("."), literal(text))
+    method: Method = from_plain(recipe)
+    return method
+
+
+def literal(text: str) -> Any:
+    """What a Python literal stands for; anything else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+
+
+def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *parents, last = path
+    if path[0] not in recipe and path[0] in recipe.get("base", ()):
+        recipe = recipe["base"]  # a wrapper hands on what is its base's, as in `unskew.make`
+    for parent in parents:
+        recipe = recipe.setdefault(parent, {})  # a setting there is not: the library will say so
+        if not isinstance(recipe, dict):
+            raise ParameterError(f"--set {'.'.join(path)}: {parent} is {recipe!r}, which has no settings of its own.")
+    part_by_name = isinstance(value, str) and isinstance(recipe.get(last), dict)
+    recipe[last] = {"kind": _class_name(value)} if part_by_name else value
+
+
+def _class_name(name: str) -> str:
+    """The class of this name in whatever case; if there is none, the name, for the library to refuse."""
+    from unskew.recipe import kinds
+
+    return next((known for known in kinds() if known.casefold() == name.casefold()), name)

@@ -1,0 +1,129 @@
+"""How external ratings map to [0, 1] and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.data.vocabulary import as_arrow, as_text, first_uncastable, is_number, is_text
+from unskew.errors import DataError, ParameterError
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Binary: a rating of at least `positive` is 1, any other 0, and an answer is the probability of a 1.
+
+    Graded (`positive=None`): r -> (r - low) / (high - low), and an answer is a rating from low to high.
+    Ratings outside low to high are refused; a binary scale may leave both ends open.
+    """
+
+    positive: float | None
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.positive is None and math.isinf(self.low) and math.isinf(self.high):
+            raise ParameterError("positive=None keeps graded ratings and needs rating_scale=(low, high).")
+        if not self.low < self.high:
+            raise ParameterError(f"rating_scale must rise from low to high, but is {self._range}.")
+        if self.positive is None:
+            if not math.isfinite(self.high - self.low):
+                raise ParameterError(f"rating_scale must be finite for graded ratings, but is {self._range}.")
+        elif not math.isfinite(self.positive):
+            raise ParameterError(f"positive must be a finite rating, but is {self.positive}.")
+        elif not self.low < self.positive <= self.high:
+            raise ParameterError(
+                f"positive={self.positive:g} puts every rating of the scale {self._range} in one class: "
+                "choose a threshold above its low end and up to its high end."
+            )
+
+    @classmethod
+    def of(cls, positive: float | None = 3, rating_scale: tuple[float, float] | None = None) -> Scale:
+        """The scale that the two settings of a log ask for."""
+        threshold = None if positive is None else _number(positive, "positive")
+        if rating_scale is None:
+            return cls(threshold)
+        try:
+            low, high = rating_scale
+        except (TypeError, ValueError):
+            raise ParameterError(f"rating_scale must be a pair (low, high), but is {rating_scale!r}.") from None
+        return cls(threshold, _number(low, "rating_scale"), _number(high, "rating_scale"))
+
+    @property
+    def binary(self) -> bool:
+        return self.positive is not None
+
+    @property
+    def _range(self) -> str:
+        return f"({self.low:g}, {self.high:g})"
+
+    def to_unit(self, ratings: ArrayLike) -> NDArray[np.float32]:
+        """External ratings in [0, 1]."""
+        external = np.asarray(ratings, dtype=np.float64)
+        if self.positive is not None:
+            return (external >= self.positive).astype(np.float32)
+        return ((external - self.low) / (self.high - self.low)).astype(np.float32)
+
+    def from_unit(self, values: ArrayLike) -> NDArray[Any]:
+        """Answers in [0, 1] as users read them: probabilities if binary, else ratings."""
+        unit = np.asarray(values)
+        return unit if self.binary else self.low + unit * (self.high - self.low)
+
+    def refuse_strays(self, ratings: NDArray[np.float64], where: str) -> None:
+        """Raise a DataError for the first rating that is missing, infinite or outside the scale."""
+        good = (ratings >= self.low) & (ratings <= self.high) & np.isfinite(ratings)
+        if good.all():
+            return
+        at = int(good.argmin())
+        row, value = f"row {at + 1} of {where}", float(ratings[at])
+        if math.isnan(value):
+            raise DataError(f"{row} has no rating (missing or NaN): give it a number or remove the row.")
+        if math.isinf(value):
+            raise DataError(f"{row} holds the infinite rating {value}: give it a finite number or remove the row.")
+        raise DataError(
+            f"{row} holds the rating {value:g}, which is outside the scale {self._range}: "
+            "correct the row or widen rating_scale."
+        )
+
+
+def as_ratings(values: Any, where: str, first_row: int = 1) -> NDArray[np.float64]:
+    """Ratings as floats, missing ones as NaN, or a DataError naming the first row that holds no number."""
+    ratings = as_arrow(values, where)
+    if is_text(ratings.type):
+        return _spelled(as_text(ratings, where, first_row), where, first_row)
+    if not is_number(ratings.type):
+        raise DataError(f"{where} is of type {ratings.type}: ratings must be numbers.")
+    numbers: NDArray[np.float64] = ratings.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _spelled(text: pa.Array, where: str, first_row: int) -> NDArray[np.float64]:
+    """Ratings spelled as text; blank means missing."""
+    try:
+        numbers = text.cast(pa.float64())
+    except pa.ArrowInvalid:  # blanks around or instead of a number, or no number at all
+        trimmed = pc.utf8_trim_whitespace(text)
+        trimmed = pc.if_else(pc.equal(trimmed, ""), None, trimmed)
+        try:
+            numbers = trimmed.cast(pa.float64())
+        except pa.ArrowInvalid:
+            at = first_uncastable(trimmed, pa.float64())
+            raise DataError(
+                f"row {first_row + at} of {where} holds {text[at].as_py()!r}, which is not a number: "
+                "correct or remove the row."
+            ) from None
+    floats: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
+    return floats
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, np.number)):
+        raise ParameterError(f"{name} must be made of numbers, but holds {value!r}.")
+    return float(value)

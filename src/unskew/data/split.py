@@ -1,0 +1,105 @@
+"""Random, seeded divisions of a log into training rows and a hold-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.data.log import RatingLog
+from unskew.errors import DataError, ParameterError
+
+Rows = NDArray[np.int64]
+
+# One constant per use, so that equal seeds given to different functions do not draw the same numbers.
+GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A log and the numbers of its training rows and hold-out rows, each in the order of the log."""
+
+    log: RatingLog
+    train_rows: Rows
+    holdout_rows: Rows
+
+    @property
+    def train(self) -> RatingLog:
+        return self.log.take(self.train_rows)
+
+    @property
+    def holdout(self) -> RatingLog:
+        return self.log.take(self.holdout_rows)
+
+    def __str__(self) -> str:
+        train, holdout, total = len(self.train_rows), len(self.holdout_rows), len(self.log)
+        return f"Split of {total:,} ratings: {train:,} to train on, {holdout:,} held out ({holdout / total:.1%})"
+
+
+def holdout_split(
+    log: RatingLog, fraction: float = 0.1, *, by: Literal["global", "user"] = "global", seed: int = 0
+) -> Split:
+    """Hold out a uniformly random `fraction` of the ratings, of the whole log or of every user alike.
+
+    `by="global"` holds out exactly round(fraction * n) of the n ratings.  `by="user"` holds out exactly
+    min(round(fraction * n_u), n_u - 1) of the n_u ratings of user u: everybody keeps a rating to train on,
+    a user with a single rating keeps that one, and users with few ratings may have none held out.
+    Halves round to the even neighbour, as Python's `round` does.
+    """
+    if not isinstance(fraction, Real) or not 0 < fraction < 1:
+        raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
+    if by == "global":
+        held_out = _drawn_globally(log, fraction, _generator(seed, GLOBAL_STREAM))
+    elif by == "user":
+        held_out = _drawn_by_user(log, fraction, _generator(seed, USER_STREAM))
+    else:
+        raise ParameterError(f'by must be "global" or "user", not {by!r}.')
+    if held_out.all() or not held_out.any():
+        empty, remedy = ("training part", "smaller") if held_out.any() else ("hold-out", "larger")
+        raise DataError(
+            f"Holding out a fraction of {fraction} by={by!r} of {len(log)} ratings leaves the {empty} empty: "
+            f"give a {remedy} fraction or more ratings."
+        )
+    return _split(log, held_out)
+
+
+def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ...]:
+    """Splits with `n_folds` disjoint random hold-outs that cover the log; their sizes differ by at most 1."""
+    if not isinstance(n_folds, Integral) or not 2 <= n_folds <= len(log):
+        raise ParameterError(
+            f"n_folds must be a whole number between 2 and the number of ratings, {len(log)}, but is {n_folds!r}."
+        )
+    fold = _generator(seed, FOLD_STREAM).permutation(np.arange(len(log)) % n_folds)
+    return tuple(_split(log, fold == number) for number in range(n_folds))
+
+
+def _generator(seed: int, stream: int) -> np.random.Generator:
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ParameterError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    return np.random.default_rng([int(seed), stream])
+
+
+def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
+    return Split(log, np.flatnonzero(~held_out), np.flatnonzero(held_out))
+
+
+def _drawn_globally(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+    held_out = np.zeros(len(log), dtype=np.bool_)
+    held_out[generator.permutation(len(log))[: round(fraction * len(log))]] = True
+    return held_out
+
+
+def _drawn_by_user(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Shuffle the rows, gather them by user with a stable sort, and take the first few of each user."""
+    shuffled = generator.permutation(len(log))
+    gathered = shuffled[np.argsort(log.users[shuffled], kind="stable")]
+    count = np.bincount(log.users, minlength=log.n_users)
+    quota = np.minimum(np.rint(fraction * count), count - 1)
+    user = log.users[gathered]
+    place = np.arange(len(log)) - (np.cumsum(count) - count)[user]
+    held_out = np.empty(len(log), dtype=np.bool_)
+    held_out[gathered] = place < quota[user]
+    return held_out

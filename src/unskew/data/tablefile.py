@@ -1,0 +1,82 @@
+"""A file of rows: its format by its ending, its columns by name, and what is wrong with it in our words."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from unskew.data.features import missing_column
+from unskew.errors import DataError, ParameterError, UnskewError
+
+TYPED = (".inter", ".user", ".item")  # RecBole names a column "name:type"
+_DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t"} | dict.fromkeys(TYPED, "\t")
+_PARQUET = (".parquet", ".pq")
+AGAIN = "it may be truncated or altered, so write or fetch it again"
+_COMPLAINTS = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, MemoryError, zlib.error)
+
+
+class TableFile(NamedTuple):
+    """A file whose ending is known; `table_file` makes one."""
+
+    path: Path
+    ending: str
+    delimiter: str  # of a text file
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def is_text(self) -> bool:
+        return self.ending not in _PARQUET
+
+
+def table_file(path: str | os.PathLike[str], delimiter: str | None) -> TableFile:
+    """The file with what its ending tells, or the reason why there is nothing to read."""
+    file = Path(path)
+    endings = [ending.lower() for ending in file.suffixes]
+    packed = endings[-1:] == [".gz"]
+    ending = "".join(endings[-2:-1] if packed else endings[-1:])
+    if ending not in _DELIMITERS and (packed or ending not in _PARQUET):
+        known = ", ".join([*_DELIMITERS, *_PARQUET])
+        raise DataError(f"{file.name} ends in none of {known} (text also as .gz): rename or convert the file.")
+    with plain_errors(file.name, "found", "check the path"):
+        if file.is_dir():
+            raise DataError(f"{file} is a folder: give the path of a file.")
+        if not file.exists():
+            raise DataError(f"{file} does not exist: check the path.")
+        if not file.stat().st_size:
+            raise DataError(f"{file.name} is empty: it has no bytes, not even a header.")
+    if delimiter is not None and ending in _PARQUET:
+        raise ParameterError(f"delimiter={delimiter!r} is for text files, but {file.name} is Parquet.")
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        raise ParameterError(f"delimiter must be one ASCII character such as ';', but is {delimiter!r}.")
+    return TableFile(file, ending, delimiter or _DELIMITERS.get(ending, ""))
+
+
+def present_columns(wanted: Sequence[str] | None, names: list[str], source: TableFile) -> list[str]:
+    """The wanted names (None: all), each of which must name one column of the file."""
+    for name in names if wanted is None else wanted:
+        if name not in names:
+            raise missing_column(name, names, source.name)
+        if names.count(name) > 1:
+            raise DataError(f"{source.name} has {names.count(name)} columns called {name!r}: rename all but one.")
+    return names if wanted is None else list(wanted)
+
+
+@contextmanager
+def plain_errors(name: str, done: str, advice: str) -> Iterator[None]:
+    """Whatever the layers below complain of, as one DataError."""
+    try:
+        yield
+    except UnskewError:
+        raise
+    except _COMPLAINTS as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DataError(f"{name} cannot be {done} ({reason}): {advice}.") from error

@@ -1,0 +1,25 @@
+"""Every error unskew raises on purpose; each message is one sentence: what is wrong, the value, what to do."""
+
+
+class UnskewError(Exception):
+    """Base of all our errors: catch this one to catch them all."""
+
+
+class DataError(UnskewError, ValueError):
+    """The data handed in cannot be used; names column, row and value where there are any."""
+
+
+class ParameterError(UnskewError, ValueError):
+    """A setting is unknown or out of range."""
+
+
+class PlanError(UnskewError):
+    """A method's plan does not fit together, or cannot be rewritten as asked."""
+
+
+class DivergedError(UnskewError, ArithmeticError):
+    """Training left the finite numbers; names stage, role and epoch."""
+
+
+class ModelFileError(UnskewError):
+    """A model file is truncated, altered, foreign or newer than this version."""

@@ -1,0 +1,109 @@
+"""A log as Arrow files: ratings by code, ids in the order of their codes, features if there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from unskew.data.features import Features
+from unskew.data.log import RatingLog
+from unskew.data.scale import Scale
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import ModelFileError
+
+RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
+USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
+COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
+
+
+@dataclass(frozen=True)
+class FeatureCounts:
+    """What a feature file does not say of its making."""
+
+    n_missing: int
+    n_unused: int
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What the columns of a log do not say."""
+
+    scale: Scale
+    duplicates_merged: int
+    user_features: FeatureCounts | None
+    item_features: FeatureCounts | None
+
+    @classmethod
+    def of(cls, log: RatingLog) -> LogFacts:
+        users, items = _counts(log.user_features), _counts(log.item_features)
+        return cls(log.scale, log.duplicates_merged, users, items)
+
+
+def log_files(log: RatingLog) -> dict[str, bytes]:
+    """The contents of all files of a log, by name."""
+    columns = zip(COLUMNS, (log.users, log.items, log.ratings), strict=True)
+    files = {
+        RATINGS: _written(pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns})),
+        USERS: _written(pa.table({"id": log.user_ids.arrow})),
+        ITEMS: _written(pa.table({"id": log.item_ids.arrow})),
+    }
+    for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
+        if features is not None:
+            columns_of = {of: features.values[:, column] for column, of in enumerate(features.names)}
+            files[name] = _written(pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()}))
+    return files
+
+
+def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
+    """The log that `log_files` wrote; it checks itself as every log does."""
+    table = _read(files, RATINGS)
+    if not table.schema.equals(pa.schema(COLUMNS)):
+        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of 32 bits.")
+    users, items, ratings = (column.to_numpy() for column in table.columns)
+    user_ids, item_ids = (Vocabulary(_read(files, name).column("id"), name) for name in (USERS, ITEMS))
+    user_features = _features(files, USER_FEATURES, facts.user_features, len(user_ids))
+    item_features = _features(files, ITEM_FEATURES, facts.item_features, len(item_ids))
+    return RatingLog(
+        users,
+        items,
+        ratings,
+        user_ids,
+        item_ids,
+        facts.scale,
+        user_features,
+        item_features,
+        facts.duplicates_merged,
+    )
+
+
+def _counts(features: Features | None) -> FeatureCounts | None:
+    return None if features is None else FeatureCounts(features.n_missing, features.n_unused)
+
+
+def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | None, n_ids: int) -> Features | None:
+    if counts is None:
+        return None
+    table = _read(files, name)
+    values = np.empty((n_ids, table.num_columns), np.float32)
+    for place, column in enumerate(table.columns):
+        values[:, place] = column.to_numpy()
+    return Features(tuple(table.column_names), values, counts.n_missing, counts.n_unused)
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    contents: bytes = sink.getvalue().to_pybytes()
+    return contents
+
+
+def _read(files: Mapping[str, bytes], name: str) -> pa.Table:
+    if name not in files:
+        raise ModelFileError(f"model.json does not list {name}.")
+    table = pa.ipc.open_file(pa.BufferReader(files[name])).read_all()
+    table.validate(full=True)  # Arrow believes the offsets inside a file unless asked not to
+    return table

@@ -1,0 +1,190 @@
+"""A fitted recommender as a folder of safetensors, Arrow and JSON, and back without executing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from safetensors import SafetensorError
+from safetensors.numpy import load as arrays_from_bytes
+from safetensors.numpy import save as arrays_to_bytes
+
+from unskew._version import __version__
+from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
+from unskew.data.scale import Scale
+from unskew.errors import ModelFileError, UnskewError
+from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
+from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
+from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
+from unskew.files.manifest import (
+    MANIFEST,
+    FileEntry,
+    foreign_names,
+    read_regular,
+    read_verified,
+    sealed,
+    unsealed,
+)
+from unskew.files.plain import Plain
+from unskew.methods.base import Method
+from unskew.overlap import Overlap
+from unskew.propensity.base import Propensity
+from unskew.recipe import kinds
+from unskew.recommender import Recommender
+from unskew.training.history import Epoch, History
+from unskew.training.view import Cast
+
+WEIGHTS = "weights.safetensors"
+UNREADABLE = (pa.ArrowException, SafetensorError)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All of a model that is not arrays."""
+
+    unskew: str
+    method: Method
+    seed: int
+    players: tuple[str, ...]
+    clips: dict[str, float]
+    calibrators: dict[str, str]
+    history: History
+    overlap: Overlap | None
+    calibration: CalibrationReport | None
+    log: LogFacts
+
+
+# Every dataclass that the annotations of `Contents` lead to, recipes apart.
+RECORDS = (
+    Contents,
+    LogFacts,
+    FeatureCounts,
+    Scale,
+    History,
+    Epoch,
+    Overlap,
+    CalibrationReport,
+    RoleCalibration,
+    Figures,
+    FileEntry,
+)
+
+
+def save(model: Recommender, path: PathLike) -> None:
+    """Write the model as a folder that appears whole or not at all.
+
+    A model that stands there is replaced; anything else but an empty folder is refused. A propensity that is
+    a function is left out, and the saved history has a note of it.
+    """
+    target = checked_path(path)
+    files = _files(model)
+    try:
+        _refuse_foreign(target)
+        with replaced_folder(target) as folder:
+            for name, contents in files.items():
+                write_synced(folder / name, contents)
+    except OSError as error:
+        raise ModelFileError(
+            f"The model cannot be saved to {target}: {reason(error)}; nothing has been changed there."
+        ) from error
+
+
+def load(path: PathLike) -> Recommender:
+    """The model saved in a folder; it answers with the same bits.
+
+    Every file is checked by size and SHA-256 before it is used, and nothing in it is executed. The checks
+    detect damage, not forgery: whoever can write the folder can write another model.
+    """
+    folder = checked_path(path)
+    with _one_sentence(folder):
+        if not folder.is_dir():
+            raise ModelFileError("it is not a folder." if folder.exists() else "there is no such folder.")
+        content = unsealed(read_regular(folder / MANIFEST))
+        entries = _plain({}).read(dict[str, FileEntry], content.pop("files", None), "files")
+        return _model(content, read_verified(folder, entries))
+
+
+def _files(model: Recommender) -> dict[str, bytes]:
+    """The contents of all files of a model by name, the manifest last."""
+    learned, notes = _learned(model)
+    arrays = {name: array for role, own in learned.items() for name, array in prefixed(role, own).items()}
+    contents = Contents(
+        unskew=__version__,
+        method=model.method,
+        seed=model.seed,
+        players=tuple(learned),
+        clips=dict(model.cast.clips),
+        calibrators=dict(model.cast.calibrators),
+        history=replace(model.history, notes=[*model.history.notes, *notes]),
+        overlap=model.overlap,
+        calibration=model.calibration,
+        log=LogFacts.of(model.log),
+    )
+    plain = _plain(arrays).write(contents)
+    files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
+    files |= log_files(model.log)
+    entries = {name: FileEntry.of(contents) for name, contents in files.items()}
+    return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
+
+
+def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
+    """What each player has learned, by role, and notes of those that are not data."""
+    roles = model.method.plan().roles
+    learned, notes = {}, []
+    for role, player in model.cast.players.items():
+        own = arrays_of(player, roles[role].net)
+        if own is not None:
+            learned[role] = own
+        elif isinstance(roles[role].net, Propensity):
+            notes.append(f"The {role} was a function, which is not data, and is not in the model file.")
+        else:  # without it, the model would answer differently
+            name = type(player).__name__
+            raise ModelFileError(f"The {role} cannot be saved: {name} does not say what it stores.")
+    return learned, notes
+
+
+def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
+    if WEIGHTS not in files:
+        raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
+    arrays = arrays_from_bytes(files[WEIGHTS])
+    told: Contents = _plain(arrays).read(Contents, content, MANIFEST)
+    log, plan = log_from_files(files, told.log), told.method.plan()
+    players = {}
+    for role in told.players:
+        if role not in plan.roles:
+            raise ModelFileError(f"{type(told.method).__name__} has no role {role!r}.")
+        players[role] = player_from(plan.roles[role].net, under(role, arrays), log)
+    cast = Cast(players, told.clips, told.calibrators, plan.error)
+    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration)
+
+
+def _plain(arrays: Arrays) -> Plain:
+    return Plain(kinds(), RECORDS, arrays)
+
+
+def _refuse_foreign(target: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise ModelFileError(f"The model cannot be saved to {target}: it is a file; choose another name.")
+    if target.exists() and (foreign := foreign_names(target)):
+        raise ModelFileError(
+            f"The model cannot be saved to {target}: that folder holds {foreign[0]!r}, which is no part of a "
+            "model and would be lost; choose another folder."
+        )
+
+
+@contextmanager
+def _one_sentence(folder: Path) -> Iterator[None]:
+    """Whatever is wrong with a model's files, say it as a `ModelFileError` that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise ModelFileError(f"The model {folder} cannot be read: {reason(error)}.") from error
+    except UnskewError as error:
+        raise ModelFileError(f"The model {folder} cannot be loaded: {error}") from error
+    except (*UNREADABLE, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(f"The model {folder} does not fit together: {error}.") from error

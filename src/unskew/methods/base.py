@@ -1,0 +1,95 @@
+"""What a method is: settings that turn into a plan."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal
+
+from unskew.calibration.base import Calibrates
+from unskew.calibration.report import report_of
+from unskew.data.log import RatingLog
+from unskew.data.split import holdout_split
+from unskew.nets.base import NetRecipe
+from unskew.nets.factors import MF
+from unskew.overlap import overlap_of
+from unskew.propensity.base import Propensity
+from unskew.propensity.factors import Factors
+from unskew.recommender import Recommender
+from unskew.risk.errors import ERRORS
+from unskew.training.checks import check_choice, check_number
+from unskew.training.loop import train
+from unskew.training.options import Training
+from unskew.training.plan import Fit, Plan, Role, Stage
+from unskew.training.view import ErrorFunction, View
+
+
+class Method(ABC):
+    """A recipe: settings only, never changed by `fit`. Two methods with equal settings are equal."""
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """Who learns what from which rows, in which order."""
+
+    def fit(
+        self,
+        log: RatingLog,
+        *,
+        seed: int = 0,
+        training: Training | None = None,
+        unbiased: RatingLog | None = None,
+    ) -> Recommender:
+        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one."""
+        training = training or Training()
+        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
+        plan = self.plan()
+        trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+        overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
+        calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
+        report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
+        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetMethod(Method):
+    """A method made of nets of one architecture.
+
+    `net` is that architecture, `learning_rate` the step of Adam, `l2` the weight of l2/2 |row|^2 a reading, `error`
+    the error that is minimised: "log" (cross-entropy) or "squared".
+    """
+
+    net: NetRecipe = field(default_factory=MF)
+    learning_rate: float = 0.01
+    l2: float = 0.1
+    error: Literal["log", "squared"] = "log"
+
+    def __post_init__(self) -> None:
+        check_number(self, "learning_rate", above=0)
+        check_number(self, "l2", least=0)
+        check_choice(self, "error", ERRORS)
+
+    @property
+    def error_function(self) -> ErrorFunction:
+        return ERRORS[self.error]
+
+    def learner(self) -> Role:
+        """A role played by a fresh net of this method's architecture."""
+        return Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropensityMethod(NetMethod):
+    """A method that weights seen pairs by 1 / max(p, clip); `clip` is counted and reported, never silent."""
+
+    propensity: Propensity = field(default_factory=Factors)
+    clip: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "clip", least=0, most=1)
+
+    def propensity_role(self) -> Role:
+        return Role(self.propensity, clip=self.clip)
+
+    def propensity_stage(self) -> Stage:
+        return Stage("propensity", fits=(Fit("propensity"),))

@@ -1,0 +1,98 @@
+"""Doubly robust methods: a prediction, an imputation that learns beside it, and a propensity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from unskew.methods.base import PropensityMethod
+from unskew.risk.estimators import snips
+from unskew.risk.robust import dr, imputation_error, per_stake, targeted_dr, targeted_imputation_error
+from unskew.training.checks import check_choice, check_number
+from unskew.training.plan import Plan, Role, Stage, Update
+from unskew.training.view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRJL(PropensityMethod):
+    """Doubly robust joint learning: imputation and prediction take turns on every batch (Wang et al., ICML 2019).
+
+    The imputation minimises (1/|D|) sum_O (e - e_imputed)^2 / p, on every batch divided by the mean stake (see
+    `risk.robust.per_stake`), the prediction minimises the doubly robust risk. `imputation_l2` defaults to `l2`;
+    `pairs_per_row` is the number of pairs sampled for each rating of a batch.
+    """
+
+    imputation_l2: float | None = None
+    pairs_per_row: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "pairs_per_row", above=0)
+        if self.imputation_l2 is not None:
+            check_number(self, "imputation_l2", least=0)
+
+    def imputation_loss(self, v: View) -> Tensor:
+        weight = self.imputation_weight(v)
+        return imputation_error(v, weight) * per_stake(v, weight)
+
+    def imputation_weight(self, v: View) -> Tensor:
+        """1/p."""
+        return v.observed.inverse_propensity()
+
+    def prediction_loss(self, v: View) -> Tensor:
+        return dr(v)
+
+    def imputation_role(self) -> Role:
+        l2 = self.l2 if self.imputation_l2 is None else self.imputation_l2
+        return Role(self.net, learning_rate=self.learning_rate, l2=l2)
+
+    def plan(self) -> Plan:
+        roles = {
+            "propensity": self.propensity_role(),
+            "imputation": self.imputation_role(),
+            "prediction": self.learner(),
+        }
+        updates = Update(("imputation",), self.imputation_loss), Update(("prediction",), self.prediction_loss)
+        stages = self.propensity_stage(), Stage("prediction", updates, validate=snips)
+        return Plan(roles, stages, self.error_function, self.pairs_per_row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MRDR(DRJL):
+    """More robust doubly robust: the imputation is fitted where its error makes the risk vary (Guo et al., SIGIR 2021).
+
+    Imputation weights (1 - p) / p^2, the variance of o/p.
+    """
+
+    def imputation_weight(self, v: View) -> Tensor:
+        """(1 - p) / p^2."""
+        weight = v.observed.inverse_propensity()
+        return weight * (weight - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TDR(DRJL):
+    """Targeted doubly robust: imputed errors are corrected along h = 1/p - 1 (Li et al., ICLR 2023).
+
+    `learning="collaborative"` lets the imputation learn around the correction, "joint" as in DR-JL. The correction
+    adds epsilon h to each imputed error; with `differentiate=False` epsilon is a constant for the prediction, whose
+    gradient is then that of plain DR.
+    """
+
+    learning: Literal["collaborative", "joint"] = "collaborative"
+    differentiate: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "learning", ("collaborative", "joint"))
+
+    def imputation_loss(self, v: View) -> Tensor:
+        if self.learning == "joint":
+            return super().imputation_loss(v)
+        weight = self.imputation_weight(v)
+        return targeted_imputation_error(v, weight) * per_stake(v, weight)
+
+    def prediction_loss(self, v: View) -> Tensor:
+        return targeted_dr(v, differentiate=self.differentiate)

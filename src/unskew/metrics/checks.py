@@ -1,0 +1,100 @@
+"""What every metric asks of its rows and settings; whatever falls short is refused in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.errors import DataError, ParameterError
+
+__all__ = [
+    "Columns",
+    "checked_columns",
+    "finite_vector",
+    "probability_columns",
+    "ratio",
+    "refuse_rows",
+    "require_choice",
+    "require_count",
+    "require_unit_interval",
+]
+
+
+class Columns(NamedTuple):
+    """Labels, predictions and weights that have passed `checked_columns`."""
+
+    labels: NDArray[np.float64]
+    predictions: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def mean(self, values: NDArray[np.float64]) -> float:
+        """The weighted mean of one value per row."""
+        return float(np.average(values, weights=self.weights))
+
+
+def finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """`values` as one-dimensional float64, refused when empty, not numeric or not finite."""
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise DataError(f"{name} must be a sequence of numbers, but could not be read as one ({reason}).") from None
+    if vector.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {vector.shape}; pass one value per row.")
+    if vector.size == 0:
+        raise DataError(f"{name} is empty; a metric needs at least one row.")
+    refuse_rows(~np.isfinite(vector), vector, name, "is not a finite number")
+    return vector
+
+
+def checked_columns(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> Columns:
+    """The three columns as finite float64 of equal length; without `sample_weight` every row weighs one."""
+    labels, predictions = finite_vector(y_true, "y_true"), finite_vector(y_pred, "y_pred")
+    weights = np.ones(labels.size) if sample_weight is None else finite_vector(sample_weight, "sample_weight")
+    for name, column in (("y_pred", predictions), ("sample_weight", weights)):
+        if column.size != labels.size:
+            raise DataError(f"{name} has {column.size} rows but y_true has {labels.size}; pass one value for each row.")
+    refuse_rows(weights < 0, weights, "sample_weight", "is negative")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not 0 < total < np.inf:
+        raise DataError(f"sample_weight sums to {total}; the sum must be positive and finite.")
+    return Columns(labels, predictions, weights)
+
+
+def probability_columns(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None) -> Columns:
+    """`checked_columns` whose labels and predictions both lie in [0, 1]."""
+    columns = checked_columns(y_true, y_prob, sample_weight)
+    require_unit_interval(columns.labels, "y_true")
+    require_unit_interval(columns.predictions, "y_prob")
+    return columns
+
+
+def require_unit_interval(values: NDArray[np.float64], name: str) -> None:
+    """Refuse values outside [0, 1]."""
+    refuse_rows((values < 0) | (values > 1), values, name, "lies outside [0, 1]")
+
+
+def require_count(value: int, name: str) -> None:
+    """Refuse a setting that is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def require_choice(value: str, name: str, choices: tuple[str, ...]) -> None:
+    """Refuse a setting that is not one of the words allowed."""
+    if value not in choices:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def ratio(above: NDArray[Any], below: NDArray[Any]) -> NDArray[np.float64]:
+    """above / below, NaN where below is zero."""
+    return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
+
+
+def refuse_rows(bad: NDArray[np.bool_], values: NDArray[np.float64], name: str, fault: str) -> None:
+    """Name the first bad row, its value and how many there are."""
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(f"{name}[{row}] = {values[row]} {fault} ({int(bad.sum())} such rows); correct or remove it.")

@@ -1,0 +1,189 @@
+"""How well each user's own test pairs are ordered, averaged over users.
+
+A user's list is the pairs that user has in the test, best score first. Pairs of one user with the same score
+form a *tie block*, and every metric is its expected value over all orders of the tied pairs, in closed form:
+at each place of a block stands the block's mean. So the answer depends neither on the order of rows nor on
+chance, and a constant predictor earns what a random ranking earns. (McSherry & Najork, Computing information
+retrieval performance measures efficiently in the presence of tied scores, ECIR 2008.)
+
+Ratings lie in [0, 1]. A rating is a gain as it stands (`ndcg`) and *positive* from 0.5 on (`auc`, `recall`,
+`precision`). Lists are unweighted: what a weight should do to a rank has no agreed meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.errors import DataError
+from unskew.metrics.checks import (
+    checked_columns,
+    ratio,
+    require_choice,
+    require_count,
+    require_unit_interval,
+)
+
+__all__ = [
+    "POSITIVE_FROM",
+    "EmptyUsers",
+    "UserLists",
+    "mean_over_users",
+    "ndcg_at_k",
+    "precision_at_k",
+    "recall_at_k",
+    "user_auc",
+]
+
+POSITIVE_FROM = 0.5
+"""The rating, on the unit scale, from which a pair counts as positive."""
+
+EmptyUsers = Literal["skip", "one", "zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class UserLists:
+    """All users' lists, laid end to end; the arrays below have one entry per pair unless said otherwise."""
+
+    users: NDArray[np.int64]  # one per list, ascending
+    starts: NDArray[np.int64]  # one per list: where it begins
+    owner: NDArray[np.int64]  # index of the list the pair stands in
+    ratings: NDArray[np.float64]
+    block: NDArray[np.int64]  # index of the tie block the pair stands in
+
+    @classmethod
+    def from_rows(cls, y_true: ArrayLike, y_pred: ArrayLike, users: ArrayLike) -> UserLists:
+        """Sort rows (rating, score, integer user code) into lists: O(n log n), in any order of rows."""
+        ratings, scores, _ = checked_columns(y_true, y_pred)
+        require_unit_interval(ratings, "y_true")
+        codes = _checked_codes(users, ratings.size)
+        # Ratings break the sort's ties only to make sums of floats the same for every order of rows.
+        order = np.lexsort((ratings, -scores, codes))
+        codes, scores = codes[order], scores[order]
+        new_user = np.concatenate(([True], codes[1:] != codes[:-1]))
+        new_block = new_user | np.concatenate(([True], scores[1:] != scores[:-1]))
+        starts = np.flatnonzero(new_user)
+        return cls(codes[starts], starts, np.cumsum(new_user) - 1, ratings[order], np.cumsum(new_block) - 1)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Pairs in each list."""
+        return np.diff(self.starts, append=self.ratings.size)
+
+    @cached_property
+    def positives(self) -> NDArray[np.int64]:
+        """Positive pairs in each list."""
+        return np.add.reduceat(self._positive.astype(np.int64), self.starts)
+
+    def auc(self) -> NDArray[np.float64]:
+        """Each user's chance that a positive pair scores above a negative one; NaN without both kinds.
+
+        Mann-Whitney by ranks counted from the bottom, tied pairs sharing their mean rank:
+        (sum of the positives' ranks - P (P + 1) / 2) / (P N).
+        """
+        rank = self.lengths[self.owner] - self._block_mean(self._position)
+        positives, negatives = self.positives, self.lengths - self.positives
+        rank_sum = np.add.reduceat(np.where(self._positive, rank, 0.0), self.starts)
+        return ratio(rank_sum - positives * (positives + 1) / 2, positives * negatives)
+
+    def ndcg(self, k: int) -> NDArray[np.float64]:
+        """Each user's DCG / IDCG with DCG = sum_{j <= k} r_(j) / log2(j + 1); NaN where every rating is 0.
+
+        IDCG is the same sum with the ratings in their best order (Jarvelin & Kekalainen, 2002; linear gain).
+        """
+        discount = self._within(k) / np.log2(self._position + 2)
+        dcg = np.add.reduceat(self._expected_rating * discount, self.starts)
+        return ratio(dcg, np.add.reduceat(self._best_order * discount, self.starts))
+
+    def recall(self, k: int) -> NDArray[np.float64]:
+        """Each user's share of positives found among the first k; NaN for a user without any."""
+        return ratio(self._hits(k), self.positives)
+
+    def precision(self, k: int) -> NDArray[np.float64]:
+        """Each user's share of positives among the first min(k, list length); NaN for a user without any.
+
+        A user without positives has no order to get right and falls under the same rule for empty users as in
+        `recall`, so that the two average the same people.
+        """
+        hits = np.where(self.positives > 0, self._hits(k), np.nan)
+        return hits / np.minimum(k, self.lengths)
+
+    @cached_property
+    def _position(self) -> NDArray[np.int64]:
+        return np.arange(self.ratings.size) - self.starts[self.owner]
+
+    @cached_property
+    def _positive(self) -> NDArray[np.bool_]:
+        return self.ratings >= POSITIVE_FROM
+
+    @cached_property
+    def _expected_rating(self) -> NDArray[np.float64]:
+        return self._block_mean(self.ratings)
+
+    @cached_property
+    def _expected_positive(self) -> NDArray[np.float64]:
+        return self._block_mean(self._positive)
+
+    @cached_property
+    def _best_order(self) -> NDArray[np.float64]:
+        return self.ratings[np.lexsort((-self.ratings, self.owner))]
+
+    def _block_mean(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
+        return (np.bincount(self.block, values) / np.bincount(self.block))[self.block]
+
+    def _within(self, k: int) -> NDArray[np.bool_]:
+        require_count(k, "k")
+        return self._position < k
+
+    def _hits(self, k: int) -> NDArray[np.float64]:
+        return np.add.reduceat(self._expected_positive * self._within(k), self.starts)
+
+
+def mean_over_users(per_user: NDArray[np.float64], empty_users: EmptyUsers = "skip") -> float:
+    """The mean over users; those whose value is NaN (undefined) are left out, or count as one, or as zero."""
+    require_choice(empty_users, "empty_users", get_args(EmptyUsers))
+    undefined = np.isnan(per_user)
+    if empty_users != "skip":
+        return float(np.where(undefined, float(empty_users == "one"), per_user).mean())
+    if undefined.all():
+        raise DataError(f"the metric is undefined for all {per_user.size} users, so empty_users='skip' leaves nobody.")
+    return float(per_user[~undefined].mean())
+
+
+def user_auc(y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike) -> float:
+    """`UserLists.auc` averaged over the users who have both positive and negative pairs."""
+    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).auc())
+
+
+def ndcg_at_k(
+    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
+) -> float:
+    """`UserLists.ndcg` averaged over users."""
+    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).ndcg(k), empty_users)
+
+
+def recall_at_k(
+    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
+) -> float:
+    """`UserLists.recall` averaged over users."""
+    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).recall(k), empty_users)
+
+
+def precision_at_k(
+    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
+) -> float:
+    """`UserLists.precision` averaged over users."""
+    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).precision(k), empty_users)
+
+
+def _checked_codes(users: ArrayLike, rows: int) -> NDArray[np.int64]:
+    codes = np.asarray(users)
+    if codes.shape != (rows,):
+        raise DataError(f"users has shape {codes.shape} but y_true has {rows} rows; pass one user code per row.")
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise DataError(f"users must be integer codes, got {codes.dtype}; encode the ids first.")
+    return codes.astype(np.int64, copy=False)

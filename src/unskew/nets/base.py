@@ -1,0 +1,84 @@
+"""What a net is: logits for pairs, a vector for each user, and rows that learn."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from unskew.errors import ParameterError
+from unskew.nets.table import Table
+
+Engine = Literal["compiled", "torch"]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What a net has to know: how many users and items, the rate it starts from, and what computes it.
+
+    The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
+    """
+
+    n_users: int
+    n_items: int
+    base_rate: float = 0.5
+    engine: Engine = "compiled"
+
+    @property
+    def base_logit(self) -> float:
+        rate = min(max(self.base_rate, 1e-6), 1 - 1e-6)
+        return math.log(rate / (1 - rate))
+
+
+class Net(nn.Module, ABC):
+    """Scores pairs by logits; learns through the `Table`s it is made of and nothing else."""
+
+    engine: ClassVar[Engine] = "torch"  # what computes it
+
+    @abstractmethod
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        """Logits of the pairs (users[n], items[n])."""
+
+    @abstractmethod
+    def user_vectors(self, users: Tensor) -> Tensor:
+        """One row a user: what an assignment network reads to tell users apart."""
+
+    def step(self, learning_rate: float, l2: float) -> None:
+        for table in self.tables():
+            table.step(learning_rate, l2)
+
+    def tables(self) -> list[Table]:
+        return [module for module in self.modules() if isinstance(module, Table)]
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """A copy of all that has been learned, for `restore`."""
+        return {name: value.clone() for name, value in self.state_dict().items()}
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        self.load_state_dict(snapshot)
+
+    def is_finite(self) -> bool:
+        return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+
+
+class NetRecipe(ABC):
+    """The architecture of a net, before it knows the data."""
+
+    @abstractmethod
+    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+        """A net with seeded starting values for this catalogue."""
+
+
+def normal(rows: int, columns: int, spread: float, generator: torch.Generator) -> Tensor:
+    return torch.randn(rows, columns, generator=generator) * spread
+
+
+def check_factors(n_factors: int, spread: float, least: int = 1) -> None:
+    if n_factors < least:
+        raise ParameterError(f"n_factors must be at least {least}, not {n_factors}.")
+    if not (math.isfinite(spread) and spread >= 0):
+        raise ParameterError(f"spread must be a finite number of at least 0, not {spread}.")

@@ -1,0 +1,106 @@
+"""Factor nets: matrix factorisation with and without biases, and the two nets the literature calls NCF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors, normal
+from unskew.nets.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class MF(NetRecipe):
+    """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c).
+
+    The defaults have biases and start near zero, from the log's own rate; a bias takes only `bias_l2` of the L2 that
+    a factor takes, because every rating informs it. `MF(biases=False, spread=1.0)` is the net of the literature: no
+    biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
+    """
+
+    n_factors: int = 16
+    biases: bool = True
+    spread: float = 0.1
+    bias_l2: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
+
+    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+        def table(rows: int) -> Table:
+            value, decay = normal(rows, self.n_factors, self.spread, generator), torch.ones(self.n_factors)
+            if not self.biases:
+                return Table(value, decay)
+            return Table(torch.cat([value, torch.zeros(rows, 1)], 1), torch.cat([decay, torch.tensor([self.bias_l2])]))
+
+        users, items = table(catalogue.n_users), table(catalogue.n_items)
+        offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
+        if catalogue.engine == "compiled":
+            from unskew.nets.compiled import CompiledFactorNet  # numba takes a second to import
+
+            return CompiledFactorNet(users, items, offset)
+        return FactorNet(users, items, offset)
+
+
+class FactorNet(Net):
+    """logit = v_u . w_i (+ b_u + b_i + c); with an offset c, the last column of both tables is the bias."""
+
+    def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
+        super().__init__()
+        self.users, self.items, self.offset = users, items, offset
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        user, item = self.users.rows(users), self.items.rows(items)
+        if self.offset is None:
+            return (user * item).sum(1)
+        return (user[:, :-1] * item[:, :-1]).sum(1) + user[:, -1] + item[:, -1] + self.offset.every()[0, 0]
+
+    def user_vectors(self, users: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.users.rows(users)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NCF(NetRecipe):
+    """The literature's "neural" nets on concatenated vectors x = [v_u ; w_i].
+
+    `hidden=False` is one linear layer, logit = a . x + c: additive in user and item, without any interaction
+    (the propensity net of the released DCE code). `hidden=True` is linear(2d -> d), ReLU, linear(d -> 1), as in CVIB.
+    """
+
+    n_factors: int = 16
+    hidden: bool = True
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_factors(self.n_factors, self.spread)
+
+    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+        d = self.n_factors
+        users = Table(normal(catalogue.n_users, d, self.spread, generator), torch.ones(d))
+        items = Table(normal(catalogue.n_items, d, self.spread, generator), torch.ones(d))
+        inner = Table(normal(d, 2 * d, (2 * d) ** -0.5, generator)) if self.hidden else None
+        width = d if self.hidden else 2 * d
+        outer = Table(normal(1, width, width**-0.5, generator))
+        return ConcatenationNet(users, items, inner, outer, catalogue.base_logit)
+
+
+class ConcatenationNet(Net):
+    """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c."""
+
+    def __init__(self, users: Table, items: Table, inner: Table | None, outer: Table, base_logit: float) -> None:
+        super().__init__()
+        self.users, self.items, self.inner, self.outer = users, items, inner, outer
+        self.offset = Table(torch.full((1, 1), base_logit))
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        x = torch.cat([self.users.rows(users), self.items.rows(items)], 1)
+        if self.inner is not None:
+            x = torch.relu(x @ self.inner.every().T)
+        return (x @ self.outer.every().T)[:, 0] + self.offset.every()[0, 0]
+
+    def user_vectors(self, users: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.users.rows(users)

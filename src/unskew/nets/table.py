@@ -1,0 +1,74 @@
+"""Rows that learn one by one: the only kind of trainable parameter in unskew."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
+
+
+class Table(nn.Module):
+    """A matrix of which a step touches only the rows that were read.
+
+    Reading rows while gradients are on hands out a fresh leaf and remembers it; `step` sums the gradients of
+    each touched row and moves that row by Adam (Kingma & Ba 2015) with moments and step count of its own, so
+    the cost of a step depends on the batch and not on the number of users or items.
+
+    L2 is counted per reading: it adds `l2 / 2 * mean(|row|^2)` over the rows read since the last step, so its
+    strength does not depend on the batch size. `decay` says what share of it each column takes; None is none.
+    """
+
+    value: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+    steps: Tensor
+
+    def __init__(self, value: Tensor, decay: Tensor | None = None) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("value", value)
+        self.register_buffer("first_moment", torch.zeros_like(value), persistent=False)
+        self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
+        steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
+        self.register_buffer("steps", steps, persistent=False)
+        self._read: list[tuple[Tensor, Tensor]] = []
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows at `index`; the index -1 reads the average row, which stands for somebody unknown."""
+        rows = self.value[index]
+        if torch.is_grad_enabled():
+            rows.requires_grad_()
+            self._read.append((index, rows))
+        elif bool((index < 0).any()):
+            rows = torch.where((index < 0).unsqueeze(1), self.value.mean(0), rows)
+        return rows
+
+    def every(self) -> Tensor:
+        """All rows: how small dense layers read their weights."""
+        return self.rows(torch.arange(len(self.value), device=self.value.device))
+
+    def step(self, learning_rate: float, l2: float) -> None:
+        """Move the rows read since the last step against their gradient, then forget them."""
+        read = [(index, rows.grad) for index, rows in self._read if rows.grad is not None]
+        self._read.clear()
+        if not read:
+            return
+        index = torch.cat([index for index, _ in read])
+        touched, place, count = torch.unique(index, return_inverse=True, return_counts=True)
+        gradient = self.value.new_zeros((len(touched), self.value.shape[1]))
+        gradient.index_add_(0, place, torch.cat([grad for _, grad in read if grad is not None]))
+        row = self.value[touched]
+        if self.decay is not None and l2:
+            gradient += self.decay * row * (l2 * count / len(index)).unsqueeze(1)
+        self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+
+    def _direction(self, touched: Tensor, gradient: Tensor) -> Tensor:
+        first = self.first_moment[touched].lerp_(gradient, 1 - FIRST_DECAY)
+        second = self.second_moment[touched].lerp_(gradient.square(), 1 - SECOND_DECAY)
+        steps = self.steps[touched] + 1
+        self.first_moment[touched], self.second_moment[touched], self.steps[touched] = first, second, steps
+        first_scale, second_scale = (
+            (1 - decay**steps).to(gradient.dtype).unsqueeze(1) for decay in (FIRST_DECAY, SECOND_DECAY)
+        )
+        return (first / first_scale) / ((second / second_scale).sqrt() + EPSILON)

@@ -1,0 +1,61 @@
+"""How a fitted propensity weighs the seen pairs: what was clipped, and how many ratings the weights leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unskew.training.loop import Trained
+from unskew.training.view import View
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Figures of the weights 1 / max(p, clip) on the training ratings, and of p over a sample of all pairs.
+
+    What concerns all pairs is None for propensities that are known of the seen pairs only.
+    """
+
+    base_rate: float
+    mean_over_pairs: float | None
+    spread_over_pairs: float | None
+    smallest_seen: float
+    clip: float
+    clipped_seen: int
+    clipped_share_of_seen: float
+    clipped_share_of_pairs: float | None
+    largest_weight: float
+    effective_sample_size: float
+
+    def __str__(self) -> str:
+        over_pairs, clipped_pairs = f"known of seen pairs only (base rate {self.base_rate:.4f})", ""
+        if self.mean_over_pairs is not None:
+            over_pairs = f"mean {self.mean_over_pairs:.4f} over all pairs (base rate {self.base_rate:.4f})"
+            over_pairs += f", spread {self.spread_over_pairs:.4f}"
+            clipped_pairs = f" and {self.clipped_share_of_pairs:.1%} of all pairs"
+        return (
+            f"propensity: {over_pairs}; clip {self.clip:g} raised {self.clipped_seen:,} training ratings "
+            f"({self.clipped_share_of_seen:.1%}){clipped_pairs}; "
+            f"largest weight {self.largest_weight:.1f}, effective sample size {self.effective_sample_size:,.0f}"
+        )
+
+
+def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
+    """Measured on the rows that were trained on and on the loop's own sample of pairs."""
+    clip = trained.cast.clips[role]
+    view = View(trained.cast, trained.feed.train)
+    answers = getattr(trained.cast.players[role], "answers_unseen", True)
+    seen, pairs = view.observed.probability(role), view.sampled.probability(role) if answers else None
+    weight = 1 / seen.clamp(min=clip)
+    clipped = seen < clip
+    return Overlap(
+        base_rate=len(trained.feed.log) / trained.feed.log.n_pairs,
+        mean_over_pairs=None if pairs is None else pairs.mean().item(),
+        spread_over_pairs=None if pairs is None else pairs.std().item(),
+        smallest_seen=seen.min().item(),
+        clip=clip,
+        clipped_seen=int(clipped.sum()),
+        clipped_share_of_seen=clipped.float().mean().item(),
+        clipped_share_of_pairs=None if pairs is None else (pairs < clip).float().mean().item(),
+        largest_weight=weight.max().item(),
+        effective_sample_size=(weight.sum().square() / weight.square().sum()).item(),
+    )

@@ -1,0 +1,106 @@
+"""A personal propensity: a net that tells seen pairs from all pairs, read only where it was not trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from unskew.data.hashing import pair_fold
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.errors import ParameterError
+from unskew.nets.base import Net, NetRecipe
+from unskew.nets.factors import MF
+from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
+from unskew.risk.errors import log_error
+from unskew.risk.estimators import seen_likelihood
+from unskew.training.history import History
+from unskew.training.loop import train
+from unskew.training.options import Training
+from unskew.training.plan import Plan, Role, Stage, Update
+
+
+@dataclass(frozen=True)
+class Outside:
+    """All pairs of the catalogue but those of one fold; folds are a hash of the pair, seen or not."""
+
+    fold: int
+    n_folds: int
+    seed: int
+
+    @property
+    def share(self) -> float:
+        return 1 - 1 / self.n_folds
+
+    def __call__(self, users: Codes, items: Codes) -> NDArray[np.bool_]:
+        return np.asarray(pair_fold(self.seed, users, items, self.n_folds) != self.fold)
+
+
+class FittedFactors(FittedPropensity):
+    """One net a fold of pairs; a pair is answered by the net that was trained without its fold."""
+
+    stored = ("nets", "seed")
+
+    def __init__(self, nets: list[Net], seed: int, history: History | None = None) -> None:
+        self.nets, self.seed, self.history = nets, seed, history
+
+    @torch.no_grad()
+    def pair(self, users: Codes, items: Codes) -> Values:
+        u, i = (torch.from_numpy(np.asarray(codes, np.int64)) for codes in (users, items))
+        if len(self.nets) == 1:
+            return np.asarray(expit(self.nets[0](u, i).double().numpy()))
+        p = np.empty(len(u))
+        fold = pair_fold(self.seed, users, items, len(self.nets))
+        for number, net in enumerate(self.nets):
+            inside = np.flatnonzero(fold == number)
+            p[inside] = expit(net(u[inside], i[inside]).double().numpy())
+        return p
+
+    def vectors(self, users: Codes) -> NDArray[np.float32]:
+        """The nets' user vectors side by side."""
+        index = torch.from_numpy(np.asarray(users, np.int64))
+        return np.concatenate([net.user_vectors(index).numpy() for net in self.nets], axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors(Propensity):
+    """p = sigmoid(net(u, i)), trained by maximum likelihood on seen and sampled pairs at the true base rate.
+
+    Cross-fitted: all pairs of the catalogue, seen or not, are dealt into `n_folds` folds, and each pair is read from
+    the net trained without its fold, because a net read on its own training pairs is overconfident. `n_folds=1`
+    is the classifier of the literature, without that protection.
+    """
+
+    fitted = FittedFactors
+
+    net: NetRecipe = field(default_factory=MF)
+    n_folds: int = 5
+    learning_rate: float = 0.01
+    l2: float = 0.01
+    pairs_per_row: float = 4.0
+
+    def __post_init__(self) -> None:
+        if self.n_folds < 1:
+            raise ParameterError(f"n_folds must be at least 1, not {self.n_folds}.")
+
+    def plan(self) -> Plan:
+        role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
+        update = Update(("propensity",), seen_likelihood)
+        stage = Stage("propensity", (update,), validate=seen_likelihood)
+        return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
+
+    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+        nets, history = [], History()
+        for fold in range(self.n_folds):
+            region = Outside(fold, self.n_folds, seed) if self.n_folds > 1 else None
+            title = f"fold {fold + 1}/{self.n_folds}"
+            trained = train(self.plan(), split, seed=seed, training=training, region=region, title=title)
+            nets.append(trained.cast.players["propensity"])
+            history.take_in(title, trained)
+        fitted = FittedFactors(nets, seed, history)
+        refuse_collapsed(fitted, split.log, seed)
+        return fitted

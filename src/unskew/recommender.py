@@ -1,0 +1,135 @@
+"""The fitted thing: predictions for every pair, recommendations, propensities, and how it was trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from unskew.calibration.report import CalibrationReport
+from unskew.data.feed import Block
+from unskew.data.log import RatingLog
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import DataError, ParameterError
+from unskew.overlap import Overlap
+from unskew.topk import top_items
+from unskew.training.history import History
+from unskew.training.loop import one_thread
+from unskew.training.view import Cast, speak_at_rest
+
+OnUnknown = Literal["raise", "fallback"]
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Recommender:
+    """What `method.fit(log)` returns. External ids in, external ids and the log's own rating scale out.
+
+    For a binary log predictions are probabilities of a positive rating, for a graded one ratings. `on_unknown`
+    says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
+    or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
+    how well propensity and imputation were calibrated before and after; each is None for a method without.
+    """
+
+    method: Any
+    log: RatingLog
+    cast: Cast
+    history: History
+    seed: int
+    overlap: Overlap | None = None
+    calibration: CalibrationReport | None = None
+
+    def predict(self, users: Any, items: Any, *, on_unknown: OnUnknown = "raise") -> NDArray[np.float64]:
+        """The predicted rating of each pair (users[n], items[n])."""
+        codes = self._codes(users, items, on_unknown)
+        return np.asarray(self.log.scale.from_unit(self.predict_codes(*codes)), np.float64)
+
+    def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
+        """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
+        return self._spoken("propensity", *self._codes(users, items, "raise"))
+
+    def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
+        """The imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
+        said = self._spoken("imputation", *self._codes(users, items, "raise"))
+        return np.asarray(self.log.scale.from_unit(said), np.float64)
+
+    def recommend(
+        self,
+        users: Any = None,
+        k: int = 10,
+        *,
+        filter_seen: bool = True,
+        items: Any = None,
+        on_unknown: OnUnknown = "raise",
+    ) -> pa.Table:
+        """The k items with the highest prediction for each user: columns user_id, item_id, score, rank.
+
+        `users=None` is everybody. `items` limits the candidates; `filter_seen` leaves out what the user has rated.
+        A user with fewer than k candidates left gets fewer rows.
+        """
+        if k < 1:
+            raise ParameterError(f"k must be at least 1, not {k}.")
+        log = self.log
+        user_codes = np.arange(log.n_users) if users is None else _codes(log.user_ids, users, "user", on_unknown)
+        candidates = np.arange(log.n_items) if items is None else _codes(log.item_ids, items, "item", "raise")
+        found = top_items(self.predict_codes, log, user_codes, np.unique(candidates), k, filter_seen)
+        ids = log.user_ids.take(user_codes) if users is None else pa.array(np.asarray(users).tolist())
+        return pa.table(
+            {
+                "user_id": ids.take(pa.array(found.position)),
+                "item_id": log.item_ids.take(found.items),
+                "score": np.asarray(log.scale.from_unit(found.scores)),
+                "rank": found.rank,
+            }
+        )
+
+    def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
+        """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
+        return self._spoken("prediction", users, items)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""
+        from unskew.files.model import save  # which imports this module
+
+        save(self, path)
+
+    def _spoken(self, role: str, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
+        self._require(role)
+        said = np.empty(len(users))
+        with one_thread():
+            for start in range(0, len(users), CHUNK):
+                chunk = slice(start, start + CHUNK)
+                u, i = (torch.from_numpy(np.asarray(codes[chunk], np.int64)) for codes in (users, items))
+                said[chunk] = speak_at_rest(self.cast, role, Block(u, i, None)).numpy()
+        return said
+
+    def _require(self, role: str) -> None:
+        if role not in self.cast.players:
+            raise ParameterError(f"{type(self.method).__name__} has no {role}; use a method that has one.")
+
+    def _codes(self, users: Any, items: Any, on_unknown: OnUnknown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
+        item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
+        if len(user_codes) != len(item_codes):
+            raise DataError(f"There are {len(user_codes)} users for {len(item_codes)} items; pairs need one of each.")
+        return user_codes, item_codes
+
+
+def _codes(vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown) -> NDArray[np.int32]:
+    if on_unknown not in ("raise", "fallback"):
+        raise ParameterError(f"on_unknown must be 'raise' or 'fallback', not {on_unknown!r}.")
+    codes = vocabulary.codes([ids] if isinstance(ids, (str, int, np.integer)) else ids)
+    unknown = codes < 0
+    if on_unknown == "raise" and unknown.any():
+        first = int(np.argmax(unknown))
+        value = ids if isinstance(ids, (str, int, np.integer)) else np.asarray(ids)[first : first + 1].tolist()[0]
+        raise DataError(
+            f"The {side} {value!r} is not in the log ({int(unknown.sum())} of {len(codes)} {side}s are not); "
+            f"pass on_unknown='fallback' to answer for the average {side}."
+        )
+    return codes

@@ -1,0 +1,40 @@
+"""One sentence for a setting out of range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from unskew.errors import ParameterError
+
+
+def check_number(
+    owner: object, name: str, *, above: float | None = None, least: float | None = None, most: float | None = None
+) -> None:
+    """Refuse `owner.name` unless it is a finite number within the bounds."""
+    value = getattr(owner, name)
+    bounds = {"above": above, "at least": least, "at most": most}
+    wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    inside = number and not (
+        (above is not None and value <= above)
+        or (least is not None and value < least)
+        or (most is not None and value > most)
+    )
+    if not inside:
+        raise ParameterError(f"{name} of {type(owner).__name__} must be a number {wanted}, not {value!r}.")
+
+
+def check_choice(owner: object, name: str, choices: Collection[str]) -> None:
+    """Refuse `owner.name` unless it is one of the choices."""
+    value = getattr(owner, name)
+    if value not in choices:
+        allowed = ", ".join(map(repr, choices))
+        raise ParameterError(f"{name} of {type(owner).__name__} must be one of {allowed}, not {value!r}.")
+
+
+def nearest(name: str, choices: Collection[str]) -> str:
+    """A hint at what was meant, or nothing."""
+    close = get_close_matches(name, choices, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."

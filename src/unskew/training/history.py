@@ -1,0 +1,49 @@
+"""What happened in training, epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of one stage: the mean loss of each update and, if the stage validates, the validation risk."""
+
+    stage: str
+    epoch: int
+    losses: Mapping[str, float]
+    validation: float | None
+    seconds: float
+
+
+@dataclass
+class History:
+    """All epochs in order, and for each stage the epoch whose state was kept."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, stage: str) -> list[Epoch]:
+        return [epoch for epoch in self.epochs if epoch.stage == stage]
+
+    def take_in(self, prefix: str, fitted: Any) -> None:
+        """Add what a role that fitted itself has to tell: its notes and, if it trained, its own history."""
+        self.notes.extend(getattr(fitted, "notes", ()))
+        inner = getattr(fitted, "history", None)
+        if inner is not None:
+            self.epochs.extend(replace(epoch, stage=f"{prefix} {epoch.stage}") for epoch in inner.epochs)
+            self.kept.update({f"{prefix} {stage}": epoch for stage, epoch in inner.kept.items()})
+
+    def __str__(self) -> str:
+        lines = []
+        for stage in dict.fromkeys(epoch.stage for epoch in self.epochs):
+            epochs = self.of(stage)
+            kept = self.kept.get(stage, epochs[-1].epoch)
+            risk = next((e.validation for e in epochs if e.epoch == kept), None)
+            ending = "" if risk is None else f", validation risk {risk:.4f}"
+            seconds = sum(epoch.seconds for epoch in epochs)
+            lines.append(f"{stage}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
+        return "\n".join(lines + self.notes)

@@ -1,0 +1,186 @@
+"""The one loop: carries out any plan, knows no loss."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from unskew.data.feed import Feed, Region
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.errors import DivergedError, ParameterError
+from unskew.nets.base import Catalogue, NetRecipe
+from unskew.training.fitted import Occasion
+from unskew.training.history import Epoch, History
+from unskew.training.options import Training
+from unskew.training.plan import Fit, Plan, Stage, Update
+from unskew.training.stopping import Patience
+from unskew.training.view import Cast, View
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Who plays each role after training, and how it went."""
+
+    cast: Cast
+    history: History
+    feed: Feed
+
+
+def train(
+    plan: Plan,
+    split: Split,
+    *,
+    seed: int = 0,
+    training: Training | None = None,
+    unbiased: RatingLog | None = None,
+    region: Region | None = None,
+    title: str = "",
+) -> Trained:
+    """Carry out the plan; the same seed gives the same bits at any number of threads."""
+    if not 0 <= seed < 2**63:
+        raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
+    with one_thread():
+        return _Loop(plan, split, seed, training or Training(), unbiased, region, title).run()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch sums differently on different numbers of threads; batches are small, so one is as fast."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Loop:
+    def __init__(
+        self,
+        plan: Plan,
+        split: Split,
+        seed: int,
+        training: Training,
+        unbiased: RatingLog | None,
+        region: Region | None,
+        title: str,
+    ) -> None:
+        self.plan, self.split, self.training, self.unbiased, self.title = plan, split, training, unbiased, title
+        start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
+        self.feed = Feed(
+            split,
+            batch_size=training.batch_size_for(len(split.train_rows)),
+            pairs_per_row=plan.pairs_per_row,
+            generator=feed,
+            region=region,
+            calibrates=any(role.calibrator for role in plan.roles.values()),
+        )
+        self.players: dict[str, Any] = self._build_nets(start)
+        self.cast = Cast(
+            self.players,
+            clips={name: role.clip for name, role in plan.roles.items()},
+            calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
+            error=plan.error,
+        )
+        self.history = History()
+
+    def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
+        log, train = self.split.log, self.split.train
+        rates = {"rating": float(train.ratings.mean()), "seen": len(log) / log.n_pairs}
+        players = {}
+        for name, role in self.plan.roles.items():
+            generator = torch.Generator().manual_seed(int(start.integers(2**63)))
+            if isinstance(role.net, NetRecipe):
+                catalogue = Catalogue(log.n_users, log.n_items, rates[role.starts_at], self.training.engine)
+                players[name] = role.net.build(catalogue, generator)
+        return players
+
+    def run(self) -> Trained:
+        for stage in self.plan.stages:
+            self.feed.forget_columns()
+            self._fit(stage, "stage", planned=0.0)
+            if stage.updates:
+                self._run_epochs(stage)
+        self.feed.forget_columns()
+        return Trained(self.cast, self.history, self.feed)
+
+    def _run_epochs(self, stage: Stage) -> None:
+        still = frozenset(self.plan.roles) - stage.moves
+        patience = Patience(self.training.patience, stage.moves)
+        quiet = None if self.training.progress is None else not self.training.progress
+        epochs = range(1, self.training.max_epochs + 1)
+        with tqdm(epochs, f"{self.title} {stage.name}".strip(), disable=quiet, leave=False, unit="epoch") as bar:
+            for epoch in bar:
+                began = time.perf_counter()
+                losses = self._run_epoch(stage, epoch, still)
+                self._fit(stage, "epoch", planned=epoch / self.training.max_epochs)
+                risk = self._validate(stage, epoch, still)
+                self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
+                if risk is None:
+                    continue
+                bar.set_postfix(validation=f"{risk:.4f}", refresh=False)
+                patience.record(risk, self.players)
+                if patience.exhausted:
+                    break
+        patience.restore(self.players)
+        self.history.kept[stage.name] = patience.best_epoch or epoch
+
+    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> dict[str, float]:
+        totals = [0.0] * len(stage.updates)
+        for batch in self.feed.epoch():
+            for number, update in enumerate(stage.updates):
+                view = View(self.cast, batch, frozenset(update.trains), still)
+                totals[number] += self._step(update, view)
+        for update, total in zip(stage.updates, totals, strict=True):
+            self._check_finite(stage, update.trains, epoch, total)
+        means = [total / self.feed.n_batches for total in totals]
+        return {"+".join(update.trains): mean for update, mean in zip(stage.updates, means, strict=True)}
+
+    def _step(self, update: Update, view: View) -> float:
+        loss = update.loss(view)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for name in update.trains:
+            role = self.plan.roles[name]
+            self.players[name].step(role.learning_rate, role.l2)
+        return loss.item()
+
+    def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
+        broken = [name for name in roles if not self.players[name].is_finite()]
+        if broken or not math.isfinite(loss):
+            raise DivergedError(
+                f"Training left the finite numbers in stage {stage.name!r}, role {(broken or roles)[0]!r}, "
+                f"epoch {epoch}; lower its learning rate, raise its l2 or raise the clip."
+            )
+
+    @torch.no_grad()
+    def _validate(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
+        if stage.validate is None:
+            return None
+        risk = stage.validate(View(self.cast, self.feed.holdout, still=still)).item()
+        if not math.isfinite(risk):
+            raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
+        return risk
+
+    def _fit(self, stage: Stage, per: str, planned: float) -> None:
+        for fit in stage.fits:
+            if fit.per == per:
+                self.players[fit.role] = self._fitted(fit, planned)
+
+    def _fitted(self, fit: Fit, planned: float) -> Any:
+        recipe = self.plan.roles[fit.role].net
+        assert not isinstance(recipe, NetRecipe)
+        view = View(self.cast, self.feed.calibration)
+        occasion = Occasion(self.split, self.training, self.generator, self.unbiased, view, planned)
+        fitted = recipe.fit_on(occasion, self.players.get(fit.role))
+        if fit.per == "stage":
+            self.history.take_in(fit.role, fitted)
+        return fitted

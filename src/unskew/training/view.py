@@ -1,0 +1,146 @@
+"""What a loss may see of a batch: a role in training speaks raw, a role at rest calibrated and without gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unskew.data.feed import Batch, Block, Rows
+
+ErrorFunction = Callable[[Tensor, Tensor], Tensor]
+LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share."""
+
+    players: Mapping[str, Any]
+    clips: Mapping[str, float]
+    calibrators: Mapping[str, str]
+    error: ErrorFunction
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves."""
+
+    cast: Cast
+    batch: Batch
+    learning: frozenset[str] = frozenset()
+    still: frozenset[str] = frozenset()
+
+    @property
+    def n_pairs(self) -> float:
+        return self.batch.n_pairs
+
+    @cached_property
+    def observed(self) -> RowsView:
+        return RowsView(self, self.batch.observed)
+
+    @cached_property
+    def sampled(self) -> RowsView:
+        return RowsView(self, self.batch.sampled)
+
+
+class RowsView:
+    """Some pairs and what every role says about them."""
+
+    def __init__(self, view: View, rows: Rows) -> None:
+        self._view, self._rows = view, rows
+        self._logits: dict[str, Tensor] = {}
+
+    @property
+    def users(self) -> Tensor:
+        return self._rows.users
+
+    @property
+    def items(self) -> Tensor:
+        return self._rows.items
+
+    @property
+    def ratings(self) -> Tensor:
+        return self._rows.ratings
+
+    @property
+    def seen(self) -> Tensor:
+        return self._rows.seen
+
+    @property
+    def weight(self) -> float:
+        """How many cells each of these rows stands for."""
+        return self._rows.weight
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all the cells these rows stand for."""
+        return self._rows.weight * values.sum()
+
+    def logit(self, role: str = "prediction") -> Tensor:
+        """What the role's net says, uncalibrated; with gradient only if the role is learning."""
+        if role not in self._logits:
+            with torch.set_grad_enabled(role in self._view.learning):
+                self._logits[role] = self._view.cast.players[role](self.users, self.items)
+        return self._logits[role]
+
+    def probability(self, role: str = "prediction") -> Tensor:
+        """What the role says: raw while it learns, calibrated while it rests."""
+        if role in self._view.learning:
+            return torch.sigmoid(self.logit(role))
+        return self._at_rest(role)
+
+    def error(self, role: str = "prediction") -> Tensor:
+        """e: the error of the prediction against the rating."""
+        return self._view.cast.error(_bounded(self.logit(role)), self.ratings)
+
+    def imputed_error(self, role: str = "prediction", imputation: str = "imputation") -> Tensor:
+        """e-hat: the error of the prediction against the imputed rating."""
+        return self._view.cast.error(_bounded(self.logit(role)), self.probability(imputation))
+
+    def stake(self, role: str = "prediction") -> Tensor:
+        """e1 - e0: how much the error of the prediction depends on the label."""
+        logit = _bounded(self.logit(role))
+        one, zero = torch.ones_like(logit), torch.zeros_like(logit)
+        return self._view.cast.error(logit, one) - self._view.cast.error(logit, zero)
+
+    def propensity(self, role: str = "propensity") -> Tensor:
+        """p: probability of having been seen, given the rating where the model can tell, never below the clip."""
+        return self.probability(role).clamp(min=self._view.cast.clips.get(role, 0.0))
+
+    def inverse_propensity(self, role: str = "propensity") -> Tensor:
+        return 1 / self.propensity(role)
+
+    def _at_rest(self, role: str) -> Tensor:
+        cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
+        if role in self._view.still and (calibrator is None or calibrator in self._view.still):
+            return self._rows.column(role, lambda block: speak_at_rest(cast, role, block))
+        return speak_at_rest(cast, role, self._rows)
+
+
+def _bounded(logit: Tensor) -> Tensor:
+    """Doubly robust risks are unbounded below in the logit; this is where they end."""
+    return logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+
+
+@torch.no_grad()
+def speak_at_rest(cast: Cast, role: str, pairs: Block | Rows) -> Tensor:
+    """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
+
+    A propensity that can tell how much more often a pair is seen for its own rating says so by its `tilt`,
+    P(seen given the rating) / P(seen), which applies where the rating is known.
+    """
+    player, calibrator = cast.players[role], cast.players.get(cast.calibrators.get(role, ""))
+    logits = player(pairs.users, pairs.items)
+    if calibrator is None:
+        said: Tensor = torch.sigmoid(logits)
+    else:
+        said = calibrator.calibrated(logits, pairs.users, player.user_vectors(pairs.users))
+    ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
+    if tilt is None or ratings is None:
+        return said
+    tilted: Tensor = said * tilt(pairs.users, pairs.items, ratings)
+    return tilted.clamp(max=1.0)

@@ -1,0 +1,60 @@
+"""A tiny log in files, a model fitted on it by the command line, and a way to run commands."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import unskew
+from unskew.cli import app
+
+Run = Callable[..., Result]
+
+
+def write_rows(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+    return path
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a command; `code` is the exit code it must have."""
+
+    def invoke(*words: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ratings.csv (1 to 5 stars), test.csv and pairs.csv; users are u0, u1, ..., items are integers."""
+    folder = tmp_path_factory.mktemp("files")
+    world = unskew.simulate(60, 40, density=0.25, selection="popularity", test_per_user=12, seed=1)
+    stars = np.random.default_rng(0)
+    for name, log in (("ratings.csv", world.log), ("test.csv", world.test)):
+        rated = np.where(log.ratings == 1, stars.integers(3, 6, len(log)), stars.integers(1, 3, len(log)))
+        rows = [(f"u{u}", i, r) for u, i, r in zip(log.users, log.items, rated, strict=True)]
+        write_rows(folder / name, ("user_id", "item_id", "rating"), rows)
+    known_users, known_items = np.unique(world.log.users), np.unique(world.log.items)
+    pairs = [(f"u{u}", i, "kept") for u in known_users[:5] for i in known_items[:4]]
+    write_rows(folder / "pairs.csv", ("user_id", "item_id", "remark"), pairs)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(files: Path, run: Run) -> Path:
+    folder = files / "model"
+    few = ("--epochs", 2, "--set", "propensity=additive")
+    run("fit", files / "ratings.csv", "--method", "ips", "--out", folder, *few)
+    return folder

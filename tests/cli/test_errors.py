@@ -1,0 +1,168 @@
+"""Bad input is answered with one sentence and exit code 2; nothing else is swallowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import unskew
+from unskew.cli import app, options
+from unskew.data.log import Duplicates
+from unskew.metrics.ranking import EmptyUsers
+from unskew.recommender import OnUnknown
+
+Run = Callable[..., Result]
+FIT = ("fit", "ratings.csv", "--out", "new", "--method")
+
+REFUSED = {
+    "unknown method": ((*FIT, "nave"), "There is no method 'nave'; did you mean 'naive'?"),
+    "missing log": (("fit", "none.csv", "--out", "new", "--method", "naive"), "none.csv does not exist"),
+    "unknown setting": ((*FIT, "ips", "--set", "clp=1"), "IPS has no setting 'clp'; did you mean 'clip'?"),
+    "unknown nested setting": ((*FIT, "ips", "--set", "net.n_factrs=1"), "did you mean 'n_factors'?"),
+    "unknown parent of a setting": ((*FIT, "ips", "--set", "nett.n_factors=1"), "did you mean 'net'?"),
+    "setting inside a number": ((*FIT, "ips", "--set", "clip.low=1"), "clip is 0.02, which has no settings"),
+    "text for a number": ((*FIT, "ips", "--set", "clip=high"), "clip of IPS must be a number, not 'high'"),
+    "value out of range": ((*FIT, "ips", "--set", "clip=2"), "clip of IPS must be a number at least 0 and at most 1"),
+    "setting without value": ((*FIT, "ips", "--set", "clip"), "--set clip is not of the form NAME=VALUE"),
+    "setting without name": ((*FIT, "ips", "--set", "=3"), "--set =3 is not of the form NAME=VALUE"),
+    "setting given twice": ((*FIT, "ips", "--set", "clip=0", "--set", "clip=1"), "--set clip is given twice"),
+    "unknown propensity": ((*FIT, "ips", "--set", "propensity=aditive"), "did you mean 'Additive'?"),
+    "net for a propensity": ((*FIT, "ips", "--set", "propensity=mf"), "cannot be of the kind 'MF'"),
+    "propensity that needs more": ((*FIT, "ips", "--set", "propensity=naivebayes"), "pass --unbiased FILE"),
+    "features that are needed": ((*FIT, "ips", "--set", "propensity=logistic"), "pass --user-features when"),
+    "threshold and grades": ((*FIT, "naive", "--positive", 3, "--graded", 1, 5), "give one of the two"),
+    "threshold beyond all ratings": ((*FIT, "naive", "--positive", 9), "set --positive to a threshold"),
+    "rating off the scale": ((*FIT, "naive", "--graded", 1, 4), "widen --graded"),
+    "falling scale": ((*FIT, "naive", "--graded", 5, 1), "--graded must rise from low to high"),
+    "missing column": ((*FIT, "naive", "--user", "userid"), "has no column 'userid'"),
+    "no epochs": ((*FIT, "naive", "--epochs", 0), "--epochs must be at least 1, not 0"),
+    "no batch": ((*FIT, "naive", "--batch-size", 0), "--batch-size must be at least 1"),
+    "negative seed": ((*FIT, "naive", "--seed", -1), "seed must be a whole number"),
+    "wrong delimiter": ((*FIT, "naive", "--delimiter", ";;"), "delimiter must be one ASCII character"),
+    "unknown dataset": (("fit", "coatt:x", "--out", "new", "--method", "naive"), "did you mean 'coat'?"),
+    "missing dataset": (("fit", "coat:x", "--out", "new", "--method", "naive"), "x does not exist: get Coat"),
+    "dataset with options of files": (
+        ("fit", "coat:x", "--out", "new", "--method", "naive", "--item", "i"),
+        "--item is for files, and coat:x is a dataset",
+    ),
+    "file with options of datasets": ((*FIT, "naive", "--accept-altered"), "--accept-altered is for datasets"),
+    "dataset as unbiased slice": ((*FIT, "naive", "--unbiased", "coat:x"), "random ratings are its test"),
+    "model in a missing folder": (
+        ("fit", "ratings.csv", "--method", "naive", "--out", "no/where"),
+        "the folder no does not exist",
+    ),
+    "model in place of a file": (
+        ("fit", "ratings.csv", "--method", "naive", "--out", "test.csv"),
+        "test.csv is a file",
+    ),
+    "model among other files": (
+        ("fit", "ratings.csv", "--method", "naive", "--out", "."),
+        "which is no part of a model",
+    ),
+    "missing model": (("evaluate", "none", "test.csv"), "there is no such folder"),
+    "file for a model": (("evaluate", "test.csv", "test.csv"), "it is not a folder"),
+    "no list": (("evaluate", "model", "test.csv", "--k", 0), "k must be a whole number of at least 1"),
+    "grades for a binary model": (("evaluate", "model", "test.csv", "--graded", 1, 5), "answers with probabilities"),
+    "test without ratings": (("evaluate", "model", "pairs.csv"), "pairs.csv has no column 'rating'"),
+    "metrics in no known format": (("evaluate", "model", "test.csv", "--per-user", "a.xls"), "a.xls ends in none of"),
+    "unknown user in the test": (("evaluate", "model", "strangers.csv"), "pass --on-unknown fallback"),
+    "missing pairs": (("predict", "model", "none.csv", "--out", "a.csv"), "none.csv does not exist"),
+    "pairs without users": (("predict", "model", "pairs.csv", "--user", "who", "--out", "a.csv"), "no column 'who'"),
+    "unknown user in pairs": (
+        ("predict", "model", "strangers.csv", "--out", "a.csv"),
+        "The user 'u999' is not in the log",
+    ),
+    "predictions in a folder": (("predict", "model", "pairs.csv", "--out", "folder.csv"), "folder.csv is a folder"),
+    "predictions in a missing folder": (
+        ("predict", "model", "pairs.csv", "--out", "no/a.csv"),
+        "folder no does not exist",
+    ),
+    "predictions there already": (("predict", "model", "done.csv", "--out", "a.csv"), "'prediction' already"),
+    "no recommendations": (("recommend", "model", "--k", 0), "k must be at least 1, not 0"),
+    "users told twice": (("recommend", "model", "--users", "pairs.csv", "--user", "u1"), "give one of the two"),
+    "unknown user asked for": (("recommend", "model", "--user", "u999"), "pass --on-unknown fallback"),
+    "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),
+    "users without a column": (("recommend", "model", "--users", "items.csv"), "no column 'user_id'"),
+    "demo of a negative seed": (("demo", "--seed", -1), "seed is -1"),
+    "demo in place of a file": (("demo", "--out", "test.csv"), "test.csv cannot be made a folder"),
+}
+
+
+@pytest.fixture
+def here(files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for source in files.iterdir():
+        (tmp_path / source.name).symlink_to(source)
+    (tmp_path / "strangers.csv").write_text("user_id,item_id,rating\nu999,888,5\nu1,889,1\n")
+    (tmp_path / "done.csv").write_text("user_id,item_id,prediction\nu1,1,0.5\n")
+    (tmp_path / "items.csv").write_text("item_id\n1\n")
+    (tmp_path / "folder.csv").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_gets_one_sentence_and_leaves_no_file(run: Run, here: Path, case: str) -> None:
+    words, sentence = REFUSED[case]
+    before = set(here.iterdir())
+    result = run(*words, code=2)
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert sentence in result.stderr
+    assert set(here.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit",),
+        ("fit", "ratings.csv", "--method", "naive"),
+        ("evaluate", "model", "test.csv", "--empty-users", "two"),
+        ("fit", "ratings.csv", "--out", "x", "--method", "naive", "--duplicates", "first"),
+        ("predict", "model", "pairs.csv", "--out", "a.csv", "--on-unknown", "guess"),
+        ("recommend", "model", "--k", "many"),
+        ("undo",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2_and_points_to_help(run: Run, here: Path, words: tuple[str, ...]) -> None:
+    assert "--help" in run(*words, code=2).stderr
+
+
+def test_an_interrupt_gets_one_sentence_and_exit_code_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(unskew.datasets, "available", interrupted)
+    result = run("datasets", code=130)
+    assert (result.stdout, result.stderr.count("\n")) == ("", 1)
+    assert result.stderr.startswith("interrupted")
+
+
+def test_any_other_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(unskew.datasets, "available", broken)
+    result = CliRunner().invoke(app, ["datasets"])
+    assert isinstance(result.exception, RuntimeError)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that may not be written to")
+def test_a_folder_that_may_not_be_written_to_is_refused(run: Run, here: Path) -> None:
+    closed = here / "closed"
+    closed.mkdir(mode=0o500)
+    result = run("predict", "model", "pairs.csv", "--out", closed / "a.csv", code=2)
+    assert "permission denied" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("offered", "known"),
+    [(options.Duplicates, Duplicates), (options.EmptyUsers, EmptyUsers), (options.OnUnknown, OnUnknown)],
+)
+def test_the_choices_offered_are_the_librarys(offered: type[options.Duplicates], known: object) -> None:
+    assert tuple(choice.value for choice in offered) == get_args(known)

@@ -1,0 +1,79 @@
+"""What can be asked before anything is loaded, and the examples it gives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import pytest
+from typer.testing import Result
+
+import unskew
+
+COMMANDS = ("demo", "fit", "evaluate", "predict", "recommend", "methods", "datasets")
+Run = Callable[..., Result]
+
+LIST_IMPORTS = """
+import json, sys, time
+from unskew.cli import app
+for command in json.loads(sys.argv[1]):
+    app([*command, "--help"], standalone_mode=False)
+print(json.dumps([sorted(sys.modules), time.process_time()]), file=sys.stderr)
+"""
+
+
+def in_a_fresh_process(*commands: tuple[str, ...]) -> tuple[list[str], float]:
+    """Names of the modules that asking for help imported, and the seconds of computing it took."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIST_IMPORTS, json.dumps(commands)], capture_output=True, text=True, check=True
+    )
+    modules, seconds = json.loads(done.stderr)
+    return modules, seconds
+
+
+def example_of(help_text: str) -> str:
+    return help_text.rstrip().splitlines()[-1].strip()
+
+
+def test_help_imports_nothing_heavy() -> None:
+    modules, _ = in_a_fresh_process((), *((command,) for command in COMMANDS))
+    heavy = {"torch", "sklearn", "scipy", "pyarrow", "numpy", "matplotlib", "rich"}
+    assert heavy.isdisjoint(modules)
+
+
+def test_help_takes_less_than_half_a_second() -> None:
+    assert min(in_a_fresh_process(())[1] for _ in range(2)) < 0.5
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version").stdout == f"unskew {unskew.__version__}\n"
+
+
+def test_every_command_is_listed(run: Run) -> None:
+    listed = [line.split()[0] for line in run("--help").stdout.partition("Commands:")[2].splitlines() if line.strip()]
+    assert listed[: len(COMMANDS)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)], ids=" ".join)
+def test_help_ends_with_an_example(run: Run, command: tuple[str, ...]) -> None:
+    text = run(*command, "--help").stdout
+    assert text.rstrip().splitlines()[-2].strip() == "Example:"
+    assert example_of(text).startswith(" ".join(("unskew", *command)))
+
+
+def test_the_examples_work_one_after_the_other(
+    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ratings.csv", "test.csv", "pairs.csv"):
+        copy(files / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command in ("fit", "evaluate", "predict", "recommend", "methods", "datasets"):
+        run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv")
+    }

@@ -1,0 +1,121 @@
+"""Methods, datasets, and sources of the form NAME:FOLDER."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+import unskew
+from unskew.cli.settings import literal, method_from
+
+Run = Callable[..., Result]
+
+
+def test_methods_lists_every_method_with_its_settings(run: Run) -> None:
+    listed = json.loads(run("methods", "--json").stdout)["methods"]
+    assert [row["name"] for row in listed] == [entry.name for entry in unskew.methods()]
+    for row, entry in zip(listed, unskew.methods(), strict=True):
+        assert row["summary"] == entry.summary
+        assert list(row["settings"]) == [setting.name for setting in fields(entry.build())]
+    ips = next(row for row in listed if row["name"] == "ips")
+    assert ips["settings"]["propensity"] == "factors"
+    assert ips["settings"]["clip"] == unskew.IPS().clip
+
+
+def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
+    parts = {row["name"]: row for row in json.loads(run("methods", "--json").stdout)["parts"]}
+    for name in ("uniform", "popularity", "additive", "factors", "logistic", "naivebayes"):
+        assert name in parts
+        assert type(method_from("ips", [f"propensity={name}"]).propensity).__name__.lower() == name  # type: ignore[attr-defined]
+    for name in ("mf", "ncf"):
+        assert type(method_from("naive", [f"net={name}"]).net).__name__.lower() == name
+
+
+def test_methods_shows_a_table_that_names_all_of_them(run: Run) -> None:
+    text = run("methods").stdout
+    for entry in unskew.methods():
+        assert any(line.startswith(f"{entry.name} ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("0.5", 0.5),
+        ("True", True),
+        ("None", None),
+        ("(1, 2)", (1, 2)),
+        ("log", "log"),
+        ("a b", "a b"),
+        ("", ""),
+    ],
+)
+def test_values_are_python_literals_or_else_text(text: str, value: object) -> None:
+    assert literal(text) == value
+    assert type(literal(text)) is type(value)
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "1+1", "[" * 500, "\0", "9" * 5000])
+def test_values_are_never_executed_and_never_break_the_parser(text: str) -> None:
+    assert literal(text) == text
+
+
+def test_settings_apply_in_order_so_that_a_part_can_be_chosen_and_then_set() -> None:
+    method = method_from(
+        "ips", ["propensity=popularity", "propensity.exponent=0.7", "net.n_factors=5", "error=squared"]
+    )
+    assert method == unskew.IPS(propensity=unskew.Popularity(exponent=0.7), net=unskew.MF(n_factors=5), error="squared")
+
+
+def test_a_wrapper_hands_on_the_settings_of_its_base() -> None:
+    assert method_from("dce-dr", ["clip=0.1"]) == unskew.make("dce-dr", clip=0.1)
+    assert method_from("dce-dr", ["base.clip=0.1"]) == unskew.make("dce-dr", clip=0.1)
+    assert method_from("dce-dr", ["net.n_factors=4"]) == unskew.make("dce-dr", net=unskew.MF(n_factors=4))
+
+
+def test_datasets_says_where_to_get_each_and_on_what_terms(run: Run) -> None:
+    text = run("datasets").stdout
+    for source in unskew.datasets.available():
+        for fact in (source.title, source.where, source.terms, *source.files):
+            assert fact in text
+    assert [row["name"] for row in json.loads(run("datasets", "--json").stdout)] == [
+        source.name for source in unskew.datasets.available()
+    ]
+
+
+@pytest.fixture
+def small_coat(tmp_path: Path) -> Path:
+    """Files in the format of Coat, but of 30 users and 20 items."""
+    rng = np.random.default_rng(2)
+    for name in ("train.ascii", "test.ascii"):
+        grid = rng.integers(1, 6, (30, 20)) * (rng.random((30, 20)) < 0.4)
+        (tmp_path / name).write_text("\n".join(" ".join(map(str, row)) for row in grid) + "\n")
+    return tmp_path
+
+
+def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Run, small_coat: Path) -> None:
+    source, model = f"coat:{small_coat}", small_coat / "model"
+    fitted = run("fit", source, "--method", "naive", "--epochs", 1, "--out", model, "--accept-altered")
+    dataset = unskew.datasets.load("coat", small_coat, expect_original=False)
+    assert repr(dataset.train) in fitted.stdout
+    assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
+    facts = json.loads(run("evaluate", model, source, "--accept-altered", "--json").stdout)
+    assert facts["pairs"] == len(dataset.test)
+
+
+def test_an_altered_dataset_is_refused_with_the_option_that_accepts_it(run: Run, small_coat: Path) -> None:
+    result = run("fit", f"coat:{small_coat}", "--method", "naive", "--out", small_coat / "model", code=2)
+    assert "pass --accept-altered" in result.stderr
+
+
+def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coat: Path) -> None:
+    words = ("fit", f"coat:{small_coat}", "--method", "naive", "--epochs", 1, "--accept-altered")
+    assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
+    run(*words, "--out", small_coat / "m", "--graded", 1, 5)
+    assert unskew.load(small_coat / "m").log.binary is False

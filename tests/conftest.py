@@ -1,0 +1,27 @@
+"""Fixtures that more than one folder of tests needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Tests share the machine's cores with each other; tiny tensors gain nothing from a second thread."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def coat_folder() -> Path:
+    """The published Coat files, in the folder coat/ of the one that UNSKEW_DATA names."""
+    data = os.environ.get("UNSKEW_DATA")
+    if not data:
+        pytest.skip("needs the published Coat files: set UNSKEW_DATA to a folder that holds coat/")
+    folder = Path(data) / "coat"
+    if not folder.is_dir():
+        pytest.skip(f"needs the published Coat files, but UNSKEW_DATA={data} holds no folder coat/")
+    return folder

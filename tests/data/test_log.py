@@ -1,0 +1,355 @@
+"""Claims about the log: what it accepts, what it refuses in which words, and that it cannot be changed."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unskew.data.features import Features
+from unskew.data.log import RatingLog
+from unskew.data.scale import Scale
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import DataError, ParameterError
+
+USERS, ITEMS, RATINGS = ["u", "v", "u", "w"], [30, 30, 10, 20], [5, 1, 3, 2]
+FRAME = {"user_id": USERS, "item_id": ITEMS, "rating": RATINGS}
+
+
+def small(**settings):
+    return RatingLog.from_arrays(USERS, ITEMS, RATINGS, **settings)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(FRAME), pl.DataFrame(FRAME), pa.table(FRAME)], ids=type)
+def test_pandas_polars_and_arrow_frames_give_the_same_log(frame):
+    log = RatingLog.from_frame(frame)
+    assert log.users.tolist() == [0, 1, 0, 2]
+    assert log.items.tolist() == [0, 0, 1, 2]
+    assert log.ratings.tolist() == [1, 0, 1, 0]
+    assert list(log.user_ids) == ["u", "v", "w"]
+    assert list(log.item_ids) == [30, 10, 20]
+    assert (len(log), log.n_users, log.n_items, log.n_pairs) == (4, 3, 3, 9)
+    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 1, 0]}
+
+
+def test_columns_may_have_other_names():
+    frame = pd.DataFrame({"who": USERS, "what": ITEMS, "stars": RATINGS})
+    assert len(RatingLog.from_frame(frame, "who", "what", "stars")) == 4
+
+
+def test_the_log_says_what_it_holds_in_one_line():
+    users, items = np.divmod(np.arange(6960), 24)
+    liked = np.arange(6960) < 3619
+    log = RatingLog.from_arrays(users, items, 5 * liked, item_ids=range(300))
+    assert repr(log) == str(log)
+    assert str(log) == ("RatingLog(6,960 ratings by 290 users on 300 items, density 8.00%, positive rate 52.0%)")
+    graded = RatingLog.from_arrays([0, 1], [0, 1], [1, 4], positive=None, rating_scale=(1, 5))
+    assert "mean rating 2.50 of 1 to 5" in str(graded)
+
+
+def test_nothing_in_a_log_can_be_written_and_the_givers_arrays_stay_theirs():
+    codes, ratings = np.array([0, 1], dtype=np.int32), np.array([0, 1], dtype=np.float32)
+    ids = Vocabulary([1, 2])
+    log = RatingLog(codes, codes, ratings, ids, ids, Scale(3.0))
+    for part in (log, log.take(np.array([0])), small()):
+        for column in (part.users, part.items, part.ratings):
+            with pytest.raises(ValueError, match="read-only"):
+                column[0] = 0
+    codes[0], ratings[0] = 1, 1
+    assert log.users[0] == log.ratings[0] == 0
+    with pytest.raises(AttributeError):
+        log.users = codes
+
+
+def test_a_rating_costs_at_most_sixteen_bytes():
+    log = small()
+    columns = (log.users, log.items, log.ratings)
+    assert [column.dtype for column in columns] == [np.int32, np.int32, np.float32]
+    assert sum(column.itemsize for column in columns) <= 16
+
+
+def test_taking_rows_keeps_the_vocabularies_and_checks_nothing():
+    log = small()
+    part = log.take(np.array([0, 0]))  # a repeated pair of one class: fine for a resample
+    assert part.user_ids is log.user_ids
+    assert part.n_pairs == log.n_pairs
+    assert part.users.tolist() == [0, 0]
+    assert log.take(log.ratings == 0).users.tolist() == [1, 2]
+    assert math.isnan(log.take(np.array([], dtype=int)).positive_rate)
+
+
+def test_a_catalogue_fixes_the_codes_and_may_list_what_nobody_rated():
+    log = small(item_ids=["10", "20", "30", "40"], user_ids=["w", "v", "u"])
+    assert log.n_items == 4
+    assert log.items.tolist() == [2, 2, 0, 1]
+    assert log.users.tolist() == [2, 1, 2, 0]
+    again = small(item_ids=log.item_ids)
+    assert again.item_ids is log.item_ids
+
+
+def test_an_id_missing_from_the_catalogue_is_refused_with_its_row():
+    with pytest.raises(DataError, match=r"row 4 of items holds 20, which the catalogue of 2 ids"):
+        small(item_ids=[10, 30])
+
+
+@pytest.mark.parametrize(
+    ("ratings", "settings", "sentence"),
+    [
+        ([5, None, 3, 2], {}, r"row 2 of ratings has no rating"),
+        ([5, math.nan, 3, 2], {}, r"row 2 of ratings has no rating"),
+        ([5, 1, math.inf, 2], {}, r"row 3 of ratings holds the infinite rating inf"),
+        (
+            [5, 1, 3, 7],
+            {"rating_scale": (1, 5)},
+            r"row 4 of ratings holds the rating 7, .* the scale \(1, 5\)",
+        ),
+        ([5, 1, 3, 7], {"rating_scale": (1, 5), "positive": None}, r"row 4 of ratings holds the rating 7"),
+        (["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),
+        (pd.to_datetime(["2020-01-01"] * 4), {}, r"ratings is of type timestamp"),
+        ([5, 4, 3, 3], {}, r"every rating is positive \(at least 3\), as the ratings range from 3 to 5"),
+        ([2, 1, 1, 1], {}, r"every rating is negative \(below 3\), as the ratings range from 1 to 2"),
+        ([4, 4, 4, 4], {"rating_scale": (1, 5), "positive": None}, r"all ratings are equal \(4\)"),
+        ([5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
+    ],
+)
+def test_unusable_ratings_are_refused_in_one_sentence(ratings, settings, sentence):
+    with pytest.raises(DataError, match=sentence) as caught:
+        RatingLog.from_arrays(USERS, ITEMS, ratings, **settings)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        ["5", " 1 ", "3.0", "2e0"],
+        [5.0, 1.0, 3.0, 2.0],
+        np.array(RATINGS, dtype=np.uint8),
+        pa.array(RATINGS, pa.decimal128(3, 1)),
+    ],
+)
+def test_ratings_may_be_any_numbers_even_spelled_ones(ratings):
+    assert RatingLog.from_arrays(USERS, ITEMS, ratings).ratings.tolist() == [1, 0, 1, 0]
+
+
+def test_true_and_false_are_ratings():
+    assert RatingLog.from_arrays(USERS, ITEMS, [True, False, True, False], positive=1).positive_rate == 0.5
+
+
+def test_a_threshold_that_32_bits_cannot_hold_is_still_met_exactly():
+    assert small(positive=3.0).ratings.tolist() == [1, 0, 1, 0]
+    log = RatingLog.from_arrays([0, 1], [0, 1], [3.3, 3.2], positive=3.3)
+    assert log.ratings.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "sentence"),
+    [
+        (["u"] * 4, [1, 2, 3, 4], "only 1 user: at least two users and two items"),
+        ([1, 2, 3, 4], ["i"] * 4, "only 1 item: at least two users and two items"),
+        (["u", None, "v", "w"], ITEMS, "row 2 of users has no id"),
+        ([], [], "equally long"),
+    ],
+)
+def test_unusable_ids_are_refused_in_one_sentence(users, items, sentence):
+    with pytest.raises(DataError, match=sentence):
+        RatingLog.from_arrays(users, items, RATINGS)
+
+
+def test_no_rows_at_all_are_refused():
+    with pytest.raises(DataError, match="no ratings"):
+        RatingLog.from_arrays([], [], [])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"positive": None},
+        {"positive": math.nan},
+        {"positive": math.inf},
+        {"positive": "3"},
+        {"positive": True},
+        {"rating_scale": (5, 1)},
+        {"rating_scale": (1, 1)},
+        {"rating_scale": 5},
+        {"rating_scale": (1, 2, 3)},
+        {"rating_scale": (4, 5)},
+        {"rating_scale": (1, 2)},
+        {"rating_scale": (0, math.inf), "positive": None},
+        {"rating_scale": (math.nan, 5)},
+        {"duplicates": "first"},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_meant_are_refused(settings):
+    with pytest.raises(ParameterError):
+        small(**settings)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(1, 5), min_size=1), st.floats(-2, 0.9), st.floats(5.1, 9))
+def test_graded_ratings_go_to_the_unit_interval_and_back(ratings, low, high):
+    scale = Scale(None, low, high)
+    unit = scale.to_unit(ratings)
+    assert unit.min() >= 0
+    assert unit.max() <= 1
+    np.testing.assert_allclose(scale.from_unit(unit), ratings, rtol=1e-5)
+
+
+def test_a_graded_log_gives_its_ratings_back():
+    log = small(positive=None, rating_scale=(1, 5))
+    assert log.ratings.tolist() == [1, 0, 0.5, 0.25]
+    assert not log.binary
+    assert log.to_arrow()["rating"].to_pylist() == RATINGS
+
+
+def test_answers_of_a_binary_scale_are_probabilities():
+    np.testing.assert_array_equal(Scale(3.0, 1.0, 5.0).from_unit([0.2, 0.7]), [0.2, 0.7])
+
+
+TWICE = {"user_id": ["u", "v", "u", "v"], "item_id": ["a", "b", "a", "a"], "rating": [5, 4, 2, 1]}
+
+
+def test_a_pair_rated_twice_is_refused_with_both_rows_and_the_remedies():
+    sentence = "user 'u' rated item 'a' twice, in rows 1 and 3: pass duplicates='last' .* or duplicates='mean'"
+    with pytest.raises(DataError, match=sentence):
+        RatingLog.from_frame(pa.table(TWICE))
+
+
+def test_the_repetition_named_is_the_one_that_comes_first():
+    with pytest.raises(DataError, match="user 'z' rated item 1 twice, in rows 2 and 4"):
+        RatingLog.from_arrays(["a", "z", "b", "z", "a"], [1, 1, 2, 1, 1], [1, 5, 1, 5, 1])
+
+
+def test_the_last_rating_or_the_mean_of_all_can_be_kept_and_the_rest_is_counted():
+    last = RatingLog.from_frame(pa.table(TWICE), duplicates="last")
+    assert last.to_arrow().to_pydict() == {
+        "user_id": ["v", "u", "v"],
+        "item_id": ["b", "a", "a"],
+        "rating": [1, 0, 0],
+    }
+    assert last.duplicates_merged == 1
+    mean = RatingLog.from_frame(pa.table(TWICE), duplicates="mean")
+    assert mean.ratings.tolist() == [
+        1,
+        1,
+        0,
+    ]  # (5 + 2) / 2 = 3.5 is at least 3, though half the votes are not
+    assert mean.duplicates_merged == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 8)), min_size=2))
+def test_merging_agrees_with_a_dictionary(rows):
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for user, item, rating in rows:
+        pairs.setdefault((user, item), []).append(rating)
+    for how, merge in (("last", lambda ratings: ratings[-1]), ("mean", np.mean)):
+        try:
+            log = RatingLog.from_arrays(
+                *zip(*rows, strict=True),
+                positive=None,
+                rating_scale=(0, 8),
+                duplicates=how,
+                user_ids=range(4),
+                item_ids=range(4),
+            )
+        except DataError as error:
+            assert "all ratings are equal" in str(error)  # noqa: PT017
+            continue
+        found = zip(log.users.tolist(), log.items.tolist(), strict=True)
+        ratings = dict(zip(found, log.scale.from_unit(log.ratings).tolist(), strict=True))
+        assert ratings == pytest.approx({pair: merge(given) for pair, given in pairs.items()}, abs=1e-5)
+        assert log.duplicates_merged == len(rows) - len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"users": np.array([0, 5])}, "users holds codes from 0 to 5, but there are 2 ids"),
+        ({"users": np.array([-1, 0])}, "users holds codes from -1 to 0"),
+        ({"users": np.array([0, 2**32])}, "users holds 4294967296, which is beyond int32"),
+        ({"users": np.array([0.0, 1.0])}, "users must be int32"),
+        ({"users": np.array([0])}, "equally long"),
+        ({"ratings": np.array([0.0, 1.5])}, r"must lie in \[0, 1\]"),
+        ({"ratings": np.array([0.0, np.nan])}, r"must lie in \[0, 1\]"),
+        ({"ratings": np.array([0.0, 0.5])}, "must be 0 or 1"),
+        ({"items": np.array([0, 0]), "users": np.array([0, 0])}, "twice, in rows 1 and 2"),
+        ({"user_features": Features(("age",), np.zeros((3, 1)))}, "user_features has 3 rows for 2 users"),
+    ],
+)
+def test_a_log_checks_what_it_is_made_of(change, sentence):
+    ids = Vocabulary(["a", "b"])
+    parts = {"users": np.array([0, 1]), "items": np.array([0, 1]), "ratings": np.array([0.0, 1.0])}
+    RatingLog(**parts, user_ids=ids, item_ids=ids, scale=Scale(3.0))
+    with pytest.raises(DataError, match=sentence):
+        RatingLog(**parts | {"user_ids": ids, "item_ids": ids, "scale": Scale(3.0)} | change)
+
+
+def test_a_missing_column_is_named_with_the_nearest_one():
+    frame = pa.table({"userId": USERS, "item_id": ITEMS, "rating": RATINGS})
+    with pytest.raises(DataError, match=r"no column 'user_id', only 'userId', .*did you mean 'userId'\?"):
+        RatingLog.from_frame(frame)
+
+
+@pytest.mark.parametrize("frame", [FRAME, None, [1, 2], "ratings.csv", pl.LazyFrame(FRAME)])
+def test_what_is_no_frame_is_refused(frame):
+    with pytest.raises(DataError, match="a frame must be"):
+        RatingLog.from_frame(frame)
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused():
+    names = ["user_id", "item_id", "rating", "rating"]
+    for frame in (pd.DataFrame([[1, 2, 3, 4]], columns=names), pa.table([pa.array([1])] * 4, names=names)):
+        with pytest.raises(DataError, match=r"columns of the same name .*'rating'"):
+            RatingLog.from_frame(frame)
+
+
+PEOPLE = {
+    "user_id": ["v", "x", "u"],
+    "age": [30, 99, None],
+    "kind": ["new", "old", None],
+    "paid": [True, False, True],
+}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(PEOPLE), pl.DataFrame(PEOPLE), pa.table(PEOPLE)], ids=type)
+def test_features_follow_the_vocabulary_and_count_what_is_missing_and_unused(frame):
+    features = small(user_features=frame).user_features
+    nan = math.nan
+    assert features.names == ("age", "kind=new", "kind=old", "paid")
+    expected = [[nan, nan, nan, 1], [30, 1, 0, 1], [nan, nan, nan, nan]]
+    np.testing.assert_array_equal(features.values, np.array(expected, dtype=np.float32))
+    assert (features.n_missing, features.n_unused) == (1, 1)
+    assert not features.values.flags.writeable
+
+
+def test_features_find_integer_ids_spelled_as_text():
+    frame = pl.DataFrame({"item_id": ["20", "30", "10"], "price": [2.0, 3.0, 1.0]})
+    log = small(item_features=frame)
+    assert log.item_features.values.ravel().tolist() == [3, 1, 2]
+    assert log.item_features.n_missing == 0
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        ({"user_id": ["u", "u"], "age": [1, 2]}, "holds the id 'u' more than once"),
+        ({"user": ["u", "v"], "age": [1, 2]}, "no column 'user_id'.*did you mean 'user'"),
+        ({"user_id": ["u", "v"]}, "no column beside 'user_id'"),
+        ({"user_id": ["u", "v"], "age": [1.0, math.inf]}, "feature 'age' holds a value too large"),
+        ({"user_id": ["u", "v"], "age": [1.0, 1e300]}, "feature 'age' holds a value too large"),
+        ({"user_id": ["u", "v"], "tags": [[1], [2]]}, "feature 'tags' is of type list"),
+        ({"user_id": ["u", "v"], "a": ["b", "c"], "a=b": [1, 2]}, "two feature columns are called 'a=b'"),
+        (
+            {"user_id": [str(i) for i in range(1001)], "name": [f"n{i}" for i in range(1001)]},
+            "feature 'name' holds 1,001 distinct texts",
+        ),
+    ],
+)
+def test_unusable_features_are_refused_in_one_sentence(frame, sentence):
+    with pytest.raises(DataError, match=sentence):
+        small(user_features=pa.table(frame))

@@ -1,0 +1,373 @@
+"""Claims about files: what can be read, and the one sentence for each way a file can be wrong."""
+
+import csv
+import gzip
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unskew.data import read
+from unskew.data import text as text_files
+from unskew.data.read import read_frame, read_log
+from unskew.errors import DataError, ParameterError, UnskewError
+
+GOOD = "user_id,item_id,rating\nu,7,5\nv,7,1\nu,8,2\n"
+FRAME = {"user_id": ["u", "v", "u"], "item_id": [7, 7, 8], "rating": [5, 1, 2]}
+many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes text or bytes to a file and answers with its path."""
+
+    def write(content, name="log.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def parquet(**columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(FRAME | columns), buffer)
+    return buffer.getvalue()
+
+
+def refused(path, **settings):
+    with pytest.raises(DataError) as caught:
+        read_log(path, **settings)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence[-1] in ".?"
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("log.csv", GOOD),
+        ("LOG.CSV", GOOD),
+        ("log.v2.txt", GOOD),
+        ("log.tsv", GOOD.replace(",", "\t")),
+        ("log.inter", GOOD.replace(",", "\t").replace("id", "id:token").replace("rating", "rating:float")),
+        ("log.csv.gz", gzip.compress(GOOD.encode())),
+        ("log.parquet", parquet()),
+        ("log.pq", parquet()),
+        ("bom.csv", b"\xef\xbb\xbf" + GOOD.encode()),
+        ("windows.csv", GOOD.replace("\n", "\r\n")),
+        ("mac.csv", GOOD.replace("\n", "\r")),
+        ("quoted.csv", GOOD.replace("u,", '"u",')),
+        ("open end.csv", GOOD.rstrip()),
+        ("blank lines.csv", GOOD.replace("v,", "\n\nv,") + "\n\n"),
+        ("padded.csv", GOOD.replace(",2", ", 2 ")),
+        ("more.csv", "note,user_id,note,item_id,rating\nx,u,,7,5\n,v,,7,1\n,u,y,8,2\n"),
+    ],
+)
+def test_every_format_gives_the_same_log(file, name, content):
+    log = read_log(file(content, name))
+    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 0]}
+
+
+def test_columns_delimiter_and_settings_can_be_given(file):
+    path = file("who;what;stars\na;x;1\nb;y;4\nb;y;5\n")
+    options = {"delimiter": ";", "duplicates": "mean", "rating_scale": (1, 5)}
+    log = read_log(path, "who", "what", "stars", None, **options)
+    assert log.to_arrow()["rating"].to_pylist() == [1, 4.5]
+    assert log.duplicates_merged == 1
+
+
+def test_text_ids_become_integers_only_if_all_are_spelled_as_such(file):
+    assert list(read_log(file(GOOD)).item_ids) == [7, 8]
+    assert list(read_log(file(GOOD.replace("8", "08"))).item_ids) == ["7", "08"]
+    assert list(read_log(file(GOOD.replace("8", str(2**63)))).item_ids) == ["7", str(2**63)]
+    assert list(read_log(file(parquet(item_id=["7", "7", "8"]), "log.parquet")).item_ids) == ["7", "8"]
+
+
+def test_names_that_other_readers_take_for_missing_are_ids(file):
+    log = read_log(file("user_id,item_id,rating\nNA,null,1\nNaN,None,5\n"))
+    assert list(log.user_ids) == ["NA", "NaN"]
+
+
+def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(40 * 50)[:900]
+    table = pa.table({"user_id": pairs // 50, "item_id": pairs % 50, "rating": rng.integers(1, 6, 900)})
+    text = "user_id,item_id,rating\n" + "".join(
+        f"{u},{i},{r}\n" for u, i, r in zip(*table.to_pydict().values(), strict=True)
+    )
+    whole = read_log(file(text))
+    monkeypatch.setattr(text_files, "_BLOCK", 256)
+    monkeypatch.setattr(read, "_BATCH", 17)
+    pq.write_table(table, path := file("", "log.parquet"), row_group_size=100)
+    for part in (read_log(file(text)), read_log(path)):
+        assert part.to_arrow().equals(whole.to_arrow())
+        assert list(part.user_ids) == list(whole.user_ids)
+    late = text + "1000,1,many\n"
+    assert "row 901 of column 'rating' of log.csv holds 'many'" in refused(file(late))
+    assert "row 901 of column 'user_id' of log.csv has no id" in refused(file(text + ",1,5\n"))
+    assert "row 901 of log.csv has 2 fields where the header has 3" in refused(file(text + "1,5\n"))
+    assert "quotation mark is left open near row" in refused(file(text + '1,"5,' + "x" * 600))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("v,7,1", "v,7,many", "row 2 of column 'rating' of log.csv holds 'many', which is not a number"),
+        ("v,7,1", "v,7,", "row 2 of column 'rating' of log.csv has no rating"),
+        ("v,7,1", "v,7,nan", "row 2 of column 'rating' of log.csv has no rating"),
+        ("v,7,1", "v,7,-inf", "row 2 of column 'rating' of log.csv holds the infinite rating -inf"),
+        ("v,7,1", ",7,1", "row 2 of column 'user_id' of log.csv has no id"),
+        ("v,7,1", "v,,1", "row 2 of column 'item_id' of log.csv has no id"),
+        ("v,7,1", "v,7,9", "row 2 of column 'rating' of log.csv holds the rating 9, which is outside"),
+        ("v,7,1", "v,7", "row 2 of log.csv has 2 fields where the header has 3"),
+        ("v,7,1", "v,7,1,2", "row 2 of log.csv has 4 fields where the header has 3"),
+        ("u,8,2", "u,8,2\nu,7,2", "user 'u' rated item 7 twice, in rows 1 and 4"),
+        ("u,8,2", 'u,"8,2', "row 3 of log.csv has 2 fields"),
+        (
+            "user_id",
+            "User ID",
+            "log.csv has no column 'user_id', only 'User ID', 'item_id', 'rating': did you mean 'User ID'?",
+        ),
+        ("user_id", "item_id", "log.csv has no column 'user_id'"),
+        ("user_id", "rating", "log.csv has no column 'user_id'"),
+        ("user_id,", "user_id,rating,", "log.csv has 2 columns called 'rating'"),
+        ("v", "u", "only 1 user"),
+        ("8", "9\n", "row 3 of log.csv has 2 fields"),
+        ("5", "2", "every rating is negative (below 3), as the ratings range from 1 to 2"),
+    ],
+)
+def test_a_fault_in_a_text_file_is_named_with_its_place(file, old, new, sentence):
+    assert sentence in refused(file(GOOD.replace(old, new)), rating_scale=(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (
+            {"rating": ["5", "x", "2"]},
+            "row 2 of column 'rating' of log.parquet holds 'x', which is not a number",
+        ),
+        ({"rating": [5, None, 2]}, "row 2 of column 'rating' of log.parquet has no rating"),
+        ({"rating": [[5], [1], [2]]}, "column 'rating' of log.parquet is of type list"),
+        ({"user_id": ["u", None, "u"]}, "row 2 of column 'user_id' of log.parquet has no id"),
+        ({"user_id": [1.0, 1.5, 1.0]}, "row 2 of column 'user_id' of log.parquet holds the float 1.5"),
+        ({"user_id": [{"a": 1}] * 3}, "holds ids of type struct"),
+        (
+            {"user_id": [b"u", b"\xff", b"u"]},
+            r"row 2 of column 'user_id' of log.parquet holds b'\xff', which is not UTF-8",
+        ),
+        ({"user_id": ["u", "v", "v"], "item_id": [8, 7, 7]}, "user 'v' rated item 7 twice, in rows 2 and 3"),
+    ],
+)
+def test_a_fault_in_a_parquet_file_is_named_with_its_place(file, columns, sentence):
+    assert sentence in refused(file(parquet(**columns), "log.parquet"))
+
+
+def test_bytes_and_dotted_names_in_parquet_are_welcome(file):
+    table = pa.table({"user.id": [b"u", b"v"], "item.id": [1, 2], "the rating": [1, 5]})
+    pq.write_table(table, path := file("", "log.parquet"))
+    assert list(read_log(path, "user.id", "item.id", "the rating").user_ids) == ["u", "v"]
+
+
+def test_text_that_is_not_utf8_is_named_with_its_place(file):
+    assert "row 2 of column 'user_id' of log.csv holds b'\\xe9', which is not UTF-8" in refused(
+        file(GOOD.replace("v", "é").encode("latin-1"))
+    )
+    assert "the header of log.csv is not UTF-8 at byte 9" in refused(file(("user_id,é" + GOOD).encode("latin-1")))
+    assert "the header of log.csv is not UTF-8 at byte 1" in refused(file(GOOD.encode("utf-16")))
+    other = "note," + GOOD.replace("\n", "\né,").removesuffix("é,")
+    assert len(read_log(file(other.encode("latin-1")))) == 3  # a column nobody asked for may be in any encoding
+
+
+def test_parquet_text_that_is_not_utf8_is_named_with_its_place(file):
+    offsets, data = np.array([0, 1, 2, 3], dtype=np.int32), pa.py_buffer(b"u\xffv")
+    broken = pa.StringArray.from_buffers(3, pa.py_buffer(offsets), data)
+    path = file(parquet(user_id=broken), "log.parquet")
+    assert r"row 2 of column 'user_id' of log.parquet holds b'\xff', which is not UTF-8" in refused(path)
+    with pytest.raises(DataError, match=r"cannot be read as Parquet .* UTF8"):
+        read_frame(path)
+
+
+def test_a_missing_header_is_suspected_when_the_first_row_is_numbers(file):
+    assert "only '196', '242', '3': is the header missing?" in refused(file("196,242,3\n186,302,3\n"))
+
+
+def test_a_file_without_rows_is_refused(file):
+    assert "is empty: it has no bytes" in refused(file(""))
+    assert "is empty: it has no bytes" in refused(file("", "log.parquet"))
+    for content in (GOOD.splitlines()[0], GOOD.splitlines()[0] + "\n\n\n"):
+        assert "names its columns but has no rows" in refused(file(content))
+    assert "the first line of log.csv is blank" in refused(file("\n" + GOOD))
+    assert "the first line of log.csv.gz is blank" in refused(file(gzip.compress(b""), "log.csv.gz"))
+    path = file("", "log.parquet")
+    pq.write_table(pa.table(FRAME).slice(0, 0), path)
+    assert "has no rows" in refused(path)
+
+
+def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
+    assert "nowhere.csv does not exist" in refused(tmp_path / "nowhere.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert "folder.csv is a folder" in refused(tmp_path / "folder.csv")
+    assert "ends in none of .csv" in refused(file(GOOD, "log.xlsx"))
+    assert "ends in none of .csv" in refused(file(GOOD, "log"))
+    assert "ends in none of .csv" in refused(file(GOOD, "log.parquet.gz"))
+    assert "does not exist" in refused("a\0b.csv")
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_wrong_delimiter_is_recognised(file, delimiter):
+    path = file(GOOD.replace(",", delimiter))
+    assert f"looks separated by {delimiter!r}: pass delimiter={delimiter!r}." in refused(path)
+    assert len(read_log(path, delimiter=delimiter)) == 3
+
+
+def test_a_delimiter_that_cannot_be_one_is_refused(file):
+    for delimiter in ("", "::", "é", '"', "\n", "\ud800"):
+        with pytest.raises(ParameterError, match="delimiter must be one ASCII character"):
+            read_log(file(GOOD), delimiter=delimiter)
+    with pytest.raises(ParameterError, match=r"log\.parquet is Parquet"):
+        read_log(file(parquet(), "log.parquet"), delimiter=",")
+
+
+def test_settings_are_refused_before_the_file_is_touched():
+    with pytest.raises(ParameterError, match="duplicates"):
+        read_log("nowhere.csv", duplicates="all")
+    with pytest.raises(ParameterError, match="three different columns"):
+        read_log("nowhere.csv", item="user_id")
+    with pytest.raises(ParameterError, match="rating_scale"):
+        read_log("nowhere.csv", positive=None)
+
+
+def test_broken_files_are_refused_in_our_words(file):
+    assert "cannot be read as Parquet" in refused(file(parquet()[:-20], "log.parquet"))
+    assert "cannot be read as Parquet" in refused(file(GOOD, "log.parquet"))
+    assert "cannot be read" in refused(file(gzip.compress(GOOD.encode())[:-12], "log.csv.gz"))
+    assert "cannot be read" in refused(file(GOOD, "log.csv.gz"))
+
+
+def test_a_quote_left_open_at_the_end_does_not_swallow_rows(file):
+    text = "user_id,item_id,rating,note\nu,7,5,good\nv,8,1,"
+    assert "left open near row 2" in refused(file(text + '"bad\nu,9,2,fine\n'))
+    assert len(read_log(file(text + '"bad,\nbut ""nice""\n"\n'))) == 2
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@many
+@given(st.lists(texts, min_size=2, max_size=6, unique=True), st.lists(texts, min_size=2, max_size=6, unique=True))
+def test_ids_of_any_script_survive_csv_and_parquet(tmp_path, users, items):
+    rows = [(user, item, 5 * (place % 2)) for user in users for place, item in enumerate(items)]
+    with open(tmp_path / "log.csv", "w", encoding="utf-8", newline="") as text:
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows([("user_id", "item_id", "rating"), *rows])
+    columns = dict(zip(FRAME, map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    for ending in ("csv", "parquet"):
+        log = read_log(tmp_path / f"log.{ending}")
+        assert [str(user) for user in log.user_ids] == users
+        assert [str(item) for item in log.item_ids] == items
+        assert log.to_arrow()["rating"].to_pylist() == [row[2] / 5 for row in rows]
+
+
+def is_in_our_words(reader, path):
+    """Whether a file loads or is refused in one line; any other exception is passed on."""
+    try:
+        reader(path)
+    except UnskewError as error:
+        return "\n" not in str(error)
+    return True
+
+
+fields = st.sampled_from(
+    ['"', ",", "\n", "\r", "\t", ";", "1", "2", "5", "u", "é", "\0", "nan", "1e999", " ", "\ufeff"]
+)
+garbage = st.one_of(st.binary(max_size=60), st.lists(fields, max_size=30).map(lambda parts: "".join(parts).encode()))
+
+
+@many
+@given(garbage, st.booleans(), st.booleans(), st.sampled_from(["log.csv", "log.tsv", "log.inter", "log.csv.gz"]))
+def test_arbitrary_bytes_load_or_are_refused_in_our_words(file, content, headed, packed, name):
+    header = b"user_id\titem_id\trating\n" if name in ("log.tsv", "log.inter") else b"user_id,item_id,rating\n"
+    content = header * headed + content
+    path = file(gzip.compress(content) if packed else content, name)
+    assert all(is_in_our_words(reader, path) for reader in (read_log, read_frame))
+
+
+LARGER = pa.table(
+    {
+        "user_id": [f"user {row % 40}" for row in range(400)],
+        "item_id": [row // 4 for row in range(400)],
+        "rating": [1 + row % 5 for row in range(400)],
+    }
+)
+CATEGORICAL = LARGER.set_column(0, "user_id", LARGER["user_id"].dictionary_encode())
+
+
+@many
+@given(st.data())
+def test_an_altered_parquet_file_loads_or_is_refused_in_our_words(file, data):
+    buffer = io.BytesIO()
+    table = data.draw(st.sampled_from([LARGER, CATEGORICAL]))
+    pq.write_table(table, buffer, compression=data.draw(st.sampled_from(["none", "snappy"])))
+    content = bytearray(buffer.getvalue())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = file(bytes(content[: data.draw(st.integers(0, 40)) * -1 or None]), "log.parquet")
+    assert all(is_in_our_words(reader, path) for reader in (read_log, read_frame))
+
+
+def test_features_may_be_files_and_keep_ids_as_text(file):
+    log_path = file("user_id,item_id,rating\n012,x,5\n12,y,1\n")
+    people = file("user_id,age,kind,paid\n12,30,a,true\n012,,b,false\n7,50,,true\n", "people.csv")
+    things = file("item_id:token\tclass:token\tprice:float\ny\t1\t2.5\nx\t2\tNA\n", "things.item")
+    log = read_log(log_path, user_features=people, item_features=str(things))
+    assert log.user_features.names == ("age", "kind=a", "kind=b", "paid")
+    np.testing.assert_array_equal(log.user_features.values, [[np.nan, 0, 1, 0], [30, 1, 0, 1]])
+    assert log.user_features.n_unused == 1
+    assert log.item_features.names == ("class=1", "class=2", "price")
+    np.testing.assert_array_equal(log.item_features.values, [[0, 1, np.nan], [1, 0, 2.5]])
+
+
+def test_a_small_frame_is_read_with_numbers_as_numbers_and_ids_as_text(file):
+    table = read_frame(file("user_id,item_id,age,score,note\n012,1,3,0.5,NA\n13,2,NA,2,\n14,3,4,1,x\n"))
+    assert table.to_pydict() == {
+        "user_id": ["012", "13", "14"],
+        "item_id": ["1", "2", "3"],
+        "age": [3, None, 4],
+        "score": [0.5, 2.0, 1.0],
+        "note": ["NA", None, "x"],
+    }
+    assert read_frame(file(parquet(), "log.parquet")).to_pydict() == FRAME
+
+
+def test_a_bad_small_frame_is_refused_in_the_same_words(file):
+    for content, sentence in (
+        ("user_id,item_id\n1,\n", "row 1 of column 'item_id' of log.csv has no id"),
+        ("user_id,item_id\n", "has no rows"),
+        ("user_id,user_id\n1,2\n", "2 columns called 'user_id'"),
+        ("user_id;item_id\n1;2\n", "looks separated by ';'"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            read_frame(file(content))
+
+
+def test_reading_works_without_pandas_and_polars(file):
+    code = (
+        "import sys, importlib.abc\n"
+        "class Lacking(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name in ('pandas', 'polars'): raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Lacking())\n"
+        "from unskew.data.read import read_log\n"
+        "print(len(read_log(sys.argv[1])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, file(GOOD)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "3"

@@ -1,0 +1,177 @@
+"""Claims about random splits: exact sizes, disjoint parts, uniform draws, independent streams."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unskew.data.log import RatingLog
+from unskew.data.split import Split, folds, holdout_split
+from unskew.errors import DataError, ParameterError
+
+
+def log_with(counts: list[int]) -> RatingLog:
+    """User u rates items 0 .. counts[u] - 1, rows shuffled, ratings in turn liked and not."""
+    users = np.repeat(np.arange(len(counts)), counts)
+    items = np.concatenate([np.arange(count) for count in counts])
+    order = np.random.default_rng(7).permutation(len(users))
+    ratings = np.where(np.arange(len(users)) % 2, 5, 1)
+    return RatingLog.from_arrays(
+        users[order],
+        items[order],
+        ratings,
+        user_ids=np.arange(len(counts)),
+        item_ids=np.arange(max(*counts, 2)),
+    )
+
+
+def is_partition(split: Split) -> bool:
+    rows = np.concatenate([split.train_rows, split.holdout_rows])
+    return bool((np.sort(rows) == np.arange(len(split.log))).all())
+
+
+@given(
+    counts=st.lists(st.integers(0, 12), min_size=2, max_size=8).filter(lambda counts: sum(counts) >= 2),
+    fraction=st.floats(0.01, 0.99),
+    seed=st.integers(0, 2**40),
+)
+@settings(deadline=None, max_examples=60)
+def test_every_row_is_in_exactly_one_part_and_sizes_are_as_documented(counts, fraction, seed):
+    log = log_with(counts)
+    n = np.array(counts)
+    quotas = np.clip(np.minimum([round(fraction * count) for count in counts], n - 1), 0, None)
+    for by, expected in (("global", round(fraction * len(log))), ("user", int(quotas.sum()))):
+        if not 0 < expected < len(log):
+            with pytest.raises(DataError, match="empty"):
+                holdout_split(log, fraction, by=by, seed=seed)
+            continue
+        split = holdout_split(log, fraction, by=by, seed=seed)
+        assert is_partition(split)
+        assert len(split.holdout_rows) == expected
+        assert (np.diff(split.train_rows) > 0).all()
+        assert (np.diff(split.holdout_rows) > 0).all()
+        if by == "user":
+            held = np.bincount(log.users[split.holdout_rows], minlength=log.n_users)
+            assert held.tolist() == quotas.tolist()
+
+
+def test_a_user_with_a_single_rating_keeps_it_in_training():
+    split = holdout_split(log_with([1, 1, 10]), 0.9, by="user")
+    assert set(split.holdout.users.tolist()) == {2}
+    assert len(split.holdout) == 9
+
+
+@pytest.mark.parametrize("by", ["global", "user"])
+def test_every_row_is_held_out_equally_often(by):
+    log = log_with([10, 10, 10])
+    times = sum(
+        np.bincount(holdout_split(log, 0.2, by=by, seed=seed).holdout_rows, minlength=30) for seed in range(1000)
+    )
+    assert abs(times - 200).max() < 5 * np.sqrt(1000 * 0.2 * 0.8)
+
+
+def test_rows_of_a_user_are_held_out_independently_of_their_order():
+    """Two given rows out of ten are both held out with probability 2/10 * 1/9, neighbours or not."""
+    log = log_with([10, 10])
+    together = np.zeros((10, 10))
+    mine = np.flatnonzero(log.users == 0)
+    for seed in range(1500):
+        held = np.isin(mine, holdout_split(log, 0.2, by="user", seed=seed).holdout_rows)
+        together += np.outer(held, held)
+    off_diagonal = together[~np.eye(10, dtype=bool)]
+    assert abs(off_diagonal - 1500 / 45).max() < 5 * np.sqrt(1500 / 45)
+
+
+def test_same_seed_same_split_and_another_seed_another_split():
+    log = log_with([40, 40])
+    for by in ("global", "user"):
+        first, again, other = (holdout_split(log, 0.3, by=by, seed=seed).holdout_rows for seed in (3, 3, 4))
+        assert (first == again).all()
+        assert (first != other).any()
+
+
+def test_one_seed_gives_unrelated_draws_for_different_uses():
+    log = log_with([1000, 1000])
+    held = [
+        set(rows.holdout_rows.tolist())
+        for rows in (
+            holdout_split(log, 0.5, seed=1),
+            holdout_split(log, 0.5, by="user", seed=1),
+            folds(log, 2, seed=1)[0],
+        )
+    ]
+    naive = set(np.random.default_rng(1).permutation(2000)[:1000].tolist())
+    sets = [*held, naive]
+    for at, one in enumerate(sets):
+        for other in sets[at + 1 :]:
+            assert abs(len(one & other) - 500) < 60  # hypergeometric: sd 11
+
+
+def test_parts_share_the_vocabularies_of_the_log():
+    log = log_with([6, 6])
+    split = holdout_split(log, 0.25)
+    assert split.train.user_ids is split.holdout.user_ids is log.user_ids
+    assert (split.holdout.ratings == log.ratings[split.holdout_rows]).all()
+    assert (split.train.items == log.items[split.train_rows]).all()
+    assert str(split) == "Split of 12 ratings: 9 to train on, 3 held out (25.0%)"
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 23])
+def test_folds_are_disjoint_cover_the_log_and_are_equally_large(n_folds):
+    log = log_with([11, 12])
+    splits = folds(log, n_folds, seed=2)
+    assert len(splits) == n_folds
+    assert all(is_partition(split) for split in splits)
+    held = np.concatenate([split.holdout_rows for split in splits])
+    assert (np.sort(held) == np.arange(23)).all()
+    sizes = [len(split.holdout_rows) for split in splits]
+    assert max(sizes) - min(sizes) <= 1
+    assert (folds(log, n_folds, seed=2)[0].holdout_rows == splits[0].holdout_rows).all()
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf"), "0.1"])
+def test_fraction_outside_0_to_1_is_refused_with_its_value(fraction):
+    with pytest.raises(ParameterError, match=f"fraction must lie between 0 and 1.*{fraction}"):
+        holdout_split(log_with([5, 5]), fraction)
+
+
+@pytest.mark.parametrize("n_folds", [1, 0, -3, 11, 2.5])
+def test_number_of_folds_out_of_range_is_refused_with_its_value(n_folds):
+    with pytest.raises(ParameterError, match=f"between 2 and the number of ratings, 10, but is {n_folds}"):
+        folds(log_with([5, 5]), n_folds)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, "x"])
+def test_seed_that_is_no_whole_number_is_refused(seed):
+    with pytest.raises(ParameterError, match="seed must be a whole number"):
+        holdout_split(log_with([5, 5]), seed=seed)
+    with pytest.raises(ParameterError, match="seed must be a whole number"):
+        folds(log_with([5, 5]), seed=seed)
+
+
+def test_unknown_way_of_splitting_is_refused():
+    with pytest.raises(ParameterError, match='by must be "global" or "user", not \'item\''):
+        holdout_split(log_with([5, 5]), by="item")
+
+
+def test_empty_parts_are_refused_with_a_remedy():
+    with pytest.raises(DataError, match="leaves the hold-out empty: give a larger fraction"):
+        holdout_split(log_with([2, 2]), 0.1)
+    with pytest.raises(DataError, match="leaves the training part empty: give a smaller fraction"):
+        holdout_split(log_with([2, 2]), 0.9)
+    with pytest.raises(DataError, match="leaves the hold-out empty"):
+        holdout_split(log_with([1, 1, 1]), 0.5, by="user")
+
+
+def test_half_a_million_ratings_are_split_by_user_without_a_loop_over_users():
+    users = np.repeat(np.arange(100_000), 5)
+    items = np.tile(np.arange(5), 100_000)
+    log = RatingLog.from_arrays(users, items, np.where(np.arange(500_000) % 2, 5, 1))
+    start = process_time()
+    split = holdout_split(log, 0.2, by="user")
+    assert process_time() - start < 1.5
+    assert len(split.holdout_rows) == 100_000

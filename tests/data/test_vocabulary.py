@@ -1,0 +1,194 @@
+"""Claims about external ids and their codes."""
+
+import contextlib
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unskew.data import vocabulary
+from unskew.data.vocabulary import Encoder, Vocabulary
+from unskew.errors import DataError, UnskewError
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+integers = st.integers(-(2**63), 2**63 - 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(st.lists(texts, unique=True), st.lists(integers, unique=True)))
+def test_ids_of_any_script_come_back_as_they_went_in(ids):
+    known = Vocabulary(ids)
+    assert list(known) == ids
+    assert known.codes(ids).tolist() == list(range(len(ids)))
+    assert known.take(np.arange(len(ids))).to_pylist() == ids
+    assert np.asarray(known).tolist() == ids
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(texts, integers, st.floats(), st.booleans(), st.none(), st.binary()), max_size=4))
+def test_any_list_of_ids_is_taken_or_refused_in_our_words(ids):
+    with contextlib.suppress(UnskewError):
+        Vocabulary(ids)
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_integers_and_their_usual_spelling_are_the_same_id(times):
+    numbers, spelled = Vocabulary(range(20)), Vocabulary([str(number) for number in range(20)])
+    asked = ["12", "012", "+12", " 12", "12.0", "twelve", "٣"] * times
+    found = [12, -1, -1, -1, -1, -1, -1] * times
+    assert numbers.codes(asked).tolist() == spelled.codes(asked).tolist() == found
+    assert spelled.codes([12, 99] * times).tolist() == [12, -1] * times
+
+
+def test_few_and_many_ids_are_found_alike():
+    ids = np.random.default_rng(0).permutation(500)
+    known = Vocabulary(ids)
+    asked = np.arange(-5, 600)
+    many = known.codes(asked)
+    few = np.concatenate([known.codes(part) for part in np.array_split(asked, 100)])
+    assert many.dtype == few.dtype == np.int32
+    np.testing.assert_array_equal(many, few)
+    expected = {value: code for code, value in enumerate(ids.tolist())}
+    assert many.tolist() == [expected.get(value, -1) for value in asked.tolist()]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["b", "a"],
+        ("b", "a"),
+        np.array(["b", "a"]),
+        np.array(["b", "a"], dtype=object),
+        np.array([b"b", b"a"]),
+        pa.array(["b", "a"]),
+        pa.chunked_array([["b"], ["a"]]),
+        pa.array(["b", "a"]).dictionary_encode(),
+        pd.Series(["b", "a"]),
+        pd.Series(["b", "a"], dtype="category"),
+        pl.Series(["b", "a"]),
+        pl.Series(["b", "a"], dtype=pl.Categorical),
+        Vocabulary(["b", "a"]),
+    ],
+    ids=lambda ids: type(ids).__name__,
+)
+def test_ids_may_come_in_any_kind_of_array(ids):
+    assert list(Vocabulary(ids)) == ["b", "a"]
+    assert Vocabulary(["a", "b"]).codes(ids).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [3, 1],
+        np.array([3, 1], dtype=np.uint8),
+        np.array([3, 1], dtype=np.uint64),
+        np.array([3.0, 1.0]),
+        range(3, 0, -2),
+        pd.Series([3, 1]),
+        pd.Series([3, 1], dtype="Int64"),
+        pd.Series([3.0, 1.0]),
+        pl.Series([3, 1]),
+    ],
+)
+def test_whole_numbers_of_any_type_become_integers(ids):
+    known = Vocabulary(ids)
+    assert known.arrow.type == pa.int64()
+    assert list(known) == [3, 1]
+
+
+def test_integers_beyond_64_bits_are_kept_as_digits():
+    assert list(Vocabulary([2**70, 5])) == [str(2**70), "5"]
+    assert list(Vocabulary(np.array([2**64 - 1, 5], dtype=np.uint64))) == [str(2**64 - 1), "5"]
+    assert Vocabulary([2**70, 5]).codes([5, 2**70]).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        ([1, None], r"row 2 of ids has no id"),
+        (["a", ""], r"row 2 of ids has no id"),
+        (["a", float("nan")], r"row 2 of ids has no id"),
+        (pa.array([1.0, float("nan")]), r"row 2 of ids has no id"),
+        (pd.Series([1, None]), r"row 2 of ids has no id"),
+        (np.ma.masked_equal([1, 2], 2), r"row 2 of ids has no id"),
+        ([1.0, 2.5], r"row 2 of ids holds the float 2\.5"),
+        ([1.0, 2.0**60], r"row 2 of ids holds the float"),
+        ([1.0, float("inf")], r"row 2 of ids holds the float inf"),
+        ([True, False], r"ids of type bool"),
+        (["a", 1], r"values of one kind"),
+        ([1, "a"], r"values of one kind"),
+        ([1, True], r"values of one kind"),
+        (np.array(["a", 1], dtype=object), r"values of one kind"),
+        ([2**70, "a"], r"integers beyond 64 bits with other kinds"),
+        (["\ud800"], r"values of one kind"),
+        ([b"a", b"\xff"], r"row 2 of ids holds b'\\xff', which is not UTF-8"),
+        (np.zeros((2, 2)), r"one-dimensional"),
+        ("abc", r"wrap it in a list"),
+        (12, r"wrap it in a list"),
+        (pa.array([0, 1], pa.timestamp("s")), r"ids of type timestamp"),
+        (pl.Series([1, "a"], dtype=pl.Object), r"ids of type fixed_size_binary"),
+        ([7, 8, 7], r"holds the id 7 more than once"),
+    ],
+)
+def test_what_is_no_id_is_refused_with_its_row(ids, sentence):
+    with pytest.raises(DataError, match=sentence):
+        Vocabulary(ids)
+
+
+def test_the_code_of_an_unknown_id_finds_nothing():
+    known = Vocabulary(["a", "b"])
+    with pytest.raises(IndexError):
+        known[-1]
+    with pytest.raises(IndexError):
+        known.take([0, -1])
+
+
+def test_a_vocabulary_cannot_be_changed_but_can_be_copied():
+    known = Vocabulary([1, 2])
+    with pytest.raises(AttributeError):
+        known.arrow = pa.array([3])
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(known)[0] = 5
+    assert list(copy.deepcopy(known)) == list(pickle.loads(pickle.dumps(known))) == [1, 2]
+
+
+def test_more_ids_than_codes_can_count_are_refused(monkeypatch):
+    monkeypatch.setattr(vocabulary, "LARGEST_CODE", 3)
+    with pytest.raises(DataError, match="holds 4 ids"):
+        Vocabulary(range(4))
+    encoder = Encoder("users")
+    encoder.add([1, 2])
+    with pytest.raises(DataError, match="users holds 4 ids"):
+        encoder.add([3, 4])
+
+
+def test_batches_share_one_vocabulary_in_order_of_first_appearance():
+    encoder = Encoder("users")
+    assert encoder.add(["b", "a", "b"]).tolist() == [0, 1, 0]
+    assert encoder.add(["c", "a"]).tolist() == [2, 1]
+    assert list(encoder.vocabulary()) == ["b", "a", "c"]
+
+
+def test_text_narrows_to_integers_only_if_every_id_spells_one():
+    for last, expected in (
+        ("-7", [12, -7]),
+        ("007", ["12", "007"]),
+        ("x", ["12", "x"]),
+        ("0x1f", ["12", "0x1f"]),
+    ):
+        encoder = Encoder("users", narrow=True)
+        encoder.add(["12", last])
+        assert list(encoder.vocabulary()) == expected
+
+
+def test_a_late_integer_beyond_64_bits_does_not_split_an_id_in_two():
+    encoder = Encoder("users")
+    assert encoder.add(np.array([7], dtype=np.uint64)).tolist() == [0]
+    assert encoder.add(np.array([2**64 - 1, 7], dtype=np.uint64)).tolist() == [1, 0]
+    assert list(encoder.vocabulary()) == ["7", str(2**64 - 1)]

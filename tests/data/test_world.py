@@ -1,0 +1,467 @@
+"""Claims about simulated worlds."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import betainc, expit, logit
+
+from unskew.data import selection as selection_module
+from unskew.data import world as world_module
+from unskew.data.log import RatingLog
+from unskew.data.selection import SELECTIONS, UNEXPLAINED_CAP
+from unskew.data.world import World, simulate
+from unskew.errors import DataError, ParameterError, UnskewError
+
+N_DRAWS = 120
+TILTED = ("taste", "rating", "utility")
+
+
+def tiny(selection: str, **settings) -> World:
+    defaults = {"n_users": 30, "n_items": 20, "density": 0.2, "strength": 0.6, "test_per_user": 5}
+    return simulate(selection=selection, **{**defaults, **settings})
+
+
+@pytest.fixture
+def fewer_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the usual chunks and samples, so that worlds of a few hundred thousand pairs count as large."""
+    for module in (selection_module, world_module):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 2**16)
+        monkeypatch.setattr(module, "SOLVER_PAIRS", 2**17)
+
+
+def all_pairs(world: World) -> tuple[np.ndarray, np.ndarray]:
+    return np.divmod(np.arange(world.n_pairs), world.n_items)
+
+
+def seen_counts(world: World, n_draws: int = N_DRAWS) -> np.ndarray:
+    """How often each pair is seen in so many draws."""
+    logs = [world.draw(seed) for seed in range(n_draws)]
+    places = np.concatenate([log.users.astype(np.int64) * world.n_items + log.items for log in logs])
+    return np.bincount(places, minlength=world.n_pairs)
+
+
+def assert_binomial(counts: np.ndarray, n: int, p: np.ndarray) -> None:
+    """Each count fits its own probability, and all together do: a sum of squared z-scores."""
+    tails = np.minimum(stats.binom.cdf(counts, n, p), stats.binom.sf(counts - 1, n, p))
+    assert tails.min() > 1e-4 / len(p)
+    assert abs((counts - n * p).sum()) < 4 * np.sqrt((n * p * (1 - p)).sum())
+    variance = n * p * (1 - p)
+    uncertain = variance > 0.01
+    squares = np.square(counts - n * p)[uncertain] / variance[uncertain]
+    spread = np.sqrt(np.sum(2 + (1 - 6 * p * (1 - p))[uncertain] / variance[uncertain]))
+    assert abs(squares.sum() - uncertain.sum()) < 4.5 * spread
+
+
+def brute_force_propensity(world: World, user: int, item: int, rating: int | None) -> float:
+    """P(seen | rating) under "utility" by adaptive integration over e, straight from the definition."""
+    u, i = np.array([user]), np.array([item])
+    z = float(world.logit(u, i)[0])
+    base = world.log_scale + world.log_activity[user] + world.log_exposure[item] + world.strength * z
+    tilt = world.strength * world.unexplained
+
+    def seen_and_e(e: float) -> float:
+        rate = np.exp(base + tilt * np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP))
+        return float(-np.expm1(-rate) * expit(e) * expit(-e))
+
+    low, high = {None: (-60.0, 60.0), 1: (-z, 60.0), 0: (-60.0, -z)}[rating]
+    kinks = [e for e in (-UNEXPLAINED_CAP, UNEXPLAINED_CAP) if low < e < high]
+    total = integrate.quad(seen_and_e, low, high, points=kinks, limit=500, epsabs=1e-12)[0]
+    return total / {None: 1.0, 1: expit(z), 0: expit(-z)}[rating]
+
+
+# --- which pairs are seen -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["uniform", "popularity", "taste"])
+def test_pairs_are_seen_as_often_as_their_propensity_says(selection: str) -> None:
+    world = tiny(selection)
+    assert_binomial(seen_counts(world), N_DRAWS, world.propensity(*all_pairs(world)))
+
+
+@pytest.mark.parametrize("strength", [0.7, -0.7])
+def test_pairs_are_seen_as_often_as_their_propensity_given_the_rating_says(strength: float) -> None:
+    world = tiny("rating", strength=strength)
+    pairs = all_pairs(world)
+    assert_binomial(seen_counts(world), N_DRAWS, world.propensity(*pairs, world.rating(*pairs)))
+
+
+@pytest.mark.parametrize(
+    ("selection", "strength"), [(kind, 0.3) for kind in SELECTIONS] + [(kind, -0.3) for kind in TILTED]
+)
+def test_thinned_events_see_pairs_as_often_as_their_own_rate_says(
+    selection: str, strength: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = tiny(selection, density=0.05, strength=strength, interaction=0.4, positive_rate=0.5)
+    pairs = all_pairs(world)
+    monkeypatch.delattr(World, "pairs")  # so that pairs cannot be visited in turn
+    assert_binomial(seen_counts(world), N_DRAWS, -np.expm1(-np.exp(world.log_rate(*pairs))))
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_pairs_visited_in_turn_are_seen_as_often_as_their_own_rate_says(selection: str) -> None:
+    world = tiny(selection, density=0.6)
+    pairs = all_pairs(world)
+    assert_binomial(seen_counts(world), N_DRAWS, -np.expm1(-np.exp(world.log_rate(*pairs))))
+
+
+@pytest.mark.parametrize("selection", ["rating", "utility"])
+@pytest.mark.parametrize("rating", [None, 0, 1])
+def test_over_fresh_facts_of_the_same_pairs_seeing_follows_the_propensity(selection: str, rating: int | None) -> None:
+    template = tiny(selection, n_users=100, n_items=80, density=0.1)
+    pairs = all_pairs(template)
+    n_worlds = 20
+    tried = np.zeros(template.n_pairs)
+    seen = np.zeros(template.n_pairs)
+    for seed in range(n_worlds):  # another seed, all else equal: the same z, fresh e and so fresh ratings
+        world = replace(template, seed=seed)
+        counted = np.ones(world.n_pairs) if rating is None else world.rating(*pairs) == rating
+        tried += counted
+        seen += counted * seen_counts(world, 1)
+    given = None if rating is None else np.full(template.n_pairs, rating)
+    p = template.propensity(*pairs, given)
+    for group in np.array_split(np.argsort(p), 5):
+        variance = (tried * p * (1 - p))[group].sum()
+        assert abs((seen - tried * p)[group].sum()) < 4 * np.sqrt(variance)
+
+
+@pytest.mark.parametrize("strength", [-0.9, -0.3, 0.05, 0.5, 0.95])
+@pytest.mark.parametrize("rating", [None, 0, 1])
+def test_utility_propensities_equal_adaptive_integration(strength: float, rating: int | None) -> None:
+    world = tiny("utility", strength=strength, interaction=2.0, density=0.4)
+    users, items = (codes[::59] for codes in all_pairs(world))
+    given = None if rating is None else np.full(len(users), rating)
+    expected = [brute_force_propensity(world, u, i, rating) for u, i in zip(users, items, strict=True)]
+    np.testing.assert_allclose(world.propensity(users, items, given), expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("z", [-30.0, -9.0, 9.0, 30.0])
+def test_utility_propensities_survive_extreme_preferences(z: float) -> None:
+    world = replace(tiny("utility", interaction=0.0), intercept=z, log_scale=-0.5 * z)
+    for rating in (None, 0, 1):
+        expected = brute_force_propensity(world, 3, 4, rating) if abs(z) < 20 or rating is None else None
+        given = None if rating is None else np.array([rating])
+        p = world.propensity(np.array([3]), np.array([4]), given)
+        assert 0 < p[0] < 1
+        if expected is not None:
+            assert p[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_rare_utility_selection_follows_the_beta_law_of_tilted_logistics() -> None:
+    strength = 0.3
+    world = tiny("utility", density=0.02, strength=strength)
+    rare = replace(world, log_scale=world.log_scale - 12)
+    pairs = all_pairs(world)
+    z = world.logit(*pairs)
+    main = rare.log_scale + world.log_activity[pairs[0]] + world.log_exposure[pairs[1]] + strength * z
+    mean_tilt = np.pi * strength / np.sin(np.pi * strength)
+    liked_among_seen = 1 - betainc(1 + strength, 1 - strength, expit(-z))
+    ones = np.ones(world.n_pairs)
+    # The cap takes away 0.2% of all events, and more of those of rare likes.
+    np.testing.assert_allclose(rare.propensity(*pairs), np.exp(main) * mean_tilt, rtol=0.0025)
+    liked = np.exp(main) * mean_tilt * liked_among_seen / expit(z)
+    np.testing.assert_allclose(rare.propensity(*pairs, ones), liked, rtol=0.04)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_propensities_given_both_ratings_average_to_the_marginal_one(selection: str) -> None:
+    world = tiny(selection)
+    pairs = all_pairs(world)
+    q = world.preference(*pairs)
+    liked, disliked = (world.propensity(*pairs, np.full(world.n_pairs, r)) for r in (1, 0))
+    np.testing.assert_allclose(q * liked + (1 - q) * disliked, world.propensity(*pairs), rtol=1e-12)
+    if selection in ("rating", "utility"):
+        assert (liked > disliked).all()
+    else:
+        np.testing.assert_array_equal(liked, disliked)
+
+
+def test_a_rating_of_one_multiplies_the_rate_by_exp_strength() -> None:
+    world = tiny("rating", strength=0.8)
+    pairs = all_pairs(world)
+    liked, disliked = (-np.log1p(-world.propensity(*pairs, np.full(world.n_pairs, r))) for r in (1, 0))
+    np.testing.assert_allclose(liked / disliked, np.exp(0.8))
+
+
+def test_uniform_selection_gives_every_pair_the_density_as_propensity() -> None:
+    world = tiny("uniform", density=0.123)
+    np.testing.assert_allclose(world.propensity(*all_pairs(world)), 0.123)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize(("shape", "density"), [((60, 50), 0.4), ((3000, 2000), 0.002)])
+@pytest.mark.usefixtures("fewer_pairs_at_once")
+def test_the_log_is_as_large_as_expected(selection: str, shape: tuple[int, int], density: float) -> None:
+    expected = density * shape[0] * shape[1]
+    size = len(simulate(*shape, density, selection, strength=0.3).log)
+    assert size == pytest.approx(expected, rel=0.002 + 4 / np.sqrt(expected))
+
+
+# --- ratings ------------------------------------------------------------------------------------------------
+
+
+def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability() -> None:
+    world = simulate(300, 250)
+    pairs = all_pairs(world)
+    ratings, q = world.rating(*pairs), world.preference(*pairs)
+    e = world.unexplained_liking(*pairs)
+    np.testing.assert_array_equal(ratings, world.logit(*pairs) + e > 0)
+    assert stats.kstest(e, "logistic").pvalue > 1e-4
+    for group in np.array_split(np.argsort(q), 20):
+        spread = np.sqrt((q * (1 - q))[group].sum())
+        assert abs((ratings - q)[group].sum()) < 4.5 * spread
+
+
+@pytest.mark.usefixtures("fewer_pairs_at_once")
+def test_the_mean_preference_is_the_positive_rate_asked_for() -> None:
+    for rate in (0.02, 0.35, 0.9):
+        world = tiny("taste", positive_rate=rate, density=0.3)
+        assert world.preference(*all_pairs(world)).mean() == pytest.approx(rate, abs=1e-9)
+    large = simulate(3000, 2000, positive_rate=0.35)
+    assert large.test.positive_rate == pytest.approx(0.35, abs=0.01)
+
+
+def test_the_interaction_has_the_spread_asked_for_and_keeps_its_bound() -> None:
+    for n_factors in (1, 3, 16):
+        world = simulate(200, 150, n_factors=n_factors, interaction=0.7)
+        interaction = world.interaction(*all_pairs(world))
+        assert interaction.std() == pytest.approx(0.7, rel=0.05)
+        assert np.abs(interaction).max() <= world.interaction_bound * (1 + 1e-12)
+
+
+def test_ratings_and_test_stay_when_only_selection_strength_and_density_change() -> None:
+    one, other = tiny("taste"), tiny("utility", strength=0.3, density=0.05)
+    np.testing.assert_array_equal(one.rating(*all_pairs(one)), other.rating(*all_pairs(one)))
+    for column in ("users", "items", "ratings"):
+        np.testing.assert_array_equal(getattr(one.test, column), getattr(other.test, column))
+
+
+def test_ratings_of_pairs_do_not_depend_on_the_batch() -> None:
+    world = tiny("taste")
+    users, items = all_pairs(world)
+    one_by_one = [float(world.rating(users[[k]], items[[k]])[0]) for k in range(world.n_pairs)]
+    np.testing.assert_array_equal(world.rating(users, items), one_by_one)
+
+
+@pytest.mark.parametrize("selection", TILTED)
+def test_a_log_of_self_selected_ratings_looks_happier_than_the_world(selection: str) -> None:
+    world = simulate(250, 200, selection=selection)
+    assert world.log.positive_rate > 0.35 + 0.08
+
+
+@pytest.mark.parametrize("selection", TILTED)
+def test_negative_strength_makes_the_log_look_sadder(selection: str) -> None:
+    assert simulate(250, 200, selection=selection, strength=-0.5).log.positive_rate < 0.35 - 0.05
+
+
+def test_uniform_selection_leaves_the_ratings_as_they_are() -> None:
+    world = simulate(300, 250, 0.1, selection="uniform")
+    truth = world.rating(*all_pairs(world)).mean()
+    spread = np.sqrt(truth * (1 - truth) / len(world.log))
+    assert abs(world.log.positive_rate - truth) < 4 * spread
+
+
+# --- the logs as logs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_logs_hold_all_users_and_items_and_the_true_ratings(selection: str) -> None:
+    world = tiny(selection, density=0.05)
+    for log in (world.log, world.test, world.draw(7)):
+        assert isinstance(log, RatingLog)
+        assert list(log.user_ids) == list(range(30))
+        assert list(log.item_ids) == list(range(20))
+        assert log.binary
+        np.testing.assert_array_equal(log.ratings, world.rating(log.users, log.items))
+        assert len(np.unique(log.users.astype(int) * 20 + log.items)) == len(log)
+
+
+def test_rows_of_a_log_are_in_random_order() -> None:
+    users = simulate(250, 200).log.users
+    assert abs(stats.spearmanr(np.arange(len(users)), users).statistic) < 4 / np.sqrt(len(users))
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_same_seed_gives_the_same_bits_and_another_seed_others(selection: str) -> None:
+    one, same, other = (tiny(selection, seed=seed) for seed in (3, 3, 4))
+    for part in ("log", "test"):
+        for column in ("users", "items", "ratings"):
+            np.testing.assert_array_equal(getattr(getattr(one, part), column), getattr(getattr(same, part), column))
+    assert one.intercept != other.intercept
+    assert len(np.setdiff1d(pair_places(one.log), pair_places(other.log)))
+    assert len(np.setdiff1d(pair_places(one.log), pair_places(one.draw(1))))
+
+
+def pair_places(log: RatingLog) -> np.ndarray:
+    return log.users.astype(np.int64) * log.n_items + log.items
+
+
+def test_test_pairs_are_distinct_and_uniform() -> None:
+    world = simulate(40, 12, density=0.4, test_per_user=5)
+    counts = np.zeros(world.n_pairs)
+    n_seeds = 100
+    for seed in range(n_seeds):
+        test = replace(world, seed=seed).test
+        assert (np.bincount(test.users, minlength=40) == 5).all()
+        assert len(np.unique(pair_places(test))) == len(test) == 200
+        counts += np.bincount(pair_places(test), minlength=world.n_pairs)
+    share = 5 / 12
+    scores = (counts - n_seeds * share) / np.sqrt(n_seeds * share * (1 - share))
+    assert np.abs(scores).max() < 4.5
+    assert np.square(scores).mean() == pytest.approx(1, abs=0.3)
+
+
+def test_the_test_takes_at_most_5000_users_and_can_take_every_item() -> None:
+    large = simulate(6_000, 10, density=0.05, test_per_user=3).test
+    assert len(large) == 15_000
+    assert len(np.unique(large.users)) == 5_000
+    assert len(tiny("taste", test_per_user=20).test) == 600
+
+
+# --- truth over the world -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", ["squared", "log"])
+def test_risk_is_the_expected_error_over_all_pairs_and_ratings(error: str) -> None:
+    world = simulate(200, 150)
+    pairs = all_pairs(world)
+    q = world.preference(*pairs)
+    guess = 0.3 + 0.5 * q
+
+    def predict(users, items):
+        return 0.3 + 0.5 * world.preference(users, items)
+
+    if error == "squared":
+        expected = np.mean(q * (1 - guess) ** 2 + (1 - q) * guess**2)
+    else:
+        expected = np.mean(-q * np.log(guess) - (1 - q) * np.log(1 - guess))
+    assert world.risk(predict, error) == pytest.approx(expected, rel=1e-12)
+    assert world.risk(predict, error, max_pairs=10_000) == pytest.approx(expected, rel=0.03)
+    assert world.risk(world.preference, error) < world.risk(predict, error)
+
+
+def test_log_risk_of_a_sure_and_wrong_prediction_is_infinite() -> None:
+    assert tiny("taste").risk(lambda users, items: np.zeros(len(users)), "log") == np.inf
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_propensity_error_is_zero_for_the_truth_and_the_shift_for_a_shift(selection: str) -> None:
+    world = tiny(selection, density=0.05)
+    assert world.propensity_error(world.propensity) == 0
+    assert world.propensity_error(lambda u, i: world.propensity(u, i) * 0.5) == pytest.approx(
+        world.propensity(*all_pairs(world)).mean() / 2
+    )
+
+
+@pytest.mark.usefixtures("fewer_pairs_at_once")
+def test_pairs_visits_every_pair_once_or_a_uniform_sample() -> None:
+    world = simulate(300, 250)
+    chunks = list(world.pairs())
+    assert len(chunks) > 1
+    places = np.concatenate([users * 250 + items for users, items in chunks])
+    np.testing.assert_array_equal(places, np.arange(world.n_pairs))
+    (users, items), *_ = world.pairs(max_pairs=50_000)
+    assert len(users) == 50_000
+    assert stats.chisquare(np.bincount(users, minlength=300)).pvalue > 1e-4
+    assert stats.chisquare(np.bincount(items, minlength=250)).pvalue > 1e-4
+
+
+# --- size ---------------------------------------------------------------------------------------------------
+
+
+def test_a_large_world_needs_memory_for_its_log_and_not_for_its_pairs() -> None:
+    tracemalloc.start()
+    try:
+        world = simulate(100_000, 20_000, density=1e-4, selection="taste")
+        assert len(world.log) == pytest.approx(200_000, rel=0.02)
+        assert len(world.test) == 100_000
+        world.risk(lambda users, items: np.full(len(users), 0.35), max_pairs=300_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200e6  # one byte a pair would be 2,000e6
+
+
+def test_a_usual_world_is_drawn_in_well_under_a_second() -> None:
+    start = time.process_time()
+    simulate(2000, 500, 0.05).log  # noqa: B018
+    assert time.process_time() - start < 3  # a third of a second on an idle core
+
+
+# --- bad settings -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"selection": "tast"}, "selection 'tast' is unknown: did you mean 'taste'"),
+        ({"selection": "xyz"}, "choose one of uniform, popularity, taste, rating, utility"),
+        ({"density": 0.0}, "density is 0.0"),
+        ({"density": 1.0}, "density is 1.0"),
+        ({"density": float("nan")}, "density is nan"),
+        ({"density": 1e-7}, "not even 2 ratings"),
+        ({"positive_rate": 1.0}, "positive_rate is 1.0"),
+        ({"n_users": 1}, "n_users is 1: give a whole number from 2"),
+        ({"n_items": 2.5}, "n_items is 2.5"),
+        ({"n_factors": 0}, "n_factors is 0"),
+        ({"test_per_user": 501}, "test_per_user is 501: give a whole number from 1 to 500"),
+        ({"seed": -1}, "seed is -1"),
+        ({"strength": float("inf")}, "strength is inf"),
+        ({"interaction": -0.1}, "interaction is -0.1"),
+        ({"selection": "utility", "strength": 1.0}, r"strength \* unexplained is 1"),
+        ({"selection": "utility", "strength": -0.5, "unexplained": 2.0}, r"strength \* unexplained is -1"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_one_sentence(settings: dict, message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as refusal:
+        simulate(**settings)
+    assert str(refusal.value).endswith(".")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_log_of_one_class_is_refused_with_advice() -> None:
+    world = simulate(5, 4, density=0.3, positive_rate=1e-6, interaction=0.0, test_per_user=1)
+    with pytest.raises(ParameterError, match="ratings drawn are not of both classes"):
+        world.log  # noqa: B018
+
+
+def test_unusable_answers_and_ratings_are_refused() -> None:
+    world = tiny("taste")
+    with pytest.raises(DataError, match=r"returned 1.5 for user 0 and item 0"):
+        world.risk(lambda users, items: np.full(len(users), 1.5))
+    with pytest.raises(DataError, match="one number a pair"):
+        world.risk(lambda users, items: 0.5)
+    with pytest.raises(DataError, match="returned nan"):
+        world.propensity_error(lambda users, items: np.full(len(users), np.nan))
+    with pytest.raises(DataError, match=r"rating of 0\.5"):
+        world.propensity(np.array([0]), np.array([0]), np.array([0.5]))
+    with pytest.raises(ParameterError, match="error 'square' is unknown: did you mean 'squared'"):
+        world.risk(world.preference, "square")
+    with pytest.raises(ParameterError, match="max_pairs is 0"):
+        world.risk(world.preference, max_pairs=0)
+    with pytest.raises(ParameterError, match="seed is -1"):
+        world.draw(-1)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("density", [1e-3, 0.5, 0.97])
+@pytest.mark.parametrize("interaction", [0.0, 20.0])
+def test_extreme_settings_work_or_are_refused(selection: str, density: float, interaction: float) -> None:
+    strength = 0.99 if selection == "utility" else 20.0
+    try:
+        world = simulate(70, 60, density, selection, strength, interaction=interaction, positive_rate=0.5)
+        p = world.propensity(*all_pairs(world))
+        assert ((p >= 0) & (p <= 1)).all()
+        assert len(world.log) == pytest.approx(density * 4200, abs=5 * np.sqrt(density * 4200))
+    except UnskewError:
+        assert density != 0.5 or strength == 20.0
+
+
+def test_logit_is_the_log_odds_of_the_preference() -> None:
+    world = tiny("taste")
+    np.testing.assert_allclose(logit(world.preference(*all_pairs(world))), world.logit(*all_pairs(world)))

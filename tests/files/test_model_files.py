@@ -1,0 +1,637 @@
+"""Claims about saved models: the same bits come back, and damage of any kind is one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load as arrays_from_bytes
+from safetensors.numpy import save as arrays_to_bytes
+
+import unskew
+from unskew.calibration.experts import ExpertPlatt
+from unskew.calibration.maps import GlobalPlatt, UserPlatt
+from unskew.data.features import Features
+from unskew.data.feed import Block
+from unskew.data.log import RatingLog
+from unskew.data.split import holdout_split
+from unskew.errors import DataError, ModelFileError, ParameterError
+from unskew.files.manifest import FileEntry, sealed
+from unskew.methods.calibrated import DoublyCalibrated
+from unskew.methods.registry import methods
+from unskew.methods.robust import DRJL
+from unskew.methods.weighting import IPS, Naive
+from unskew.nets.factors import MF, NCF
+from unskew.propensity.additive import Additive
+from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.factors import Factors
+from unskew.propensity.logistic import Logistic
+from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.recipe import register, to_plain
+from unskew.recommender import Recommender
+from unskew.training.loop import train
+from unskew.training.options import Training
+from unskew.training.plan import Fit, Plan, Stage
+from unskew.training.view import speak_at_rest
+
+N_USERS, N_ITEMS, N_RATINGS = 30, 20, 220
+BRIEF = Training(max_epochs=2)
+FILES = ("weights.safetensors", "users.arrow", "items.arrow", "log.arrow", "model.json")
+
+
+def drawn(seed: int, **settings: Any) -> RatingLog:
+    generator = np.random.default_rng(seed)
+    users, items = np.divmod(generator.permutation(N_USERS * N_ITEMS)[:N_RATINGS], N_ITEMS)
+    ratings = generator.integers(1, 6, N_RATINGS)
+    names = np.array([f"user {code} é" for code in range(N_USERS)])
+    catalogue = {"user_ids": names, "item_ids": np.arange(N_ITEMS) * 10}
+    return RatingLog.from_arrays(names[users], items * 10, ratings, **catalogue, **settings)
+
+
+def described(log: RatingLog) -> RatingLog:
+    generator = np.random.default_rng(5)
+    user_values, item_values = (generator.normal(size=(n, 2)) for n in (log.n_users, log.n_items))
+    user_values[3, 1] = np.nan
+    users = Features(("age", "größe"), user_values, n_missing=1, n_unused=2)
+    return replace(log, user_features=users, item_features=Features(("price", "year"), item_values))
+
+
+LOG = drawn(1)
+COLUMN = np.random.default_rng(3).uniform(0.1, 1, N_RATINGS)
+
+
+def fitted(method: Any, log: RatingLog = LOG, seed: int = 7) -> Recommender:
+    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2))
+
+
+def fitted_to_seen_pairs(method: Any) -> Recommender:
+    """Fitted without looking at unseen pairs, of which a known column says nothing."""
+    split = holdout_split(LOG, BRIEF.holdout, seed=7)
+    trained = train(method.plan(), split, seed=7, training=BRIEF)
+    return Recommender(method, LOG, trained.cast, trained.history, 7)
+
+
+def all_pairs(log: RatingLog) -> tuple[Any, Any]:
+    users, items = np.divmod(np.arange(log.n_pairs), log.n_items)
+    return log.user_ids.take(users), log.item_ids.take(items)
+
+
+def propensities(model: Recommender) -> Any:
+    """Of all pairs, or of the seen ones if that is all the model knows; or the sentence that refuses."""
+    log = model.log
+    try:
+        return model.propensity(*all_pairs(log)).tolist()
+    except DataError:
+        return model.propensity(log.user_ids.take(log.users), log.item_ids.take(log.items)).tolist()
+    except ParameterError as refused:
+        return str(refused)
+
+
+def assert_same_answers(model: Recommender, other: Recommender) -> None:
+    assert other.predict(*all_pairs(model.log)).tobytes() == model.predict(*all_pairs(model.log)).tobytes()
+    assert propensities(other) == propensities(model)
+    assert other.recommend(k=4).equals(model.recommend(k=4))
+    unknown = {"users": ["nobody"], "k": 3, "on_unknown": "fallback"}
+    assert other.recommend(**unknown).equals(model.recommend(**unknown))
+    assert str(other.history) == str(model.history)
+    for fact in {field.name for field in fields(Recommender)} - {"method", "log", "cast"}:
+        assert getattr(other, fact) == getattr(model, fact)
+    assert (dict(other.cast.clips), dict(other.cast.calibrators)) == (
+        dict(model.cast.clips),
+        dict(model.cast.calibrators),
+    )
+    assert set(other.cast.players) == set(model.cast.players)
+
+
+def saved_and_loaded(model: Recommender, path: Path) -> Recommender:
+    model.save(path)
+    return unskew.load(path)
+
+
+@pytest.mark.parametrize("entry", methods(), ids=lambda entry: entry.name)
+def test_every_registered_method_answers_with_the_same_bits(entry, tmp_path):
+    model = fitted(entry.build())
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert other.method == model.method
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Uniform(),
+        Popularity(exponent=1.5),
+        NaiveBayes(),
+        Additive(),
+        Factors(n_folds=1),
+        Factors(n_folds=3, net=NCF(n_factors=4)),
+        Factors(n_folds=2, net=MF(n_factors=3)),
+        Logistic(),
+    ],
+    ids=lambda recipe: type(recipe).__name__,
+)
+def test_every_propensity_answers_with_the_same_bits(recipe, tmp_path):
+    model = fitted(IPS(propensity=recipe, net=NCF(n_factors=3)), described(LOG))
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert other.method == model.method
+    codes = LOG.users[:50], LOG.items[:50], LOG.ratings[:50]
+    before, after = (one.cast.players["propensity"].given_rating(*codes) for one in (model, other))
+    assert before.tobytes() == after.tobytes()
+
+
+@pytest.mark.parametrize("scale", [{"positive": None, "rating_scale": (1, 5)}, {"positive": 4, "rating_scale": (0, 9)}])
+def test_the_log_comes_back_with_scale_ids_and_features(scale, tmp_path):
+    log = described(drawn(4, **scale))
+    other = saved_and_loaded(fitted(Naive(), log), tmp_path / "model").log
+    for name in ("users", "items", "ratings"):
+        assert getattr(other, name).dtype == getattr(log, name).dtype
+        assert getattr(other, name).tobytes() == getattr(log, name).tobytes()
+    assert other.scale == log.scale
+    assert (list(other.user_ids), list(other.item_ids)) == (list(log.user_ids), list(log.item_ids))
+    for side in ("user_features", "item_features"):
+        was, now = getattr(log, side), getattr(other, side)
+        assert (now.names, now.n_missing, now.n_unused) == (was.names, was.n_missing, was.n_unused)
+        assert np.array_equal(now.values, was.values, equal_nan=True)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "torch"])
+def test_nets_go_on_with_the_engine_they_were_trained_by(engine, tmp_path):
+    training = replace(BRIEF, engine=engine)
+    model = IPS(propensity=Factors(n_folds=2)).fit(LOG, training=training)
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert type(other.cast.players["prediction"]) is type(model.cast.players["prediction"])
+    nets = [player.cast.players["propensity"].nets for player in (model, other)]
+    assert list(map(type, nets[0])) == list(map(type, nets[1]))
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [GlobalPlatt(), UserPlatt(), ExpertPlatt(steps=3, assignment="expected")],
+    ids=lambda calibrator: type(calibrator).__name__,
+)
+def test_every_calibrator_answers_with_the_same_bits(calibrator, tmp_path):
+    base = DRJL(propensity=Additive(), net=MF(n_factors=2))
+    model = fitted(DoublyCalibrated(base, propensity=calibrator, imputation=calibrator))
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert other.method == model.method
+    pairs = Block(*(torch.tensor(codes[:50].tolist()) for codes in (LOG.users, LOG.items)), None)
+    before, after = (speak_at_rest(one.cast, "imputation", pairs) for one in (model, other))
+    assert torch.equal(before, after)
+
+
+def test_an_open_scale_and_merged_rows_come_back(tmp_path):
+    rows = [("a", 1, 1), ("a", 1, 5), ("b", 2, 1), ("b", 1, 4), ("c", 2, 4)]
+    log = RatingLog.from_arrays(*map(list, zip(*rows, strict=True)), duplicates="last")
+    model = Naive().fit(log, training=Training(max_epochs=1, holdout=0.3))
+    other = saved_and_loaded(model, tmp_path / "model").log
+    assert (other.scale, other.duplicates_merged) == (log.scale, 1)
+    assert other.scale.low == -np.inf
+
+
+def test_a_known_column_is_data_and_comes_back_in_model_and_recipe(tmp_path):
+    model = fitted_to_seen_pairs(IPS(propensity=Known(COLUMN)))
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert other.method.propensity.pairs.tobytes() == COLUMN.tobytes()
+    assert len((tmp_path / "model" / "model.json").read_text()) < 5_000  # long arrays stand with the weights
+    by_tuple = fitted_to_seen_pairs(IPS(propensity=Known(tuple(COLUMN.tolist()))))
+    assert saved_and_loaded(by_tuple, tmp_path / "model").method == by_tuple.method
+    assert propensities(by_tuple) == propensities(model)
+
+
+@pytest.mark.parametrize(
+    "known", [Known(lambda u, i: np.full(len(u), 0.4)), Known(COLUMN, lambda u, i, r: (1 + r) / 3)]
+)
+def test_a_propensity_by_function_is_left_out_with_a_note(known, tmp_path):
+    model = fitted_to_seen_pairs(IPS(propensity=known))
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert other.predict(*all_pairs(LOG)).tobytes() == model.predict(*all_pairs(LOG)).tobytes()
+    assert other.overlap == model.overlap
+    assert "propensity was a function" in other.history.notes[-1]
+    assert not any("function" in note for note in model.history.notes)
+    with pytest.raises(ParameterError, match="IPS has no propensity"):
+        other.propensity("user 1 é", 10)
+    with pytest.raises(ParameterError, match="make the recipe again with the function"):
+        fitted(other.method)
+    with pytest.raises(ParameterError, match=r"of Known is LostFunction\(.*, which is not data"):
+        to_plain(other.method)
+    assert_same_answers(other, saved_and_loaded(other, tmp_path / "again"))
+
+
+class FittedShift:
+    """A calibrator that is not one of ours: adds a constant to the logit."""
+
+    stored = ("shift", "of_user")
+
+    def __init__(self, shift: float, of_user: Any) -> None:
+        self.shift, self.of_user = shift, of_user
+
+    def calibrated(self, logits: torch.Tensor, users: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(logits + self.shift + torch.from_numpy(self.of_user)[users])
+
+
+@dataclass(frozen=True)
+class Shift:
+    size: float = 0.5
+    fitted = FittedShift
+
+    def fit_on(self, occasion: Any, previous: Any) -> FittedShift:
+        return FittedShift(self.size, np.linspace(0, 1, N_USERS, dtype=np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifted(IPS):
+    shift: Shift = Shift()
+
+    def plan(self) -> Plan:
+        plan = super().plan()
+        roles = {**plan.roles, "propensity_calibrator": replace(self.propensity_role(), net=self.shift)}
+        roles["propensity"] = replace(roles["propensity"], calibrator="propensity_calibrator")
+        calibration = Stage("calibration", fits=(Fit("propensity_calibrator"),))
+        return replace(plan, roles=roles, stages=(plan.stages[0], calibration, *plan.stages[1:]))
+
+
+class FittedByCode(FittedPropensity):
+    def pair(self, users: Any, items: Any) -> Any:
+        return np.full(len(users), 0.3)
+
+
+@dataclass(frozen=True)
+class ByCode(Propensity):
+    def fit_split(self, *_: Any, **__: Any) -> FittedPropensity:
+        return FittedByCode()
+
+
+@pytest.fixture
+def own_kinds(monkeypatch):
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    for kind in (Shift, Shifted, ByCode):
+        register(kind)
+
+
+def test_a_new_role_joins_by_registration_and_declaration_alone(own_kinds, tmp_path):
+    model = fitted(Shifted(propensity=Additive(), shift=Shift(0.25)))
+    other = saved_and_loaded(model, tmp_path / "model")
+    assert_same_answers(model, other)
+    assert other.method == model.method
+    assert other.cast.calibrators == {"propensity": "propensity_calibrator"}
+    plain = fitted(IPS(propensity=Additive()))
+    assert propensities(other) != propensities(plain)
+
+
+def test_a_calibrator_that_cannot_be_stored_is_refused_because_answers_would_differ(own_kinds, tmp_path, monkeypatch):
+    model = fitted(Shifted(propensity=Additive()))
+    monkeypatch.setattr(FittedShift, "stored", None)
+    with pytest.raises(ModelFileError, match="The propensity_calibrator cannot be saved: FittedShift"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_propensity_that_does_not_say_how_it_is_stored_is_left_out_with_a_note(own_kinds, tmp_path):
+    other = saved_and_loaded(fitted(IPS(propensity=ByCode())), tmp_path / "model")
+    assert "propensity" not in other.cast.players
+    assert "is not in the model file" in other.history.notes[-1]
+
+
+def test_a_method_nobody_registered_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ParameterError, match=r"Shifted is not a registered kind.*unskew\.recipe\.register"):
+        fitted(Shifted(propensity=Additive())).save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def model() -> Recommender:
+    return fitted(IPS(propensity=Factors(n_folds=2, net=MF(n_factors=2)), net=MF(n_factors=2)))
+
+
+@pytest.fixture
+def folder(model, tmp_path) -> Path:
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def refusal(path: Any) -> str:
+    with pytest.raises(ModelFileError) as refused:
+        unskew.load(path)
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    assert sentence.endswith((".", "?"))
+    return sentence
+
+
+def test_figures_that_are_not_finite_come_back(model, tmp_path):
+    odd = replace(model.overlap, largest_weight=np.inf, smallest_seen=-np.inf, spread_over_pairs=np.nan)
+    other = saved_and_loaded(replace(model, overlap=odd, seed=np.int64(7)), tmp_path / "model")
+    assert (other.overlap.largest_weight, other.overlap.smallest_seen) == (np.inf, -np.inf)
+    assert np.isnan(other.overlap.spread_over_pairs)
+    assert (other.seed, type(other.seed)) == (7, int)
+
+
+def test_another_process_answers_with_the_same_bits(model, folder):
+    script = (
+        "import sys, unskew; m = unskew.load(sys.argv[1]); log = m.log;"
+        "print(m.predict(log.user_ids.take(log.users), log.item_ids.take(log.items)).tobytes().hex())"
+    )
+    source = Path(unskew.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-c", script, folder],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+    here = model.predict(LOG.user_ids.take(LOG.users), LOG.item_ids.take(LOG.items))
+    assert run.stdout.strip() == here.tobytes().hex()
+
+
+def test_the_folder_holds_the_documented_files_and_no_more(folder):
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    content = json.loads((folder / "model.json").read_text())
+    assert (content["format"], content["version"]) == ("unskew model", 1)
+    assert set(content["files"]) == set(FILES) - {"model.json"}
+
+
+@given(
+    name=st.sampled_from(FILES),
+    places=st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 255)), min_size=1, max_size=3),
+    cut=st.none() | st.floats(0, 1, exclude_max=True),
+    more=st.binary(max_size=3),
+)
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+def test_no_flipped_cut_or_added_byte_goes_unnoticed(folder, name, places, cut, more):
+    original = (folder / name).read_bytes()
+    damaged = bytearray(original)
+    for place, flip in places:
+        damaged[place % len(damaged)] ^= flip
+    if cut is not None:
+        damaged = damaged[: int(cut * len(damaged))]
+    damaged += more
+    try:
+        (folder / name).write_bytes(damaged)
+        if damaged != original:  # two flips may undo each other
+            refusal(folder)
+    finally:
+        (folder / name).write_bytes(original)
+    unskew.load(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_single_bit_of_the_first_bytes_and_of_the_last_counts(folder, name):
+    original = (folder / name).read_bytes()
+    for place in (0, 1, 7, 8, len(original) // 2, -9, -1):
+        damaged = bytearray(original)
+        damaged[place] ^= 1
+        (folder / name).write_bytes(damaged)
+        refusal(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_linked_or_wrong_file_is_named(folder, name):
+    aside = folder.parent / "aside"
+    (folder / name).rename(aside)
+    assert f"{name} is missing" in refusal(folder)
+    (folder / name).symlink_to(aside)
+    assert f"{name} is not a regular file" in refusal(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)  # opening it would wait for ever
+    assert f"{name} is not a regular file" in refusal(folder)
+
+
+def test_a_truncated_and_an_altered_file_are_told_apart(folder):
+    weights = folder / "weights.safetensors"
+    original = weights.read_bytes()
+    weights.write_bytes(original[:-1])
+    assert f"weights.safetensors has {len(original) - 1:,} bytes, not the {len(original):,}" in refusal(folder)
+    weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
+    assert "weights.safetensors has been altered or damaged" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"seed": 7', '"seed": 8'), ('"clip": 0.02', '"clip": 0.03'), ("\n ", "\n\t")]
+)
+def test_a_change_to_the_manifest_that_would_still_make_sense_is_noticed(folder, old, new):
+    text = (folder / "model.json").read_text()
+    assert old in text
+    (folder / "model.json").write_text(text.replace(old, new, 1))
+    assert "model.json has been altered or damaged" in refusal(folder)
+
+
+def forge(folder: Path, change: Any) -> str:
+    """Rewrite model.json with a right digest, as somebody could on purpose, and say how that is refused."""
+    content = json.loads((folder / "model.json").read_text())
+    del content["sha256"]
+    change(content)
+    (folder / "model.json").write_bytes(sealed(content))
+    return refusal(folder)
+
+
+def reseal_weights(folder: Path, change: Any) -> str:
+    arrays = arrays_from_bytes((folder / "weights.safetensors").read_bytes())
+    change(arrays)
+    contents = arrays_to_bytes(arrays)
+    (folder / "weights.safetensors").write_bytes(contents)
+    entry = FileEntry.of(contents)
+    listed = {"weights.safetensors": {"size": entry.size, "sha256": entry.sha256}}
+    return forge(folder, lambda content: content["files"].update(listed))
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../secret", "..", ".", "", "a/b", "a\\b", "C:x", "c:\\x"])
+def test_paths_out_of_the_folder_are_refused(folder, name):
+    entry = {"size": 1, "sha256": "0" * 64}
+    sentence = forge(folder, lambda content: content["files"].update({name: entry}))
+    assert f"model.json lists {name!r}, which is not a file of the model's own folder" in sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda c: c.update(version=2), "has format version 2, and this unskew reads up to 1: update unskew"),
+        (lambda c: c.update(version="1"), "has the unknown format version '1'"),
+        (lambda c: c.update(version=0), "has the unknown format version 0"),
+        (lambda c: c.update(format="another"), "does not describe an unskew model"),
+        (lambda c: c["method"].update(kind="os.system"), "has the unknown kind 'os.system'"),
+        (lambda c: c["method"].update(kind="MF"), "method of Contents cannot be of the kind 'MF'"),
+        (lambda c: c["method"].update(cliip=1), "IPS has no setting 'cliip'; did you mean 'clip'?"),
+        (lambda c: c.update(seed="7"), "seed of Contents must be a whole number, not '7'"),
+        (lambda c: c.pop("seed"), "Contents needs the setting 'seed'"),
+        (lambda c: c.pop("files"), "files must be a table"),
+        (lambda c: c["files"].pop("weights.safetensors"), "does not list weights.safetensors"),
+        (lambda c: c["files"].pop("log.arrow"), "does not list log.arrow"),
+        (lambda c: c["players"].append("dictator"), "IPS has no role 'dictator'"),
+        (
+            lambda c: c["method"]["net"].update(n_factors=3),
+            "FactorNet must be float32 of shape (20, 4)",
+        ),
+        (lambda c: c["method"]["net"].update(biases=False), "FactorNet consists of the arrays"),
+        (lambda c: c["log"]["scale"].update(positive=None), "rating_scale"),
+        (lambda c: c["log"].update(user_features={"n_missing": 0, "n_unused": 0}), "does not list user_features"),
+        (lambda c: c["method"]["propensity"].update(kind="Known", net=None), "Known has no setting 'net'"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused_even_with_the_right_digest(folder, change, sentence):
+    assert sentence in forge(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda a: a.pop("prediction/users.value"), "FactorNet consists of the arrays"),
+        (lambda a: a.update({"prediction/users.value": a["prediction/users.value"][1:]}), "of shape (29, 3)"),
+        (lambda a: a.pop("propensity/seed"), "FittedFactors consists of the arrays ['nets', 'seed'], not ['nets']"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_even_with_the_right_digest(folder, change, sentence):
+    assert sentence in reseal_weights(folder, change)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"null", b"\xff", b"[" * 100_000, b'{"format": "unskew model"}'])
+def test_a_foreign_manifest_is_refused(folder, text):
+    (folder / "model.json").write_bytes(text)
+    assert "model.json" in refusal(folder)
+
+
+def test_what_is_not_a_model_folder_is_refused(tmp_path):
+    assert "there is no such folder" in refusal(tmp_path / "nothing")
+    assert "model.json is missing" in refusal(str(tmp_path))
+    (tmp_path / "file").write_text("x")
+    assert "it is not a folder" in refusal(tmp_path / "file")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", b"bytes", 3, None])
+def test_what_is_no_path_is_refused(model, path):
+    with pytest.raises(ParameterError, match="path"):
+        unskew.load(path)
+    with pytest.raises(ParameterError, match="path"):
+        model.save(path)
+
+
+def refused_save(model: Recommender, path: Path) -> str:
+    with pytest.raises(ModelFileError) as refused:
+        model.save(path)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_a_model_replaces_a_model_and_an_empty_folder(model, folder):
+    other = fitted(Naive())
+    other.save(folder)
+    assert_same_answers(other, unskew.load(folder))
+    (folder.parent / "empty").mkdir()
+    model.save(folder.parent / "empty")
+    assert_same_answers(model, unskew.load(folder.parent / "empty"))
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["empty", "model"]
+
+
+def test_features_of_an_older_model_do_not_stay_behind(folder):
+    fitted(Naive(), described(LOG)).save(folder)
+    assert (folder / "user_features.arrow").exists()
+    fitted(Naive()).save(folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+
+
+def test_a_link_to_a_model_stays_a_link(model, folder):
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    other = fitted(Naive())
+    other.save(link)
+    assert link.is_symlink()
+    assert_same_answers(other, unskew.load(folder))
+
+
+def test_anything_else_is_never_replaced(model, folder):
+    parent = folder.parent
+    (folder / "notes.txt").write_text("mine")
+    assert "holds 'notes.txt', which is no part of a model" in refused_save(model, folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert_same_answers(model, unskew.load(folder))
+    (parent / "photos").mkdir()
+    (parent / "photos" / "model.json").write_text("{}")
+    assert "holds 'model.json'" in refused_save(model, parent / "photos")
+    (parent / "file").write_text("mine")
+    assert "it is a file" in refused_save(model, parent / "file")
+    assert "not a directory" in refused_save(model, parent / "file" / "model")
+    assert "no such file or directory" in refused_save(model, parent / "nowhere" / "model")
+    assert sorted(path.name for path in parent.iterdir()) == ["file", "model", "photos"]
+
+
+def test_a_full_disk_leaves_the_previous_model_and_nothing_half_written(model, folder):
+    resource = pytest.importorskip("resource")
+    other = fitted(Naive())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # no file may grow beyond this
+    try:
+        again = refused_save(other, folder)
+        fresh = refused_save(other, folder.parent / "fresh")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "file too large; nothing has been changed there" in again
+    assert "file too large" in fresh
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    assert_same_answers(model, unskew.load(folder))
+
+
+@pytest.mark.skipif(getattr(os, "getuid", int)() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_one_sentence(model, folder):
+    folder.parent.chmod(0o500)
+    try:
+        assert "permission denied" in refused_save(model, folder)
+    finally:
+        folder.parent.chmod(0o700)
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeypatch, failing):
+    rename, calls = Path.rename, []
+
+    def once(self: Path, target: Path) -> Path:
+        calls.append(target)
+        if len(calls) == failing:
+            raise PermissionError(13, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", once)
+    assert "permission denied" in refused_save(fitted(Naive()), folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    assert_same_answers(model, unskew.load(folder))
+
+
+def test_an_interrupt_while_writing_leaves_the_previous_model(model, folder, monkeypatch):
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(Naive()).save(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    assert_same_answers(model, unskew.load(folder))
+
+
+def test_an_old_model_that_cannot_be_removed_is_reported(model, folder, monkeypatch):
+    remove = shutil.rmtree
+
+    def refuse(path: Path, **settings: Any) -> None:
+        if str(path).endswith(".old"):
+            raise PermissionError(13, "Permission denied")
+        remove(path, **settings)
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.warns(UserWarning, match=r"is saved, but the old .*\.old cannot be removed: permission denied"):
+        model.save(folder)
+    assert_same_answers(model, unskew.load(folder))

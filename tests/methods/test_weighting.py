@@ -1,0 +1,68 @@
+"""What sets Naive, IPS, SNIPS and EIB apart, in worlds whose truth is known."""
+
+import numpy as np
+import pytest
+
+import unskew
+
+QUIET = unskew.Training(progress=False)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return unskew.simulate(n_users=500, n_items=200, density=0.15, selection="taste", strength=1.0, seed=1)
+
+
+def test_ips_with_true_propensities_has_lower_true_risk_than_naive_under_taste_driven_selection(world):
+    naive = unskew.Naive().fit(world.log, training=QUIET)
+    ips = unskew.IPS(propensity=unskew.Known(world.propensity)).fit(world.log, training=QUIET)
+    assert world.risk(ips.predict_codes) < world.risk(naive.predict_codes)
+
+
+def test_naive_predicts_too_many_positives_and_ips_is_nearer_to_the_world(world):
+    users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
+    truth = world.preference(users, items).mean()
+    naive = unskew.Naive().fit(world.log, training=QUIET).predict_codes(users, items).mean()
+    method = unskew.IPS(propensity=unskew.Known(world.propensity))
+    ips = method.fit(world.log, training=QUIET).predict_codes(users, items).mean()
+    assert naive > truth + 0.05
+    assert abs(ips - truth) < (naive - truth) / 2
+
+
+def test_naive_bayes_weights_use_each_pairs_own_rating():
+    world = unskew.simulate(n_users=300, n_items=200, density=0.15, selection="rating", strength=1.5, seed=2)
+    naive = unskew.Naive().fit(world.log, training=QUIET)
+    method = unskew.SNIPS(propensity=unskew.NaiveBayes(), clip=0.0)
+    weighted = method.fit(world.log, training=QUIET, unbiased=world.test)
+    assert world.risk(weighted.predict_codes) < world.risk(naive.predict_codes)
+
+
+def test_clipping_is_counted_and_reported(world):
+    model = unskew.IPS(propensity=unskew.Known(world.propensity), clip=0.2).fit(world.log, training=QUIET)
+    truth = world.propensity(world.log.users, world.log.items)
+    assert model.overlap.clipped_share_of_seen == pytest.approx((truth < 0.2).mean(), abs=0.02)
+    assert model.overlap.largest_weight == pytest.approx(5.0)
+    assert "clip 0.2 raised" in str(model.overlap)
+    assert unskew.Naive().fit(world.log, training=QUIET).overlap is None
+
+
+def test_snips_equals_naive_when_all_propensities_are_equal(world):
+    naive = unskew.Naive().fit(world.log, training=QUIET, seed=3)
+    snips = unskew.SNIPS(propensity=unskew.Uniform(), clip=0.0).fit(world.log, training=QUIET, seed=3)
+    np.testing.assert_allclose(
+        naive.predict_codes(world.test.users, world.test.items),
+        snips.predict_codes(world.test.users, world.test.items),
+        atol=1e-3,
+    )
+
+
+@pytest.mark.parametrize("form", ["same", "absolute"])
+def test_eib_pulls_unseen_pairs_towards_the_imputed_rating(world, form):
+    users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
+    low, high = (
+        unskew.EIB(imputed_rating=rating, weight=0.5, form=form)
+        .fit(world.log, training=QUIET)
+        .predict_codes(users, items)
+        for rating in (0.05, 0.95)
+    )
+    assert low.mean() < high.mean() - 0.1

@@ -1,0 +1,308 @@
+"""Claims about recipes as plain data and as TOML: what survives, and how everything else is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unskew.errors import ParameterError, UnskewError
+from unskew.files.toml import as_toml
+from unskew.methods.registry import make, methods
+from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
+from unskew.nets.base import NetRecipe
+from unskew.nets.factors import MF, NCF
+from unskew.propensity.factors import Factors
+from unskew.propensity.tables import Known, Popularity
+from unskew.recipe import PARTS, from_plain, kinds, read_recipe, register, to_plain, write_recipe
+from unskew.training.options import Training
+
+REGISTERED = [entry.build() for entry in methods()]
+DEFAULTS = [part() for part in PARTS if part is not Known]
+
+
+def changed(recipe: Any) -> Any:
+    """The recipe with every setting changed that may be, at all depths."""
+    for setting in fields(recipe):
+        value, annotation = getattr(recipe, setting.name), get_type_hints(type(recipe))[setting.name]
+        other = value
+        if is_dataclass(value):
+            other = NCF(n_factors=3, hidden=False) if isinstance(value, MF) else changed(value)
+        elif get_origin(annotation) is Literal:
+            other = next(choice for choice in get_args(annotation) if choice != value)
+        elif isinstance(value, bool):
+            other = not value
+        elif isinstance(value, (int, float)):
+            other = value + 1 if isinstance(value, int) else value * 0.7
+        elif value is None and int in get_args(annotation):
+            other = 7
+        recipe = replace(recipe, **{setting.name: other})
+    return recipe
+
+
+@pytest.mark.parametrize("recipe", REGISTERED + DEFAULTS, ids=lambda recipe: type(recipe).__name__)
+def test_every_recipe_survives_json_with_default_and_with_changed_settings(recipe):
+    for original in (recipe, changed(recipe)):
+        copy = from_plain(json.loads(json.dumps(to_plain(original))))
+        assert copy == original
+        assert type(copy) is type(original)
+        assert repr(copy) == repr(original)
+
+
+@pytest.mark.parametrize("method", REGISTERED, ids=lambda method: type(method).__name__)
+def test_every_method_survives_toml_with_default_and_with_changed_settings(method, tmp_path):
+    for original, training in ((method, Training()), (changed(method), changed(Training()))):
+        write_recipe(tmp_path / "recipe.toml", original, training)
+        assert read_recipe(tmp_path / "recipe.toml") == (original, training)
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+positive = st.floats(1e-9, 1e9)
+nets = st.builds(MF, n_factors=st.integers(1, 99), biases=st.booleans(), spread=positive) | st.builds(NCF)
+propensities = (
+    st.builds(Popularity, exponent=positive)
+    | st.builds(Factors, net=nets, n_folds=st.integers(1, 9))
+    | st.builds(Known, st.lists(st.floats(0.01, 1)).map(tuple))
+)
+methods_of_any_settings = st.builds(
+    SNIPS,
+    net=nets,
+    l2=positive,
+    propensity=propensities,
+    clip=st.floats(0, 1),
+    error=st.sampled_from(["log", "squared"]),
+) | st.builds(EIB, net=nets, weight=positive, learning_rate=positive)
+
+
+@given(methods_of_any_settings)
+@settings(deadline=None, max_examples=60)
+def test_any_settings_survive_json_and_toml(method):
+    plain = to_plain(method)
+    assert from_plain(json.loads(json.dumps(plain))) == method
+    assert from_plain(tomllib.loads(as_toml(plain))) == method
+
+
+texts = st.text(max_size=8)
+scalars = texts | st.integers() | st.floats(allow_nan=False) | st.booleans()
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(texts, values, max_size=4))
+@settings(deadline=None, max_examples=50)
+def test_the_toml_of_any_data_reads_back_as_the_same_data(data):
+    assert tomllib.loads(as_toml(data)) == data
+    assert json.dumps(tomllib.loads(as_toml(data)), sort_keys=True) == json.dumps(data, sort_keys=True)
+
+
+def test_toml_keeps_what_is_easily_lost():
+    text = "\x00\x1f\x7f\x85\u2028\"\\\n\r\t'''#= \U0001f600"
+    data = {"a.b": {"": text}, text: [-0.0, math.inf, 5e-324, 1e16, 10**30], "t": [{"x": [{}]}, []]}
+    copy = tomllib.loads(as_toml(data))
+    assert copy == data
+    assert math.copysign(1, copy[text][0]) == -1
+    assert math.isnan(tomllib.loads(as_toml({"x": math.nan}))["x"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several(Naive):
+    """A method with settings of every shape."""
+
+    nets: tuple[NetRecipe, ...] = ()
+    sizes: tuple[int, float] = (1, 2.0)
+    limit: int | None = 5
+    label: str | None = "a"
+    other: NetRecipe | None = None
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    return register(Several)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"nets": (MF(), NCF(n_factors=2)), "sizes": (3, 4.5)},
+        {"limit": None, "other": MF(spread=0.5)},
+        {"label": 'quote " and \\', "nets": ()},
+    ],
+)
+def test_tuples_and_none_survive_json_and_toml(registered, settings, tmp_path):
+    method = registered(**settings)
+    assert from_plain(json.loads(json.dumps(to_plain(method)))) == method
+    write_recipe(tmp_path / "r.toml", method)
+    assert read_recipe(tmp_path / "r.toml") == (method, Training())
+
+
+def test_a_none_that_toml_cannot_tell_from_the_text_none_is_refused(registered, tmp_path):
+    with pytest.raises(ParameterError, match="TOML cannot tell this Several from another"):
+        write_recipe(tmp_path / "r.toml", registered(label=None))
+    assert not list(tmp_path.iterdir())
+
+
+def test_numpy_numbers_and_arrays_are_data():
+    net = MF(n_factors=np.int64(3), spread=np.float32(0.5), biases=np.True_)
+    recipe = IPS(net=net, l2=np.float64(0.5), propensity=Known(np.array([0.25, 0.5])))
+    copy = from_plain(json.loads(json.dumps(to_plain(recipe))))
+    assert copy == IPS(net=MF(n_factors=3, spread=0.5), l2=0.5, propensity=Known((0.25, 0.5)))
+
+
+def test_a_function_is_not_data():
+    with pytest.raises(ParameterError, match=r"^pairs of Known is <function .*, which is not data"):
+        to_plain(IPS(propensity=Known(lambda users, items: 0.5)))
+
+
+def test_a_class_nobody_registered_is_refused_on_both_ways(monkeypatch):
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    with pytest.raises(ParameterError, match=r"Several is not a registered kind of recipe"):
+        to_plain(Several())
+    with pytest.raises(ParameterError, match="unknown kind 'Several'"):
+        from_plain({"kind": "Several"})
+
+
+def test_a_name_that_is_taken_cannot_be_registered_for_another_class(monkeypatch):
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    imposter = dataclass(frozen=True)(type("MF", (NetRecipe,), {"__module__": __name__}))
+    with pytest.raises(ParameterError, match=r"'MF' in unskew\.nets\.factors"):
+        register(imposter)
+    assert kinds()["MF"] is MF
+    again = register(register(Several))
+    assert kinds()["Several"] is again
+
+
+def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
+    classes = {type(method) for method in REGISTERED} | set(PARTS)
+    assert len(kinds()) == len(classes)
+    for cls in classes:
+        assert "kind" not in {setting.name for setting in fields(cls)}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"kind": "ips"}, "The recipe has the unknown kind 'ips'; did you mean 'IPS'?"),
+        ({"kind": "os.system"}, "The recipe has the unknown kind 'os.system'."),
+        ({"kind": ["IPS"]}, "The recipe has no kind; choose from Naive, IPS"),
+        ({}, "The recipe has no kind; choose from Naive, IPS"),
+        (["IPS"], "The recipe must be a table of the kind Naive or IPS"),
+        ({"kind": "MF", "n_facters": 3}, "MF has no setting 'n_facters'; did you mean 'n_factors'?"),
+        ({"kind": "Known"}, "Known needs the setting 'pairs', which is missing."),
+        ({"kind": "MF", "n_factors": 3.0}, "n_factors of MF must be a whole number, not 3.0."),
+        ({"kind": "MF", "n_factors": True}, "n_factors of MF must be a whole number, not True."),
+        ({"kind": "Popularity", "exponent": True}, "exponent of Popularity must be a number, not True."),
+        ({"kind": "MF", "biases": 1}, "biases of MF must be true or false, not 1."),
+        ({"kind": "Naive", "l2": "0.1"}, "l2 of Naive must be a number, not '0.1'."),
+        ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
+        ({"kind": "Naive", "net": "MF"}, "net of Naive must be a table of the kind MF or NCF, not 'MF'."),
+        (
+            {"kind": "Naive", "net": {"kind": "IPS"}},
+            "net of Naive cannot be of the kind 'IPS'; choose from MF",
+        ),
+        (
+            {"kind": "Training", "batch_size": "big"},
+            "batch_size of Training must be a whole number or 'none', not",
+        ),
+        ({"kind": "Training", "max_epochs": 0}, "max_epochs must be at least 1, not 0."),
+        ({"kind": "IPS", "clip": 2}, "clip of IPS must be a number at least 0 and at most 1, not 2."),
+    ],
+)
+def test_a_wrong_recipe_is_refused_with_one_sentence(data, sentence):
+    with pytest.raises(ParameterError) as refused:
+        from_plain(data)
+    assert str(refused.value).startswith(sentence)
+    assert str(refused.value).endswith((".", "?"))
+    assert "\n" not in str(refused.value)
+
+
+keys = st.sampled_from(["kind", "net", "l2", "propensity", "pairs", "n_factors", "error"]) | texts
+garbage = st.recursive(
+    st.none() | scalars | st.sampled_from(sorted(kinds())),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(garbage)
+@settings(deadline=None, max_examples=200)
+def test_garbage_is_a_recipe_or_refused_but_never_a_crash(data):
+    try:
+        recipe = from_plain(data)
+    except UnskewError:
+        return
+    assert from_plain(to_plain(recipe)) == recipe
+
+
+def test_a_file_may_name_a_registered_method_and_leave_the_training_out(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text('method = "snips"\n')
+    assert read_recipe(path) == (make("snips"), Training())
+    path.write_text('[method]\nkind = "IPS"\nl2 = 1\n[method.net]\nkind = "NCF"\n[training]\nmax_epochs = 3\n')
+    assert read_recipe(str(path)) == (IPS(l2=1, net=NCF()), Training(max_epochs=3))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"", "names no method"),
+        (b'method = "snip"', "did you mean 'snips'?"),
+        (b"method = 3", "The method must be a table of the kind Naive or IPS"),
+        (b'[method]\nkind = "MF"', "The method cannot be of the kind 'MF'; choose from Naive"),
+        (b'method = "ips"\n[trainings]', "not 'trainings'; did you mean 'training'?"),
+        (b'method = "ips"\ntraining = 3', "The training must be a table of the kind Training, not 3."),
+        (b'method = "ips"\n[training]\npatients = 3', "did you mean 'patience'?"),
+        (b'method = "ips', "is not TOML"),
+        (b"method = '\xff'", "is not TOML"),
+        (b"method = " + b"[" * 100_000, "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_one_sentence(text, sentence, tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_bytes(text)
+    with pytest.raises(ParameterError) as refused:
+        read_recipe(path)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", b"bytes", 3, None])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ParameterError, match="path"):
+        read_recipe(path)
+    with pytest.raises(ParameterError, match="path"):
+        write_recipe(path, Naive())
+
+
+def test_places_that_cannot_be_read_or_written_are_refused(tmp_path):
+    for path in (tmp_path / "missing.toml", tmp_path):
+        with pytest.raises(ParameterError, match="cannot be read: "):
+            read_recipe(path)
+    for path in (tmp_path / "missing" / "r.toml", tmp_path):
+        with pytest.raises(ParameterError, match="cannot be written: "):
+            write_recipe(path, Naive())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_recipe_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "r.toml"
+    write_recipe(path, Naive())
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ParameterError, match="no space left on device"):
+        write_recipe(path, IPS())
+    assert read_recipe(path) == (Naive(), Training())
+    assert list(tmp_path.iterdir()) == [path]
