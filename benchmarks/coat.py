@@ -4,7 +4,8 @@
 
 A tenth of the log is set aside for judging (another one for each of `--judges` seeds). Each trial draws settings from
 the method's space, trains on the rest and is judged by the self-normalised propensity-weighted log-loss on that tenth,
-under a cross-fitted propensity that no method trains; methods that weight use the same one in all trials. The best trial is then fitted on the whole log with `--seeds`
+under a cross-fitted propensity that no method trains; methods that weight use the same one in all trials.
+The best trial is then fitted on the whole log with `--seeds`
 seeds and evaluated on the test set. Finished trials are kept in `--trials-file` and not repeated.
 """
 

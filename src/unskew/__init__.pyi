@@ -2,6 +2,7 @@
 
 from . import datasets
 from ._version import __version__
+from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
 from .calibration.maps import GlobalPlatt, UserPlatt
 from .data.log import RatingLog
@@ -26,6 +27,7 @@ from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
 from .nets.factors import MF, NCF
 from .propensity.additive import Additive
+from .propensity.base import Propensity
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
@@ -42,6 +44,7 @@ __all__ = [
     "SNIPS",
     "TDR",
     "Additive",
+    "Calibrator",
     "DataError",
     "DivergedError",
     "DoublyCalibrated",
@@ -58,6 +61,7 @@ __all__ = [
     "ParameterError",
     "PlanError",
     "Popularity",
+    "Propensity",
     "RatingLog",
     "Recommender",
     "Split",

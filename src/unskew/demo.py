@@ -19,6 +19,8 @@ from unskew.data.split import holdout_split
 from unskew.data.world import World, simulate
 from unskew.evaluation import evaluate
 from unskew.methods.base import Method
+from unskew.methods.calibrated import DoublyCalibrated
+from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
 from unskew.propensity.tables import Known
 from unskew.recommender import Recommender
@@ -100,6 +102,9 @@ def contestants(world: World) -> tuple[Contestant, ...]:
         Contestant("Naive", Naive()),
         Contestant("IPS", IPS()),
         Contestant("IPS with true propensities", IPS(propensity=Known(world.propensity)), is_oracle=True),
+        Contestant("DR-JL", DRJL()),
+        Contestant("DCE-DR", DoublyCalibrated(DRJL())),
+        Contestant("DCE-TDR", DoublyCalibrated(TDR())),
     )
 
 

@@ -43,7 +43,7 @@ def test_fit_says_what_was_read_what_happened_and_where_the_model_is(run: Run, f
     assert repr(unskew.read_log(files / "ratings.csv")) in text
     assert "0 duplicates merged" in text
     assert "prediction: 1 epochs" in text
-    assert "propensity over all pairs: mean" in text
+    assert "propensity: mean" in text
     assert f"wrote the model to {tmp_path / 'm'}; next: unskew evaluate" in text
 
 

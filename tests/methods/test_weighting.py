@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import unskew
+from unskew.errors import DataError
 
 QUIET = unskew.Training(progress=False)
 
@@ -15,7 +16,7 @@ def world():
 
 def test_ips_with_true_propensities_has_lower_true_risk_than_naive_under_taste_driven_selection(world):
     naive = unskew.Naive().fit(world.log, training=QUIET)
-    ips = unskew.IPS(propensity=unskew.Known(world.propensity)).fit(world.log, training=QUIET)
+    ips = unskew.IPS(propensity=unskew.Known(world.propensity), clip=0.02).fit(world.log, training=QUIET)
     assert world.risk(ips.predict_codes) < world.risk(naive.predict_codes)
 
 
@@ -23,7 +24,7 @@ def test_naive_predicts_too_many_positives_and_ips_is_nearer_to_the_world(world)
     users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
     truth = world.preference(users, items).mean()
     naive = unskew.Naive().fit(world.log, training=QUIET).predict_codes(users, items).mean()
-    method = unskew.IPS(propensity=unskew.Known(world.propensity))
+    method = unskew.IPS(propensity=unskew.Known(world.propensity), clip=0.02)
     ips = method.fit(world.log, training=QUIET).predict_codes(users, items).mean()
     assert naive > truth + 0.05
     assert abs(ips - truth) < (naive - truth) / 2
@@ -44,6 +45,18 @@ def test_clipping_is_counted_and_reported(world):
     assert model.overlap.largest_weight == pytest.approx(5.0)
     assert "clip 0.2 raised" in str(model.overlap)
     assert unskew.Naive().fit(world.log, training=QUIET).overlap is None
+
+
+def test_a_column_of_known_propensities_is_enough_for_weighting_and_too_little_for_tdr(world):
+    column = unskew.Known(world.propensity(world.log.users, world.log.items))
+    by_column = unskew.IPS(propensity=column, clip=0.02).fit(world.log, training=QUIET)
+    by_function = unskew.IPS(propensity=unskew.Known(world.propensity), clip=0.02).fit(world.log, training=QUIET)
+    test = world.test.users, world.test.items
+    np.testing.assert_allclose(by_column.predict_codes(*test), by_function.predict_codes(*test), atol=1e-5)
+    assert by_column.overlap.mean_over_pairs is None
+    assert "known of seen pairs only" in str(by_column.overlap)
+    with pytest.raises(DataError, match="pass a function"):
+        unskew.TDR(propensity=column).fit(world.log, training=QUIET)
 
 
 def test_snips_equals_naive_when_all_propensities_are_equal(world):

@@ -32,9 +32,9 @@ def test_mf_with_biases_is_the_dot_product_plus_both_biases_plus_the_offset():
 
 def test_mf_starts_at_the_base_rate_and_the_literature_net_starts_saturated():
     with torch.no_grad():
-        ours = torch.sigmoid(build(MF())(USERS, ITEMS))
+        ours = torch.sigmoid(build(MF(spread=0.1))(USERS, ITEMS))
         theirs = build(MF(n_factors=64, biases=False, spread=1.0))(USERS, ITEMS)
-    torch.testing.assert_close(ours, torch.full((4,), 0.2), atol=0.02, rtol=0)
+    torch.testing.assert_close(ours, torch.full((4,), 0.2), atol=0.05, rtol=0)
     assert theirs.abs().mean() > 3
 
 

@@ -70,8 +70,8 @@ class FittedUsers(FittedCalibrator):
 class UserPlatt(Calibrator):
     """A Platt map for each user, drawn towards the global one by a ridge of `ridge` examples.
 
-    A user has two or three held-out ratings; without the ridge the maps would follow them anywhere. A common shift keeps the
-    calibrated mean at that of the labels, which the ridge would miss.
+    A user has two or three held-out ratings; without the ridge the maps would follow them anywhere. A common shift
+    keeps the calibrated mean at that of the labels, which the ridge would miss.
     """
 
     fitted = FittedUsers

@@ -79,14 +79,19 @@ class NetMethod(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class PropensityMethod(NetMethod):
-    """A method that weights seen pairs by 1 / max(p, clip); `clip` is counted and reported, never silent."""
+    """A method that weights seen pairs by 1 / max(p, clip).
+
+    `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does. What
+    is clipped is counted and reported in `model.overlap`.
+    """
 
     propensity: Propensity = field(default_factory=Factors)
-    clip: float = 0.02
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "clip", least=0, most=1)
+        if self.clip is not None:
+            check_number(self, "clip", least=0, most=1)
 
     def propensity_role(self) -> Role:
         return Role(self.propensity, clip=self.clip)

@@ -76,13 +76,14 @@ class MRDR(DRJL):
 class TDR(DRJL):
     """Targeted doubly robust: imputed errors are corrected along h = 1/p - 1 (Li et al., ICLR 2023).
 
-    `learning="collaborative"` lets the imputation learn around the correction, "joint" as in DR-JL. The correction
-    adds epsilon h to each imputed error; with `differentiate=False` epsilon is a constant for the prediction, whose
-    gradient is then that of plain DR.
+    The correction adds epsilon h to each imputed error. `learning="collaborative"` lets the imputation learn around it,
+    "joint" as in DR-JL. With `differentiate=False` epsilon is a constant for the prediction, whose gradient is then
+    that of plain DR. Differentiated, the correction gives clipped ratings back some of the weight that the clip took,
+    and the risk asks for about twice the `l2`.
     """
 
     learning: Literal["collaborative", "joint"] = "collaborative"
-    differentiate: bool = True
+    differentiate: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,14 +15,15 @@ from unskew.nets.table import Table
 class MF(NetRecipe):
     """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c).
 
-    The defaults have biases and start near zero, from the log's own rate; a bias takes only `bias_l2` of the L2 that
-    a factor takes, because every rating informs it. `MF(biases=False, spread=1.0)` is the net of the literature: no
-    biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
+    Biases start at zero and the offset at the log's own rate; a bias takes only `bias_l2` of the L2 that a factor
+    takes, because every rating informs it. Factors start `spread` wide: L2 then prunes interactions from a rich start
+    instead of having to let them grow, which validates better. `MF(biases=False, spread=1.0)` is the net of the
+    literature: no biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
     """
 
-    n_factors: int = 16
+    n_factors: int = 64
     biases: bool = True
-    spread: float = 0.1
+    spread: float = 0.5
     bias_l2: float = 0.2
 
     def __post_init__(self) -> None:

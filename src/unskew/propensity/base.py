@@ -33,6 +33,7 @@ class FittedPropensity(ABC):
     stored: ClassVar[tuple[str, ...] | None] = None
     notes: tuple[str, ...] = ()
     history: History | None = None
+    answers_unseen: bool = True  # False if only seen pairs are known
 
     @abstractmethod
     def pair(self, users: Codes, items: Codes) -> Values:

@@ -77,7 +77,7 @@ class Factors(Propensity):
 
     fitted = FittedFactors
 
-    net: NetRecipe = field(default_factory=MF)
+    net: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
     n_folds: int = 5
     learning_rate: float = 0.01
     l2: float = 0.01

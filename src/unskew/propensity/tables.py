@@ -140,6 +140,7 @@ class FittedKnown(FittedPropensity):
 
     def __init__(self, function: Callable[[Codes, Codes], ArrayLike]) -> None:
         self.function = function
+        self.answers_unseen = not isinstance(function, KnownColumn)
 
     def pair(self, users: Codes, items: Codes) -> Values:
         p = np.asarray(self.function(users, items), np.float64)

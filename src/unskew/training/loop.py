@@ -87,15 +87,19 @@ class _Loop:
         self.players: dict[str, Any] = self._build_nets(start)
         self.cast = Cast(
             self.players,
-            clips={name: role.clip for name, role in plan.roles.items()},
+            clips={name: self._density if role.clip is None else role.clip for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
         )
         self.history = History()
 
+    @property
+    def _density(self) -> float:
+        return len(self.split.log) / self.split.log.n_pairs
+
     def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
         log, train = self.split.log, self.split.train
-        rates = {"rating": float(train.ratings.mean()), "seen": len(log) / log.n_pairs}
+        rates = {"rating": float(train.ratings.mean()), "seen": self._density}
         players = {}
         for name, role in self.plan.roles.items():
             generator = torch.Generator().manual_seed(int(start.integers(2**63)))

@@ -20,14 +20,14 @@ Loss = Callable[[View], Tensor]
 class Role:
     """A job in a method: the net that does it and how that net learns.
 
-    `clip` is the smallest propensity a role may speak of; `calibrator` names the role that calibrates this one
+    `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that calibrates this one
     while it rests; `starts_at` is the rate a fresh net predicts.
     """
 
     net: NetRecipe | Fits
     learning_rate: float = 0.01
     l2: float = 0.0
-    clip: float = 0.0
+    clip: float | None = 0.0
     calibrator: str | None = None
     starts_at: Literal["rating", "seen"] = "rating"
 
