@@ -20,8 +20,8 @@ Loss = Callable[[View], Tensor]
 class Role:
     """A job in a method: the net that does it and how that net learns.
 
-    `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that calibrates this one
-    while it rests; `starts_at` is the rate a fresh net predicts.
+    `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that
+    calibrates this one while it rests; `starts_at` is the rate a fresh net predicts.
     """
 
     net: NetRecipe | Fits
