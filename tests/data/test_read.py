@@ -70,6 +70,7 @@ def refused(path, **settings):
         ("padded.csv", GOOD.replace(",2", ", 2 ")),
         ("more.csv", "note,user_id,note,item_id,rating\nx,u,,7,5\n,v,,7,1\n,u,y,8,2\n"),
     ],
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else "content",
 )
 def test_every_format_gives_the_same_log(file, name, content):
     log = read_log(file(content, name))
