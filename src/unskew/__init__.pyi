@@ -20,12 +20,21 @@ from .errors import (
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
+from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
+from .methods.entropy import CVIB
+from .methods.joint import ESCM2DR, MultiDR
+from .methods.multiple import MR
+from .methods.published import DRJLPublished
 from .methods.registry import make, methods
-from .methods.robust import DRJL, MRDR, TDR
+from .methods.robust import DRJL, MRDR, TDR, TMRDR
+from .methods.stable import StableDR
+from .methods.tradeoff import DRMSE, MRDRDL
+from .methods.tritraining import AT
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
 from .nets.factors import MF, NCF
+from .nets.towers import Trunk
 from .propensity.additive import Additive
 from .propensity.base import Propensity
 from .propensity.factors import Factors
@@ -35,16 +44,25 @@ from .recommender import Recommender
 from .training.options import Training
 
 __all__ = [
+    "AT",
+    "BRDDR",
+    "CVIB",
     "DRJL",
+    "DRMSE",
     "EIB",
+    "ESCM2DR",
     "IPS",
     "MF",
+    "MR",
     "MRDR",
+    "MRDRDL",
     "NCF",
     "SNIPS",
     "TDR",
+    "TMRDR",
     "Additive",
     "Calibrator",
+    "DRJLPublished",
     "DataError",
     "DivergedError",
     "DoublyCalibrated",
@@ -56,6 +74,7 @@ __all__ = [
     "Logistic",
     "Method",
     "ModelFileError",
+    "MultiDR",
     "Naive",
     "NaiveBayes",
     "ParameterError",
@@ -65,7 +84,9 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Split",
+    "StableDR",
     "Training",
+    "Trunk",
     "Uniform",
     "UnskewError",
     "UserPlatt",

@@ -99,8 +99,12 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     everybody = demo.contestants
 
     def quick(world: unskew.World) -> tuple[demo.Contestant, ...]:
-        additive = unskew.IPS(propensity=unskew.Additive())
-        return tuple(replace(c, method=additive) if c.name == "IPS" else c for c in everybody(world))
+        return tuple(replace(c, method=light(c.method)) if not c.is_oracle else c for c in everybody(world))
+
+    def light(method: unskew.Method) -> unskew.Method:
+        if isinstance(method, unskew.DoublyCalibrated):
+            return replace(method, base=light(method.base))
+        return replace(method, propensity=unskew.Additive()) if hasattr(method, "propensity") else method
 
     monkeypatch.setattr(demo, "contestants", quick)
 
@@ -109,7 +113,9 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_rows_are_what_the_library_says_of_each_method() -> None:
     heard: list[str] = []
     found = demo.run(seed=3, announce=heard.append)
-    assert heard == [row.method for row in found.rows] == ["Naive", "IPS", "IPS with true propensities"]
+    names = ["Naive", "IPS", "IPS with true propensities", "DR-JL", "DCE-DR", "DCE-TDR"]
+    assert heard == [row.method for row in found.rows] == names
+    assert [row.uncalibrated_propensity_error is not None for row in found.rows] == [False] * 4 + [True] * 2
     world = unskew.simulate(60, 40, 0.2, strength=1.0, seed=3)
     naive = unskew.Naive().fit(world.log, seed=3)
     assert found.rows[0].true_risk == pytest.approx(world.risk(naive.predict_codes))

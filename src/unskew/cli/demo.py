@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 EXAMPLE = "unskew demo --out demo"
 COLUMNS = {
-    "claimed_risk": "error by its log",
-    "true_risk": "true error",
+    "claimed_risk": "error by\nits log",
+    "true_risk": "true\nerror",
     "mse": "MSE",
     "auc": "AUC",
     "ndcg_at_5": "nDCG@5",
-    "propensity_error": "propensity error",
-    "uncalibrated_propensity_error": "before calibration",
+    "propensity_error": "propensity\nerror",
+    "uncalibrated_propensity_error": "before\ncalibration",
 }
 
 

@@ -34,10 +34,10 @@ def arrays_of(player: Any, recipe: Any) -> Arrays | None:
     return None if getattr(player, "stored", None) is None else _stored(player)
 
 
-def player_from(recipe: Any, arrays: Arrays, log: RatingLog) -> Any:
-    """The player that `recipe` had become on `log` when these were its arrays."""
+def player_from(recipe: Any, arrays: Arrays, log: RatingLog, trunk: Any = None) -> Any:
+    """The player that `recipe` had become on `log` when these were its arrays; `trunk` is the net it stands on."""
     if isinstance(recipe, NetRecipe):
-        return _net(recipe, arrays, log)
+        return _net(recipe, arrays, log, trunk)
     cls = recipe.fitted
     if hasattr(cls, "from_arrays"):
         return cls.from_arrays(arrays, recipe, log)
@@ -82,10 +82,11 @@ def _net_arrays(net: Net) -> Arrays:
     return {**learned, "compiled": np.asarray(getattr(net, "engine", "compiled") == "compiled")}
 
 
-def _net(recipe: NetRecipe, arrays: Arrays, log: RatingLog) -> Net:
+def _net(recipe: NetRecipe, arrays: Arrays, log: RatingLog, trunk: Any = None) -> Net:
     """A net of this architecture that has learned these arrays; its starting values are overwritten."""
     engine: Engine = "compiled" if arrays.get("compiled", True) else "torch"
-    net = recipe.build(Catalogue(log.n_users, log.n_items, engine=engine), torch.Generator())
+    catalogue = Catalogue(log.n_users, log.n_items, engine=engine)
+    net = recipe.build(catalogue, torch.Generator()) if trunk is None else recipe.on(trunk, catalogue)
     wanted, owner = _net_arrays(net), type(net).__name__
     _check_names(arrays, wanted, owner)
     for name, array in sorted(arrays.items()):

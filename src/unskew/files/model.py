@@ -154,11 +154,12 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     arrays = arrays_from_bytes(files[WEIGHTS])
     told: Contents = _plain(arrays).read(Contents, content, MANIFEST)
     log, plan = log_from_files(files, told.log), told.method.plan()
-    players = {}
+    players: dict[str, Any] = {}
     for role in told.players:
         if role not in plan.roles:
             raise ModelFileError(f"{type(told.method).__name__} has no role {role!r}.")
-        players[role] = player_from(plan.roles[role].net, under(role, arrays), log)
+        held = plan.roles[role]
+        players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
     return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration)
 

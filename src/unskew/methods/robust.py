@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
+from unskew.methods.prior import MeanRating
 from unskew.risk.estimators import snips
 from unskew.risk.robust import dr, imputation_error, per_stake, targeted_dr, targeted_imputation_error
 from unskew.training.checks import check_choice, check_number
-from unskew.training.plan import Plan, Role, Stage, Update
+from unskew.training.plan import Fit, Plan, Role, Stage, Update
 from unskew.training.view import View
 
 
@@ -77,17 +78,18 @@ class TDR(DRJL):
     """Targeted doubly robust: imputed errors are corrected along h = 1/p - 1 (Li et al., ICLR 2023).
 
     The correction adds epsilon h to each imputed error. `learning="collaborative"` lets the imputation learn around it,
-    "joint" as in DR-JL. With `differentiate=False` epsilon is a constant for the prediction, whose gradient is then
-    that of plain DR. Differentiated, the correction gives clipped ratings back some of the weight that the clip took,
-    and the risk asks for about twice the `l2`.
+    "joint" as in DR-JL; with "none" every imputed rating is the log's mean, and only the correction adapts. With
+    `differentiate=False` epsilon is a constant for the prediction, whose gradient is then that of plain DR.
+    Differentiated, the correction gives clipped ratings back some of the weight that the clip took, and the risk asks
+    for about twice the `l2`.
     """
 
-    learning: Literal["collaborative", "joint"] = "collaborative"
+    learning: Literal["collaborative", "joint", "none"] = "collaborative"
     differentiate: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "learning", ("collaborative", "joint"))
+        check_choice(self, "learning", ("collaborative", "joint", "none"))
 
     def imputation_loss(self, v: View) -> Tensor:
         if self.learning == "joint":
@@ -97,3 +99,16 @@ class TDR(DRJL):
 
     def prediction_loss(self, v: View) -> Tensor:
         return targeted_dr(v, differentiate=self.differentiate)
+
+    def plan(self) -> Plan:
+        plan = super().plan()
+        if self.learning != "none":
+            return plan
+        roles = {**plan.roles, "imputation": Role(MeanRating())}
+        learning = Stage("prediction", plan.stages[1].updates[1:], validate=snips)
+        return replace(plan, roles=roles, stages=(plan.stages[0], Stage("prior", fits=(Fit("imputation"),)), learning))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TMRDR(TDR, MRDR):
+    """Targeted doubly robust whose imputation is weighted as in MRDR, by (1 - p) / p^2."""

@@ -72,6 +72,12 @@ class NetRecipe(ABC):
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
         """A net with seeded starting values for this catalogue."""
 
+    def on(self, trunk: Net, catalogue: Catalogue) -> Net:
+        """A net that stands on the tables of another; only towers can."""
+        raise ParameterError(
+            f"{type(self).__name__} has tables of its own and cannot stand on another net's; use Tower()."
+        )
+
 
 def normal(rows: int, columns: int, spread: float, generator: torch.Generator) -> Tensor:
     return torch.randn(rows, columns, generator=generator) * spread

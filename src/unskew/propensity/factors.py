@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,8 @@ from unskew.nets.base import Net, NetRecipe
 from unskew.nets.factors import MF
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.risk.errors import log_error
-from unskew.risk.estimators import seen_likelihood
+from unskew.risk.estimators import seen_likelihood, seen_squares
+from unskew.training.checks import check_choice
 from unskew.training.history import History
 from unskew.training.loop import train
 from unskew.training.options import Training
@@ -72,7 +74,7 @@ class Factors(Propensity):
 
     Cross-fitted: all pairs of the catalogue, seen or not, are dealt into `n_folds` folds, and each pair is read from
     the net trained without its fold, because a net read on its own training pairs is overconfident. `n_folds=1`
-    is the classifier of the literature, without that protection.
+    is the classifier of the literature, without that protection; `loss="squared"` is what public code minimises.
     """
 
     fitted = FittedFactors
@@ -82,15 +84,17 @@ class Factors(Propensity):
     learning_rate: float = 0.01
     l2: float = 0.01
     pairs_per_row: float = 4.0
+    loss: Literal["likelihood", "squared"] = "likelihood"
 
     def __post_init__(self) -> None:
         if self.n_folds < 1:
             raise ParameterError(f"n_folds must be at least 1, not {self.n_folds}.")
+        check_choice(self, "loss", ("likelihood", "squared"))
 
     def plan(self) -> Plan:
         role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
-        update = Update(("propensity",), seen_likelihood)
-        stage = Stage("propensity", (update,), validate=seen_likelihood)
+        loss = seen_likelihood if self.loss == "likelihood" else seen_squares
+        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss)
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:

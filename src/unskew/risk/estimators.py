@@ -24,11 +24,11 @@ def ips(v: Sample) -> Tensor:
     return o.total(o.error() * o.inverse_propensity()) / v.n_pairs
 
 
-def snips(v: Sample) -> Tensor:
+def snips(v: Sample, role: str = "prediction") -> Tensor:
     """sum_O (e / p) / sum_O (1 / p): self-normalised, bounded by the largest error (Swaminathan & Joachims 2015)."""
     o = v.observed
     weight = o.inverse_propensity()
-    return o.total(o.error() * weight) / o.total(weight)
+    return o.total(o.error(role) * weight) / o.total(weight)
 
 
 def eib(v: Sample, imputed: Tensor) -> Tensor:
@@ -49,4 +49,12 @@ def seen_likelihood(v: Sample, role: str = "propensity") -> Tensor:
     o, d = v.observed, v.sampled
     positive = torch.nn.functional.softplus(-o.logit(role))
     negative = (1 - d.seen) * torch.nn.functional.softplus(d.logit(role))
+    return (o.total(positive) + d.total(negative)) / v.n_pairs
+
+
+def seen_squares(v: Sample, role: str = "propensity") -> Tensor:
+    """(1/|D|) sum_D (o - p)^2: what public code fits propensities by."""
+    o, d = v.observed, v.sampled
+    positive = (1 - torch.sigmoid(o.logit(role))).square()
+    negative = (1 - d.seen) * torch.sigmoid(d.logit(role)).square()
     return (o.total(positive) + d.total(negative)) / v.n_pairs

@@ -10,30 +10,33 @@ from torch import Tensor
 from unskew.risk.sample import Pairs, Sample
 
 
-def dr(v: Sample) -> Tensor:
+def dr(v: Sample, prediction: str = "prediction", imputation: str = "imputation") -> Tensor:
     """(1/|D|) [ sum_D e_imputed + sum_O (e - e_imputed) / p ]: unbiased if either p or the imputation is true.
 
     Wang et al., ICML 2019. On a mini-batch the second sum carries the factor |O|/|D| through the rows' weights.
     """
     o, d = v.observed, v.sampled
-    residual = (o.error() - o.imputed_error()) * o.inverse_propensity()
-    return (d.total(d.imputed_error()) + o.total(residual)) / v.n_pairs
+    residual = (o.error(prediction) - o.imputed_error(prediction, imputation)) * o.inverse_propensity()
+    return (d.total(d.imputed_error(prediction, imputation)) + o.total(residual)) / v.n_pairs
 
 
-def imputation_error(v: Sample, weight: Tensor) -> Tensor:
+def imputation_error(
+    v: Sample, weight: Tensor, prediction: str = "prediction", imputation: str = "imputation"
+) -> Tensor:
     """(1/|D|) sum_O weight (e - e_imputed)^2: with weight 1/p the loss of DR-JL, with (1 - p)/p^2 that of MRDR."""
     o = v.observed
-    return o.total(weight * (o.error() - o.imputed_error()).square()) / v.n_pairs
+    gap = o.error(prediction) - o.imputed_error(prediction, imputation)
+    return o.total(weight * gap.square()) / v.n_pairs
 
 
-def per_stake(v: Sample, weight: Tensor) -> Tensor:
+def per_stake(v: Sample, weight: Tensor, prediction: str = "prediction") -> Tensor:
     """|D| / sum_O weight (e1 - e0)^2: makes an imputation loss a weighted mean of (r - r_imputed)^2.
 
     e - e_imputed = (e1 - e0)(r - r_imputed), so the loss fades wherever the prediction is undecided, and any L2 would
     take over. Dividing by the mean stake changes the loss by a factor that the imputation cannot move.
     """
     o = v.observed
-    return (v.n_pairs / o.total(weight * o.stake().square()).clamp(min=1e-12)).detach()
+    return (v.n_pairs / o.total(weight * o.stake(prediction).square()).clamp(min=1e-12)).detach()
 
 
 def target_covariate(pairs: Pairs) -> Tensor:

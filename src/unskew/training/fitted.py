@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Occasion:
     """All a role may look at when it fits itself.
 
-    `view` shows the current state of every role; `planned` is the share of the planned epochs that is behind us.
+    `view` shows every role as it is now on the held-out rows that calibrators fit, `train` on the training rows;
+    `planned` is the share of the planned epochs that is behind us.
     """
 
     split: Split
@@ -27,6 +28,7 @@ class Occasion:
     generator: np.random.Generator
     unbiased: RatingLog | None
     view: View
+    train: View
     planned: float
 
 

@@ -29,6 +29,13 @@ class History:
     def of(self, stage: str) -> list[Epoch]:
         return [epoch for epoch in self.epochs if epoch.stage == stage]
 
+    def risk(self, stage: str) -> float:
+        """The validation risk of the state that was kept, infinite for a stage that did not validate."""
+        kept = self.kept.get(stage)
+        return next(
+            (e.validation for e in self.of(stage) if e.epoch == kept and e.validation is not None), float("inf")
+        )
+
     def take_in(self, prefix: str, fitted: Any) -> None:
         """Add what a role that fitted itself has to tell: its notes and, if it trained, its own history."""
         self.notes.extend(getattr(fitted, "notes", ()))

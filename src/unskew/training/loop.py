@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from unskew.data.feed import Feed, Region
+from unskew.data.feed import Batch, Feed, Region
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
@@ -100,17 +100,19 @@ class _Loop:
     def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
         log, train = self.split.log, self.split.train
         rates = {"rating": float(train.ratings.mean()), "seen": self._density}
-        players = {}
+        players: dict[str, Any] = {}
         for name, role in self.plan.roles.items():
             generator = torch.Generator().manual_seed(int(start.integers(2**63)))
             if isinstance(role.net, NetRecipe):
                 catalogue = Catalogue(log.n_users, log.n_items, rates[role.starts_at], self.training.engine)
-                players[name] = role.net.build(catalogue, generator)
+                trunk = None if role.on is None else players[role.on]
+                players[name] = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
         return players
 
     def run(self) -> Trained:
         for stage in self.plan.stages:
             self.feed.forget_columns()
+            self._copy(stage, "stage")
             self._fit(stage, "stage", planned=0.0)
             if stage.updates:
                 self._run_epochs(stage)
@@ -125,6 +127,7 @@ class _Loop:
         with tqdm(epochs, f"{self.title} {stage.name}".strip(), disable=quiet, leave=False, unit="epoch") as bar:
             for epoch in bar:
                 began = time.perf_counter()
+                self._copy(stage, "epoch")
                 losses = self._run_epoch(stage, epoch, still)
                 self._fit(stage, "epoch", planned=epoch / self.training.max_epochs)
                 risk = self._validate(stage, epoch, still)
@@ -139,15 +142,20 @@ class _Loop:
         self.history.kept[stage.name] = patience.best_epoch or epoch
 
     def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> dict[str, float]:
-        totals = [0.0] * len(stage.updates)
-        for batch in self.feed.epoch():
-            for number, update in enumerate(stage.updates):
-                view = View(self.cast, batch, frozenset(update.trains), still)
-                totals[number] += self._step(update, view)
-        for update, total in zip(stage.updates, totals, strict=True):
+        totals = dict.fromkeys(stage.updates, 0.0)
+        for turn in stage.turns:
+            for update, batch in self._batches(turn):
+                totals[update] += self._step(update, View(self.cast, batch, frozenset(update.trains), still))
+        for update, total in totals.items():
             self._check_finite(stage, update.trains, epoch, total)
-        means = [total / self.feed.n_batches for total in totals]
-        return {"+".join(update.trains): mean for update, mean in zip(stage.updates, means, strict=True)}
+        return {"+".join(update.trains): total / self.feed.n_batches for update, total in totals.items()}
+
+    def _batches(self, turn: tuple[Update, ...]) -> Iterator[tuple[Update, Batch]]:
+        """One pass over the rows: for each update in turn the batch they share, or one of its own."""
+        own = {update: self.feed.epoch() for update in turn if update.own_batch}
+        for shared in self.feed.epoch():
+            for update in turn:
+                yield update, next(own[update]) if update in own else shared
 
     def _step(self, update: Update, view: View) -> float:
         loss = update.loss(view)
@@ -174,6 +182,11 @@ class _Loop:
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk
 
+    def _copy(self, stage: Stage, per: str) -> None:
+        for copy in stage.copies:
+            if copy.per == per:
+                self.players[copy.target].restore(self.players[copy.source].snapshot())
+
     def _fit(self, stage: Stage, per: str, planned: float) -> None:
         for fit in stage.fits:
             if fit.per == per:
@@ -183,7 +196,8 @@ class _Loop:
         recipe = self.plan.roles[fit.role].net
         assert not isinstance(recipe, NetRecipe)
         view = View(self.cast, self.feed.calibration)
-        occasion = Occasion(self.split, self.training, self.generator, self.unbiased, view, planned)
+        train = View(self.cast, self.feed.train)
+        occasion = Occasion(self.split, self.training, self.generator, self.unbiased, view, train, planned)
         fitted = recipe.fit_on(occasion, self.players.get(fit.role))
         if fit.per == "stage":
             self.history.take_in(fit.role, fitted)

@@ -21,7 +21,8 @@ class Role:
     """A job in a method: the net that does it and how that net learns.
 
     `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that
-    calibrates this one while it rests; `starts_at` is the rate a fresh net predicts.
+    calibrates this one while it rests; `starts_at` is the rate a fresh net predicts; `on` names the role whose tables
+    this one's net shares (see `nets.towers`).
     """
 
     net: NetRecipe | Fits
@@ -30,14 +31,34 @@ class Role:
     clip: float | None = 0.0
     calibrator: str | None = None
     starts_at: Literal["rating", "seen"] = "rating"
+    on: str | None = None
 
 
 @dataclass(frozen=True)
 class Update:
-    """One gradient step a batch: the named roles learn, everyone else is frozen."""
+    """One gradient step a batch: the named roles learn, everyone else is frozen.
+
+    `own_batch` gives the update batches of its own instead of those the others of its turn share. Updates of one
+    `turn` are interleaved batch by batch; turns follow each other, each with a whole pass over the rows.
+    """
 
     trains: tuple[str, ...]
     loss: Loss
+    own_batch: bool = False
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What one role has learned is given to another: once when the stage begins, or before every epoch."""
+
+    source: str
+    target: str
+    per: Literal["stage", "epoch"] = "stage"
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return (self.target,)
 
 
 @dataclass(frozen=True)
@@ -54,22 +75,30 @@ class Fit:
 
 @dataclass(frozen=True)
 class Stage:
-    """Updates repeated over epochs until the validation risk stops falling; without updates, only fits."""
+    """Updates repeated over epochs until the validation risk stops falling; without updates, only copies and fits."""
 
     name: str
     updates: tuple[Update, ...] = ()
     fits: tuple[Fit, ...] = ()
+    copies: tuple[Copy, ...] = ()
     validate: Loss | None = None
 
     @property
-    def steps(self) -> tuple[Update | Fit, ...]:
-        return (*self.updates, *self.fits)
+    def steps(self) -> tuple[Update | Fit | Copy, ...]:
+        return (*self.copies, *self.updates, *self.fits)
+
+    @property
+    def turns(self) -> tuple[tuple[Update, ...], ...]:
+        """The updates by turn, in order."""
+        numbers = sorted({update.turn for update in self.updates})
+        return tuple(tuple(update for update in self.updates if update.turn == number) for number in numbers)
 
     @property
     def moves(self) -> frozenset[str]:
         """The roles that change while this stage runs its epochs."""
-        once = {fit for fit in self.fits if fit.per == "stage"}
-        return frozenset(role for step in self.steps if step not in once for role in step.trains)
+        fits = {fit.role for fit in self.fits if fit.per == "epoch"}
+        copied = {copy.target for copy in self.copies if copy.per == "epoch"}
+        return frozenset(fits | copied | {role for update in self.updates for role in update.trains})
 
 
 @dataclass(frozen=True)
@@ -89,10 +118,14 @@ class Plan:
             for step in stage.steps:
                 for role in step.trains:
                     self._check_known(role, f"stage {stage.name!r} trains")
-                    self._check_way_of_learning(role, by_gradient=isinstance(step, Update))
+                    if not isinstance(step, Copy):
+                        self._check_way_of_learning(role, by_gradient=isinstance(step, Update))
+            for copy in stage.copies:
+                self._check_known(copy.source, f"stage {stage.name!r} copies")
         for name, held in self.roles.items():
-            if held.calibrator:
-                self._check_known(held.calibrator, f"role {name!r} is calibrated by")
+            for other, what in ((held.calibrator, "is calibrated by"), (held.on, "stands on")):
+                if other:
+                    self._check_known(other, f"role {name!r} {what}")
         idle = set(self.roles) - {role for stage in self.stages for step in stage.steps for role in step.trains}
         if idle:
             raise PlanError(f"No stage trains or fits {sorted(idle)}; remove the role or add an update for it.")

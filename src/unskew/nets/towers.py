@@ -1,0 +1,82 @@
+"""Several nets on one pair of tables: a trunk of user and item vectors, and a small tower for each role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unskew.errors import ParameterError
+from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors, normal
+from unskew.nets.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trunk(NetRecipe):
+    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
+
+    n_factors: int = 64
+    spread: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_factors(self.n_factors, self.spread)
+
+    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+        users = normal(catalogue.n_users, self.n_factors, self.spread, generator)
+        items = normal(catalogue.n_items, self.n_factors, self.spread, generator)
+        return SharedVectors(Table(users, torch.ones(self.n_factors)), Table(items, torch.ones(self.n_factors)))
+
+
+class SharedVectors(Net):
+    """The trunk; towers read its vectors, and its own step moves them by what all towers have asked of them."""
+
+    def __init__(self, users: Table, items: Table) -> None:
+        super().__init__()
+        self.users, self.items = users, items
+
+    def products(self, users: Tensor, items: Tensor) -> Tensor:
+        return self.users.rows(users) * self.items.rows(items)
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        return self.products(users, items).sum(1)
+
+    def user_vectors(self, users: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.users.rows(users)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tower(NetRecipe):
+    """logit = m . (v_u * w_i) + b_u + b_i + c: the trunk's vectors, weighted and biased in a tower's own way."""
+
+    bias_l2: float = 0.2
+
+    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+        raise ParameterError("Tower() has no vectors of its own: give its role the trunk it stands on, Role(on=...).")
+
+    def on(self, trunk: Net, catalogue: Catalogue) -> Net:
+        if not isinstance(trunk, SharedVectors):
+            raise ParameterError(f"A tower stands on a Trunk(), not on {type(trunk).__name__}.")
+        return TowerNet(trunk, catalogue, self.bias_l2)
+
+
+class TowerNet(Net):
+    """A tower; its tables are its own, the trunk's belong to the trunk and are saved with it."""
+
+    def __init__(self, trunk: SharedVectors, catalogue: Catalogue, bias_l2: float) -> None:
+        super().__init__()
+        self._trunk = [trunk]  # in a list, so that the trunk's tables are not taken for the tower's
+        decay = torch.tensor([bias_l2])
+        self.mix = Table(torch.ones(1, trunk.users.value.shape[1]))
+        self.user_bias = Table(torch.zeros(catalogue.n_users, 1), decay)
+        self.item_bias = Table(torch.zeros(catalogue.n_items, 1), decay)
+        self.offset = Table(torch.full((1, 1), catalogue.base_logit))
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        biases = self.user_bias.rows(users)[:, 0] + self.item_bias.rows(items)[:, 0]
+        return (self._trunk[0].products(users, items) @ self.mix.every().T)[:, 0] + biases + self.offset.every()[0, 0]
+
+    def user_vectors(self, users: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.cat([self._trunk[0].users.rows(users), self.user_bias.rows(users)], 1)

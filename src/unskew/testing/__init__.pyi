@@ -1,0 +1,3 @@
+from .check import check_method
+
+__all__ = ["check_method"]
