@@ -120,3 +120,16 @@ def test_the_history_tells_each_stage_and_the_kept_epoch(log):
         "prediction",
     }
     assert "prediction: 3 epochs" in str(model.history)
+
+
+def test_users_and_items_nobody_met_in_training_are_answered_for_as_the_average_and_counted():
+    """A random start would otherwise rank an item that nobody rated anywhere."""
+    rng = np.random.default_rng(1)
+    users, items = np.divmod(rng.choice(20 * 10, size=120, replace=False), 10)
+    log = unskew.RatingLog.from_arrays(
+        users, items, rng.integers(0, 2, 120), positive=1, user_ids=range(22), item_ids=range(13)
+    )
+    model = unskew.Naive().fit(log, training=SHORT)
+    answers = model.predict_codes(np.array([3, 3, 3, 3]), np.array([10, 11, 12, -1]))
+    np.testing.assert_allclose(answers, answers[0], rtol=1e-4)
+    assert "5 users or items had nothing to teach the prediction" in str(model.history)

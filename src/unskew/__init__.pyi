@@ -5,6 +5,7 @@ from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
 from .calibration.maps import GlobalPlatt, UserPlatt
+from .calibration.published import PublishedExperts
 from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
@@ -81,6 +82,7 @@ __all__ = [
     "PlanError",
     "Popularity",
     "Propensity",
+    "PublishedExperts",
     "RatingLog",
     "Recommender",
     "Split",

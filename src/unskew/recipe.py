@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
+from unskew.calibration.published import PublishedExperts
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.plain import Plain, hint
@@ -39,6 +40,7 @@ PARTS: tuple[type, ...] = (
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,
+    PublishedExperts,
     Training,
 )
 _registered: dict[str, type] = {}

@@ -8,6 +8,7 @@ from scipy.special import expit
 from unskew.calibration.experts import ExpertPlatt, gumbel, solve_experts, temperature
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.platt import SMALLEST_SLOPE, Examples, solve_platt
+from unskew.calibration.published import PublishedExperts
 
 
 def examples(n=4000, n_users=40, a=1.0, b=0.0, seed=0, labels=None, weights=None):
@@ -188,3 +189,12 @@ def test_a_collapsed_assignment_is_counted_and_said():
     assert not seeing.collapsed
     assert seeing.entropy > 0.5
     assert seeing.usage.sum() == pytest.approx(1)
+
+
+def test_the_published_objective_does_not_calibrate_what_is_already_calibrated():
+    """A contrast within the batch: perfectly calibrated logits leave it with a mean far from the labels'."""
+    e = examples(labels=(np.random.default_rng(3).random(4000) < examples().labels).astype(float))
+    ours = said(ExpertPlatt().fit(e, generator=rng()), e)
+    published = said(PublishedExperts().fit(e, generator=rng()), e)
+    assert abs(ours.mean() - e.labels.mean()) < 1e-6
+    assert abs(published.mean() - e.labels.mean()) > 0.05

@@ -66,3 +66,13 @@ def test_the_unknown_row_is_the_average_row():
     table = fresh()
     with torch.no_grad():
         torch.testing.assert_close(table.rows(torch.tensor([-1]))[0], table.value.mean(0))
+
+
+def test_rows_that_never_learned_are_given_the_average_of_those_that_did_and_counted():
+    table = fresh()
+    table.rows(torch.tensor([0, 2])).sum().backward()
+    table.step(0.1, 0.0)
+    assert table.settle() == 2
+    for row in (1, 3):
+        torch.testing.assert_close(table.value[row], table.value[[0, 2]].mean(0))
+    assert fresh().settle() == 4  # nothing learned at all: the start stays

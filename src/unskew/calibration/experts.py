@@ -57,8 +57,8 @@ class Mixture(nn.Module):
         x = (vectors - self.centre) / self.spread
         return torch.log_softmax(x @ gate[:, :-1].T + gate[:, -1], 1)
 
-    def step(self, batch: _Batch, tau: float, recipe: ExpertPlatt, generator: torch.Generator) -> None:
-        """One full-batch step on the weighted cross-entropy, with one Gumbel draw a user.
+    def step(self, batch: ExpertBatch, tau: float, recipe: ExpertPlatt, generator: torch.Generator) -> None:
+        """One full-batch step on the recipe's objective, with one Gumbel draw a user.
 
         Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the common
         one, n the effective number of examples.
@@ -69,7 +69,7 @@ class Mixture(nn.Module):
         maps = self.maps.every()
         said = torch.sigmoid(maps[:, 0].exp() * batch.logits.unsqueeze(1) + maps[:, 1])
         mixed = (beta[batch.users] * said).sum(1).clamp(1e-7, 1 - 1e-7)
-        loss = -(batch.weights * (batch.labels * mixed.log() + (1 - batch.labels) * (1 - mixed).log())).sum()
+        loss = recipe.objective(mixed, batch)
         away = (maps - batch.common).square().sum() + gate.square().sum()
         (loss + recipe.shrinkage / batch.effective_size / 2 * away).backward()  # type: ignore[no-untyped-call]
         self.maps.step(recipe.learning_rate, 0.0)
@@ -77,7 +77,9 @@ class Mixture(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
+class ExpertBatch:
+    """The examples as tensors, their weights adding up to 1, beside the common map (log a, b)."""
+
     logits: Tensor
     labels: Tensor
     weights: Tensor
@@ -87,7 +89,7 @@ class _Batch:
     effective_size: float
 
     @classmethod
-    def of(cls, examples: Examples, common: tuple[float, float]) -> _Batch:
+    def of(cls, examples: Examples, common: tuple[float, float]) -> ExpertBatch:
         w = examples.weights
         return cls(
             torch.from_numpy(examples.bounded_logits.astype(np.float32)),
@@ -197,8 +199,8 @@ class ExpertPlatt(Calibrator):
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
         noise = torch.Generator().manual_seed(int(generator.integers(2**63)))
-        common = _scalar(examples)
-        batch = _Batch.of(examples, common)
+        common = self.start(examples)
+        batch = ExpertBatch.of(examples, common)
         if isinstance(previous, FittedExperts):
             mixture = copy.deepcopy(previous.mixture)
         else:
@@ -206,7 +208,16 @@ class ExpertPlatt(Calibrator):
         for tau in self._temperatures(planned):
             mixture.step(batch, tau, self, noise)
         hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
-        return self._at_rest(mixture, examples, batch.vectors, common, hard)
+        return self.at_rest(mixture, examples, batch.vectors, common, hard)
+
+    def start(self, examples: Examples) -> tuple[float, float]:
+        """The map all experts start from, and are drawn towards: the scalar solution."""
+        a, b = solve_platt(examples)
+        return float(a[0]), float(b[0])
+
+    def objective(self, mixed: Tensor, batch: ExpertBatch) -> Tensor:
+        """The weighted cross-entropy of the mixed probabilities."""
+        return -(batch.weights * (batch.labels * mixed.log() + (1 - batch.labels) * (1 - mixed).log())).sum()
 
     def _temperatures(self, planned: float) -> list[float]:
         if planned < 1:
@@ -214,9 +225,10 @@ class ExpertPlatt(Calibrator):
         return [temperature(step / self.steps) for step in range(1, self.steps + 1)]
 
     @torch.no_grad()
-    def _at_rest(
+    def at_rest(
         self, mixture: Mixture, examples: Examples, vectors: Tensor, common: tuple[float, float], hard: bool
     ) -> FittedExperts:
+        """The experts as they answer after training: solved if hard, and shifted to the mean of the labels."""
         if hard:
             chosen = mixture.log_assignment(vectors).argmax(1).numpy()
             slopes, intercepts = solve_experts(examples, chosen, self.n_experts, self.ridge, common)
@@ -226,11 +238,6 @@ class ExpertPlatt(Calibrator):
         fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, vectors)
         fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors[examples.users]))
         return fitted
-
-
-def _scalar(examples: Examples) -> tuple[float, float]:
-    a, b = solve_platt(examples)
-    return float(a[0]), float(b[0])
 
 
 def solve_experts(

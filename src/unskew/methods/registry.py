@@ -8,6 +8,7 @@ from typing import Any
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
+from unskew.calibration.published import PublishedExperts
 from unskew.errors import ParameterError
 from unskew.methods.base import Method
 from unskew.methods.bounded import BRDDR
@@ -120,8 +121,8 @@ _REGISTRY = {
         Entry("drjl-published", DRJLPublished()),
         Entry(
             "dce-dr-published",
-            _dce(DRJLPublished(), propensity=ExpertPlatt(shrinkage=0), imputation=ExpertPlatt(shrinkage=0)),
-            "DCE over DR-JL as public code has it, experts without shrinkage: for reproduction only.",
+            _dce(DRJLPublished(), propensity=PublishedExperts(), imputation=ExpertPlatt(shrinkage=0.0)),
+            "DCE over DR-JL as public code has it, its contrastive propensity experts included: for reproduction only.",
         ),
     )
 }

@@ -61,6 +61,16 @@ class Net(nn.Module, ABC):
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.load_state_dict(snapshot)
 
+    def take_over(self, other: Net) -> None:
+        """Know what the other net knows; the two must be of one architecture."""
+        self.restore(other.snapshot())
+        for mine, theirs in zip(self.tables(), other.tables(), strict=True):
+            mine.inherited = mine.inherited | theirs.learned
+
+    def settle(self) -> int:
+        """Let users and items without any reading answer as the average one; says how many there were."""
+        return sum(table.settle() for table in self.tables() if table.decay is not None)
+
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
 

@@ -32,6 +32,7 @@ class Table(nn.Module):
         self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
         steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
         self.register_buffer("steps", steps, persistent=False)
+        self.inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
         self._read: list[tuple[Tensor, Tensor]] = []
 
     def rows(self, index: Tensor) -> Tensor:
@@ -47,6 +48,22 @@ class Table(nn.Module):
     def every(self) -> Tensor:
         """All rows: how small dense layers read their weights."""
         return self.rows(torch.arange(len(self.value), device=self.value.device))
+
+    @property
+    def learned(self) -> Tensor:
+        """Which rows have learned anything, here or in a net whose state was taken over."""
+        return (self.steps > 0) | self.inherited
+
+    def settle(self) -> int:
+        """Give rows that never learned anything the average of those that did, instead of their random start.
+
+        Says how many there were. Small tables whose rows are all read at once have none.
+        """
+        learned = self.learned
+        missing = int((~learned).sum())
+        if missing and bool(learned.any()):
+            self.value[~learned] = self.value[learned].mean(0)
+        return missing
 
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""

@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 
 
+def is_recipe(value: Any) -> bool:
+    """Whether it is a dataclass, and not the class of one."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
 def parts_of(value: Any) -> Iterator[Any]:
     """The value and everything inside it, settings and members of sequences."""
     yield value
     inside: tuple[Any, ...] = ()
-    if is_dataclass(value):
+    if is_recipe(value):
         inside = tuple(getattr(value, setting.name) for setting in fields(value))
     elif isinstance(value, (tuple, list)):
         inside = tuple(value)
@@ -26,7 +31,7 @@ def parts_of(value: Any) -> Iterator[Any]:
 def is_plain(value: Any) -> bool:
     """Whether it is made of dataclasses, numbers and texts alone: no functions, no arrays."""
     plain = (bool, int, float, str, tuple, list, type(None))
-    return all(is_dataclass(part) or isinstance(part, plain) for part in parts_of(value))
+    return all(is_recipe(part) or isinstance(part, plain) for part in parts_of(value))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -38,26 +43,28 @@ def same(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if is_dataclass(one):
+    if is_recipe(one):
         return all(same(getattr(one, setting.name), getattr(other, setting.name)) for setting in fields(one))
     if isinstance(one, Mapping):
         return same(list(one.items()), list(other.items()))
     if isinstance(one, (tuple, list)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, FunctionType):
-        return one.__code__ == other.__code__
+        return bool(one.__code__ == other.__code__)
     if isinstance(one, MethodType):
         return same((one.__func__, one.__self__), (other.__func__, other.__self__))
     if isinstance(one, partial):
         return same((one.func, one.args, one.keywords), (other.func, other.args, other.keywords))
-    return bool(np.array_equal(one, other) if hasattr(one, "__array__") else one == other)
+    if hasattr(one, "__array__"):
+        return bool(np.array_equal(one, other))
+    return bool(one == other) or (hasattr(one, "__dict__") and same(vars(one), vars(other)))
 
 
 def exchanged(part: Any, exchange: Callable[[Any], Any]) -> Any:
     """The recipe with `exchange` applied to each of its parts, the innermost first."""
     if isinstance(part, tuple):
         return tuple(exchanged(held, exchange) for held in part)
-    if not is_dataclass(part) or isinstance(part, type):
+    if not is_recipe(part):
         return part
     settings = {setting.name: getattr(part, setting.name) for setting in fields(part) if setting.init}
     changed = {name: exchanged(held, exchange) for name, held in settings.items()}

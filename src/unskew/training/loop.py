@@ -140,6 +140,16 @@ class _Loop:
                     break
         patience.restore(self.players)
         self.history.kept[stage.name] = patience.best_epoch or epoch
+        self._settle(stage)
+
+    def _settle(self, stage: Stage) -> None:
+        """Rows that no update has read still hold their random start: count them and let them answer as the average."""
+        for role in dict.fromkeys(role for update in stage.updates for role in update.trains):
+            if count := self.players[role].settle():
+                self.history.notes.append(
+                    f"{count} users or items had nothing to teach the {role} in stage {stage.name!r} "
+                    "and are answered for as the average one."
+                )
 
     def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> dict[str, float]:
         totals = dict.fromkeys(stage.updates, 0.0)
@@ -185,7 +195,7 @@ class _Loop:
     def _copy(self, stage: Stage, per: str) -> None:
         for copy in stage.copies:
             if copy.per == per:
-                self.players[copy.target].restore(self.players[copy.source].snapshot())
+                self.players[copy.target].take_over(self.players[copy.source])
 
     def _fit(self, stage: Stage, per: str, planned: float) -> None:
         for fit in stage.fits:
