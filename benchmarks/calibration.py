@@ -6,7 +6,8 @@ In simulated worlds with taste-driven selection the propensity model is right in
 of the users and under-confident about another (`unskew.testing.distorted`). Every calibrator mends it on the hold-out;
 DR-JL is trained with the raw propensities and as DCE-DR with each calibrator. Printed as Markdown: the mean over seeds
 and the p-value of a paired t-test against the experts. The second table does the same with the default clip, which
-hides most of what a propensity says; the third where all users err alike, so that experts have nothing to find.
+hides most of what a propensity says; the third where all users err alike, so that experts have nothing to find; the
+fourth in the worlds of `unskew demo` with the default, estimated propensity. `--table N` runs one of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scipy.stats import ttest_rel
 from tqdm import tqdm
 
 import unskew
+from unskew.demo import WORLD_SETTINGS
 from unskew.metrics.calibration import expected_calibration_error
 from unskew.testing.distorted import OVER, RIGHT, UNDER, Distorted
 
@@ -32,9 +34,10 @@ COLUMNS = ("mean |p - p_hat|", "ECE of p_hat", "true risk")
 
 
 def measured(
-    world: unskew.World, calibrator: unskew.Calibrator | None, groups: Groups, clip: float | None, seed: int
+    world: unskew.World, calibrator: unskew.Calibrator | None, groups: Groups | None, clip: float | None, seed: int
 ) -> list[float]:
-    base = unskew.DRJL(propensity=Distorted(world, groups), clip=clip)
+    propensity = unskew.Factors() if groups is None else Distorted(world, groups)
+    base = unskew.DRJL(propensity=propensity, clip=clip)
     method = base if calibrator is None else unskew.DoublyCalibrated(base, calibrator, calibrator)
     model = method.fit(world.log, seed=seed, training=unskew.Training(progress=False))
     users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
@@ -43,10 +46,11 @@ def measured(
     return [float(np.abs(truth - said).mean()), ece, world.risk(model.predict_codes)]
 
 
-def table(title: str, groups: Groups, clip: float | None, seeds: int) -> None:
+def table(title: str, groups: Groups | None, clip: float | None, seeds: int) -> None:
     results: dict[str, list[list[float]]] = {name: [] for name in CALIBRATORS}
     for seed in tqdm(range(seeds), title):
-        world = unskew.simulate(n_users=600, n_items=250, density=0.1, selection="taste", strength=0.7, seed=seed)
+        size = {"n_users": 600, "n_items": 250, "density": 0.1, "strength": 0.7}
+        world = unskew.simulate(**(WORLD_SETTINGS if groups is None else size), selection="taste", seed=seed)
         for name, calibrator in CALIBRATORS.items():
             results[name].append(measured(world, calibrator, groups, clip, seed))
     print(f"\n{title}, {seeds} worlds\n\n| | " + " | ".join(COLUMNS) + " |\n|---|" + "---|" * len(COLUMNS))
@@ -65,11 +69,17 @@ def table(title: str, groups: Groups, clip: float | None, seeds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--table", type=int, choices=(1, 2, 3, 4), action="append")
+    arguments = parser.parse_args()
     thirds = "Over-, under- and rightly confident about a third of the users each"
-    table(f"{thirds}, clip 0.01", (OVER, UNDER, RIGHT), 0.01, seeds)
-    table(f"{thirds}, clip at the density (0.1)", (OVER, UNDER, RIGHT), None, seeds)
-    table("Over-confident about everybody alike, clip 0.01", (OVER,), 0.01, seeds)
+    tables: dict[int, tuple[str, Groups | None, float | None]] = {
+        1: (f"{thirds}, clip 0.01", (OVER, UNDER, RIGHT), 0.01),
+        2: (f"{thirds}, clip at the density (0.1)", (OVER, UNDER, RIGHT), None),
+        3: ("Over-confident about everybody alike, clip 0.01", (OVER,), 0.01),
+        4: ("The demo's worlds, estimated propensities, clip at the density (0.06)", None, None),
+    }
+    for number in arguments.table or tables:
+        table(*tables[number], arguments.seeds)
 
 
 if __name__ == "__main__":

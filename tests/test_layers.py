@@ -27,7 +27,8 @@ ALLOWED = {
     "methods": {"data", "nets", "training", "risk", "propensity", "calibration", "recommender", "overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
     "evaluation": {"data", "metrics"},
-    "testing": {"data", "nets", "training", "propensity", "methods", "recommender", "recipe", "files"},
+    "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
+    | {"recipe", "files"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

@@ -15,7 +15,7 @@ from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.methods.registry import make, methods
 from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Tower, Trunk
+from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
@@ -29,7 +29,6 @@ PARTS: tuple[type, ...] = (
     MF,
     NCF,
     Trunk,
-    Tower,
     Uniform,
     Popularity,
     NaiveBayes,

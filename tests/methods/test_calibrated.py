@@ -83,6 +83,13 @@ def test_bases_without_the_role_or_without_rest_are_refused_with_a_way_out():
         unskew.DoublyCalibrated(unskew.DRJL(), propensity=None, imputation=None)
 
 
+def test_a_propensity_handed_to_the_wrapper_instead_of_its_base_is_refused_with_the_way_there():
+    with pytest.raises(
+        ParameterError, match=r"must be a calibrator .* not Uniform\(\); settings of the base go to the base"
+    ):
+        unskew.make("dce-tdr", propensity=unskew.Uniform())
+
+
 def test_a_base_without_imputation_can_have_its_propensity_calibrated(world):
     model = unskew.DoublyCalibrated(unskew.IPS(propensity=unskew.Additive()), imputation=None).fit(
         world.log, training=SHORT

@@ -297,8 +297,9 @@ def test_a_cheat_is_caught_by_the_claim_it_breaks_in_one_sentence_that_names_it(
         Honest(),
         unskew.IPS(propensity=unskew.Known(lambda users, items: np.full(len(users), 0.15))),
         unskew.IPS(propensity=unskew.NaiveBayes(), net=unskew.NCF(n_factors=2)),
+        unskew.SNIPS(propensity=unskew.Logistic()),
     ],
-    ids=["one's own", "with a function", "that needs random ratings"],
+    ids=["one's own", "with a function", "that needs random ratings", "that needs features"],
 )
 def test_honest_methods_pass_at_any_seed(method):
     check_method(method, seed=2**40)

@@ -8,13 +8,13 @@ import torch
 
 import unskew
 from unskew.data.split import holdout_split
-from unskew.errors import DivergedError, ParameterError, PlanError
+from unskew.errors import DataError, DivergedError, ParameterError, PlanError
 from unskew.nets.factors import MF
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import naive
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Fit, Plan, Role, Stage, Update
+from unskew.training.plan import Copy, Fit, Plan, Role, Stage, Update
 
 SHORT = Training(max_epochs=3, progress=False)
 
@@ -95,6 +95,52 @@ def test_the_best_state_is_restored_after_patience_is_exhausted(split):
     assert trained.history.kept == {"only": 2}
     users = trained.cast.players["a"].users
     assert torch.equal(users.value[users.learned], seen[1][users.learned])
+
+
+def test_two_equal_updates_with_batches_of_their_own_both_run(split):
+    seen = []
+
+    def loss(v):
+        seen.append(v.batch)
+        return v.observed.error("a").mean()
+
+    update = Update(("a",), loss, own_batch=True)
+    plan = Plan({"a": Role(MF())}, (Stage("only", (update, update)),), log_error)
+    trained = train(plan, split, training=replace(SHORT, max_epochs=1))
+    assert len(seen) == 2 * trained.feed.n_batches
+    assert len({id(batch) for batch in seen}) == len(seen)
+
+
+def test_turns_are_whole_passes_and_copies_come_before_every_epoch(split):
+    order = []
+
+    def loss_named(role):
+        def loss(v):
+            if order[-1:] != [role]:
+                order.append(role)
+            return v.observed.error(role).mean()
+
+        return loss
+
+    updates = Update(("a",), loss_named("a"), turn=0), Update(("b",), loss_named("b"), turn=1)
+    stage = Stage("only", updates, copies=(Copy("b", "a", per="epoch"),))
+    plan = Plan({"a": Role(MF(), learning_rate=1e-9), "b": Role(MF())}, (stage,), log_error)
+    trained = train(plan, split, training=replace(SHORT, max_epochs=2))
+    assert order == ["a", "b", "a", "b"]
+    once = train(plan, split, training=replace(SHORT, max_epochs=1)).cast.players["b"].users
+    a = trained.cast.players["a"].users.value  # has hardly moved since it took over b at the start of epoch 2
+    torch.testing.assert_close(a[once.learned], once.value[once.learned], atol=1e-6, rtol=0)
+
+
+def test_a_fold_that_leaves_nothing_to_train_on_is_refused(split):
+    class Nowhere:
+        share = 0.5
+
+        def __call__(self, users, items):
+            return np.zeros(len(users), bool)
+
+    with pytest.raises(DataError, match="use fewer folds"):
+        train(two_roles((Update(("a", "b"), naive),)), split, region=Nowhere())
 
 
 def test_a_loss_that_is_not_finite_is_reported_with_stage_role_and_epoch(split):

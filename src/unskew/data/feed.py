@@ -131,6 +131,8 @@ class Feed:
         self.batch_size, self.pairs_per_row = batch_size, pairs_per_row
         self._generator = generator
         self._train = self._block(split.train_rows)
+        if not len(self._train.users):
+            raise DataError("A fold of pairs leaves no training ratings outside it; use fewer folds.")
         self._train_weight = len(split.log) / len(split.train_rows)
         self._holdout_generator = np.random.default_rng(generator.integers(2**63))
         self._parts = self._deal(split.holdout_rows) if calibrates else (split.holdout_rows, split.holdout_rows)

@@ -26,6 +26,13 @@ class DoublyCalibrated(Method):
     n_experts: int | None = None
 
     def __post_init__(self) -> None:
+        for target in ("propensity", "imputation"):
+            part = getattr(self, target)
+            if part is not None and not isinstance(part, Calibrator):
+                raise ParameterError(
+                    f"{target} of DoublyCalibrated must be a calibrator such as ExpertPlatt(), not {part!r}; "
+                    f"settings of the base go to the base: DoublyCalibrated(DRJL({target}=...))."
+                )
         if self.propensity is None and self.imputation is None:
             raise ParameterError("DoublyCalibrated calibrates nothing: propensity and imputation are both None.")
 

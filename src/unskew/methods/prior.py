@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from unskew.nets.base import Catalogue
 from unskew.training.fitted import Occasion
 
 
@@ -35,4 +35,4 @@ class MeanRating:
 
     def fit_on(self, occasion: Occasion, previous: Any) -> ConstantRating:
         mean = float(occasion.split.train.ratings.mean())
-        return ConstantRating(math.log(mean) - math.log1p(-mean))
+        return ConstantRating(Catalogue(0, 0, base_rate=mean).base_logit)

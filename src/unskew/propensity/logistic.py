@@ -60,6 +60,10 @@ class Logistic(Propensity):
         draws = np.random.default_rng([seed, 31]).integers(log.n_pairs, size=int(self.pairs_per_row * len(log)))
         users, items = np.divmod(draws, log.n_items)
         unseen = ~SeenPairs(log)(users, items)
+        if not unseen.any():
+            raise DataError(
+                f"Logistic found no unseen pair among {len(unseen):,} drawn; there is nothing to tell apart."
+            )
         users = np.concatenate([log.users, users[unseen]])
         items = np.concatenate([log.items, items[unseen]])
         seen = np.repeat([1.0, 0.0], [len(log), int(unseen.sum())])

@@ -26,7 +26,7 @@ from unskew.propensity.factors import Factors
 from unskew.recipe import from_plain, to_plain
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
-from unskew.testing.logs import awkward, graded, world
+from unskew.testing.logs import awkward, graded, ordinary
 from unskew.testing.parts import exchanged, is_plain, is_recipe, parts_of, same
 from unskew.testing.watch import Watch
 from unskew.training.options import Training
@@ -53,9 +53,8 @@ def check_method(method: Method, *, seed: int = 0) -> None:
     light: Method = exchanged(method, lightened)
     said = check.training(light)
     check.updates(light, said)
-    lighter: Method = exchanged(method, lightest)
-    check.scale(lighter)
-    check.awkward_logs(lighter)
+    check.scale(light)
+    check.awkward_logs(exchanged(method, lightest))
 
 
 def lightened(part: Any) -> Any:
@@ -159,13 +158,14 @@ class _Check:
             with suppress(UnskewError), self.without_error(claim, UnskewError):
                 self.probabilities(method.fit(log, seed=self.seed, training=AWKWARD), f"a log {what}")
         with suppress(DataError), self.without_error("an empty log is refused with a DataError", DataError):
-            method.fit(world().log.take(np.arange(0)), seed=self.seed, training=SHORT)
+            method.fit(ordinary()[0].take(np.arange(0)), seed=self.seed, training=SHORT)
             self.claim(False, "an empty log is refused with a DataError", "it was learned from")
 
     def fit(self, method: Method, *, seed: int | None = None) -> Recommender:
         with self.without_error("an ordinary log is learned from"):
+            log, unbiased = ordinary()
             used = self.seed if seed is None else seed
-            return method.fit(world().log, seed=used, training=SHORT, unbiased=world().test)
+            return method.fit(log, seed=used, training=SHORT, unbiased=unbiased)
 
     def probabilities(self, model: Recommender, log: str) -> None:
         """Also for a user or an item that the log does not know, whose code is -1."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
 import numpy as np
 
+from unskew.data.features import Features
 from unskew.data.log import RatingLog
+from unskew.data.scale import Scale
 from unskew.data.world import World, simulate
 
 
@@ -19,21 +22,31 @@ def world() -> World:
 
 
 @cache
+def ordinary() -> tuple[RatingLog, RatingLog]:
+    """The world's log, with features, and its random ratings."""
+    return _described(world().log), world().test
+
+
+@cache
 def graded() -> tuple[RatingLog, RatingLog]:
-    """The world's log, and its random ratings, on a scale from 1 to 5."""
+    """The same pairs rated from 1 to 5."""
     log, random = (
-        RatingLog.from_arrays(
-            part.users,
-            part.items,
-            1 + 4 * world().preference(part.users, part.items),
-            positive=None,
-            rating_scale=(1, 5),
-            user_ids=part.user_ids,
-            item_ids=part.item_ids,
+        replace(
+            part,
+            ratings=world().preference(part.users, part.items).astype(np.float32),
+            scale=Scale(positive=None, low=1, high=5),
         )
-        for part in (world().log, world().test)
+        for part in ordinary()
     )
     return log, random
+
+
+def _described(log: RatingLog) -> RatingLog:
+    """The log with a number known of each user and each item."""
+    user, item = (
+        Features(("number",), np.arange(n, dtype=np.float32)[:, None] % 7) for n in (log.n_users, log.n_items)
+    )
+    return replace(log, user_features=user, item_features=item)
 
 
 def awkward() -> Iterator[tuple[str, RatingLog]]:
@@ -49,7 +62,8 @@ def awkward() -> Iterator[tuple[str, RatingLog]]:
     yield "in which all pairs are seen", _log(list(product(range(4), range(12))))
     yield "of 6 ratings", _log([(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 3)])
     yield "with a single liked pair", _log(sparse, liked=lambda user, item: (user, item) == sparse[3])
-    yield "in which everything is liked", world().log.take(np.flatnonzero(world().log.ratings == 1))
+    log, _ = ordinary()
+    yield "in which everything is liked", log.take(log.ratings == 1)
 
 
 def _log(
@@ -60,7 +74,7 @@ def _log(
     liked: Callable[[int, int], bool] = lambda user, item: (user + item) % 2 == 0,
 ) -> RatingLog:
     users, items = zip(*pairs, strict=True)
-    return RatingLog.from_arrays(
+    log = RatingLog.from_arrays(
         users,
         items,
         [float(liked(*pair)) for pair in pairs],
@@ -68,3 +82,4 @@ def _log(
         user_ids=None if n_users is None else range(n_users),
         item_ids=None if n_items is None else range(n_items),
     )
+    return _described(log)

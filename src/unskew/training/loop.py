@@ -152,20 +152,24 @@ class _Loop:
                 )
 
     def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> dict[str, float]:
-        totals = dict.fromkeys(stage.updates, 0.0)
+        losses: dict[str, float] = {}
         for turn in stage.turns:
-            for update, batch in self._batches(turn):
-                totals[update] += self._step(update, View(self.cast, batch, frozenset(update.trains), still))
-        for update, total in totals.items():
-            self._check_finite(stage, update.trains, epoch, total)
-        return {"+".join(update.trains): total / self.feed.n_batches for update, total in totals.items()}
+            totals = [0.0] * len(turn)
+            for batches in self._batches(turn):
+                for number, (update, batch) in enumerate(zip(turn, batches, strict=True)):
+                    view = View(self.cast, batch, frozenset(update.trains), still)
+                    totals[number] += self._step(update, view)
+            for update, total in zip(turn, totals, strict=True):
+                self._check_finite(stage, update.trains, epoch, total)
+                name = "+".join(update.trains)
+                losses[name] = losses.get(name, 0.0) + total / self.feed.n_batches
+        return losses
 
-    def _batches(self, turn: tuple[Update, ...]) -> Iterator[tuple[Update, Batch]]:
-        """One pass over the rows: for each update in turn the batch they share, or one of its own."""
-        own = {update: self.feed.epoch() for update in turn if update.own_batch}
+    def _batches(self, turn: tuple[Update, ...]) -> Iterator[tuple[Batch, ...]]:
+        """One pass over the rows: for each update the batch that those of a turn share, or one of its own."""
+        own = [self.feed.epoch() if update.own_batch else None for update in turn]
         for shared in self.feed.epoch():
-            for update in turn:
-                yield update, next(own[update]) if update in own else shared
+            yield tuple(shared if batches is None else next(batches) for batches in own)
 
     def _step(self, update: Update, view: View) -> float:
         loss = update.loss(view)
