@@ -1,6 +1,7 @@
 """On the real Coat: default settings, five seeds, positive from 3, users without positives count as 1.
 
-The defaults were chosen on held-out ratings of the log alone (docs/benchmarks.md); nothing here was tuned on the test.
+Guards against regressions. It is not evidence of a blind choice: the defaults were found with test figures in view
+(docs/benchmarks.md says which); by validation alone Naive's nDCG@5 is 0.6689, not above 0.670.
 """
 
 import numpy as np

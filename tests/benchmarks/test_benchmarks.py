@@ -231,7 +231,7 @@ def test_coat_methods_reports_what_evaluate_says_and_resumes(tmp_path, capsys, m
             records.mean_and_sd([each[metric] for each in found]) for metric in ("mse", "auc", "ndcg@5", "ndcg@10")
         ]
         assert f"| {name} | {' | '.join(cells)} | " in printed
-    for words in ("positive from 3", 'empty_users="one"', "seeds 0 to 1", "test labels read once, after defaults were"):
+    for words in ("positive from 3", 'empty_users="one"', "seeds 0 to 1", "not chosen blind to this test set"):
         assert words in printed
     coat_methods.main(asked)
     assert capsys.readouterr().out == printed == (tmp_path / "table.md").read_text()
