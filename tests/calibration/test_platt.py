@@ -170,6 +170,13 @@ def test_experts_go_on_from_where_they_were():
     assert gaps[-1] < 0.5 * gaps[0]
 
 
+def test_the_last_planned_epoch_takes_as_many_steps_as_any_other():
+    e, _, _ = grouped(0)
+    fitted = ExpertPlatt(steps_per_epoch=7).fit(e, generator=rng(), planned=0.5)
+    last = ExpertPlatt(steps_per_epoch=7).fit(e, generator=rng(), planned=1.0, previous=fitted)
+    assert last.mixture.maps.steps.tolist() == [14.0] * 5
+
+
 def test_cold_gumbel_draws_choose_experts_as_often_as_the_assignment_says():
     """With tau -> 0 the chosen expert is argmax(log alpha + g), whose frequencies are alpha (acceptance test 9)."""
     import torch

@@ -205,7 +205,7 @@ class ExpertPlatt(Calibrator):
             mixture = copy.deepcopy(previous.mixture)
         else:
             mixture = Mixture.start(self.n_experts, *common, batch.vectors, noise)
-        for tau in self._temperatures(planned):
+        for tau in self._temperatures(planned, goes_on=previous is not None):
             mixture.step(batch, tau, self, noise)
         hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
         return self.at_rest(mixture, examples, batch.vectors, common, hard)
@@ -219,8 +219,8 @@ class ExpertPlatt(Calibrator):
         """The weighted cross-entropy of the mixed probabilities."""
         return -(batch.weights * (batch.labels * mixed.log() + (1 - batch.labels) * (1 - mixed).log())).sum()
 
-    def _temperatures(self, planned: float) -> list[float]:
-        if planned < 1:
+    def _temperatures(self, planned: float, goes_on: bool) -> list[float]:
+        if goes_on or planned < 1:
             return [temperature(planned)] * self.steps_per_epoch
         return [temperature(step / self.steps) for step in range(1, self.steps + 1)]
 
