@@ -29,7 +29,8 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch):
     assert (tmp_path / "model" / "model.json").exists()
 
 
-def test_the_method_that_contributing_adds_passes_the_suite():
+def test_the_method_that_contributing_adds_passes_the_suite(monkeypatch):
+    monkeypatch.setattr("unskew.recipe._registered", {})  # what is registered here must not outlive the test
     (code,) = blocks(CONTRIBUTING, "python")
     assert len(code.strip().splitlines()) < 20
     namespace = {"dataclass": dataclass, "DRJL": DRJL, "View": View, "Tensor": Tensor, "__name__": "contributed"}
