@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit
 
 Values = NDArray[np.float64]
@@ -93,12 +94,13 @@ def solve_platt(
 
 
 def level(mean_at: Callable[[float], float], target: float) -> float:
-    """The shift d of all intercepts with mean_at(d) = target, by bisection; mean_at must not fall."""
+    """The shift d of all intercepts with mean_at(d) = target, or the end nearest to it; mean_at must not fall."""
     low, high = -60.0, 60.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if mean_at(middle) > target else (middle, high)
-    return (low + high) / 2
+    if mean_at(low) >= target:
+        return low
+    if mean_at(high) <= target:
+        return high
+    return float(brentq(lambda shift: mean_at(shift) - target, low, high, xtol=1e-13))
 
 
 class _Problem:

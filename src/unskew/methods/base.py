@@ -59,7 +59,7 @@ class NetMethod(Method):
     """
 
     net: NetRecipe = field(default_factory=MF)
-    learning_rate: float = 0.01
+    learning_rate: float = 0.03
     l2: float = 0.1
     error: Literal["log", "squared"] = "log"
 

@@ -9,8 +9,17 @@ from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
+from unskew.risk import closed
+from unskew.risk.closed import closed_form
 from unskew.risk.estimators import snips
-from unskew.risk.robust import dr, imputation_error, per_stake, targeted_dr, targeted_imputation_error
+from unskew.risk.robust import (
+    dr,
+    imputation_error,
+    per_stake,
+    target_epsilon,
+    targeted_dr,
+    targeted_imputation_error,
+)
 from unskew.training.checks import check_choice, check_number
 from unskew.training.plan import Fit, Plan, Role, Stage, Update
 from unskew.training.view import View
@@ -34,6 +43,7 @@ class DRJL(PropensityMethod):
         if self.imputation_l2 is not None:
             check_number(self, "imputation_l2", least=0)
 
+    @closed_form(lambda self, v: closed.imputation_gap(v, self.imputation_weight(v)))
     def imputation_loss(self, v: View) -> Tensor:
         weight = self.imputation_weight(v)
         return imputation_error(v, weight) * per_stake(v, weight)
@@ -42,6 +52,7 @@ class DRJL(PropensityMethod):
         """1/p."""
         return v.observed.inverse_propensity()
 
+    @closed_form(lambda self, v: closed.doubly_robust(v))
     def prediction_loss(self, v: View) -> Tensor:
         return dr(v)
 
@@ -91,14 +102,24 @@ class TDR(DRJL):
         super().__post_init__()
         check_choice(self, "learning", ("collaborative", "joint", "none"))
 
+    def _imputation_in_closed_form(self, v: View) -> float | None:
+        epsilon = None if self.learning == "joint" else target_epsilon(v.observed)
+        return closed.imputation_gap(v, self.imputation_weight(v), epsilon)
+
+    def _prediction_in_closed_form(self, v: View) -> float | None:
+        return None if self.differentiate else closed.doubly_robust(v)
+
+    @closed_form(_imputation_in_closed_form)
     def imputation_loss(self, v: View) -> Tensor:
         if self.learning == "joint":
             return super().imputation_loss(v)
         weight = self.imputation_weight(v)
         return targeted_imputation_error(v, weight) * per_stake(v, weight)
 
+    @closed_form(_prediction_in_closed_form)
     def prediction_loss(self, v: View) -> Tensor:
-        return targeted_dr(v, differentiate=self.differentiate)
+        # A constant epsilon adds h, which the prediction cannot move: plain DR has the same derivative.
+        return targeted_dr(v) if self.differentiate else dr(v)
 
     def plan(self) -> Plan:
         plan = super().plan()

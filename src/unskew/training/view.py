@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Block, Rows
+from unskew.data.feed import Batch, Rows
 
 ErrorFunction = Callable[[Tensor, Tensor], Tensor]
 LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
@@ -18,26 +20,43 @@ LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share."""
+    """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share.
+
+    `known` holds, for calibrators, the maps of all users, for as long as neither they nor their roles are to be
+    looked at anew.
+    """
 
     players: Mapping[str, Any]
     clips: Mapping[str, float]
     calibrators: Mapping[str, str]
     error: ErrorFunction
+    known: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves."""
+    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves.
+
+    With `differentiates=False` nobody speaks with gradient: who learns then is told its slopes.
+    """
 
     cast: Cast
     batch: Batch
     learning: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
+    differentiates: bool = True
 
     @property
     def n_pairs(self) -> float:
         return self.batch.n_pairs
+
+    @property
+    def error_function(self) -> ErrorFunction:
+        return self.cast.error
+
+    @property
+    def largest_logit(self) -> float:
+        return LARGEST_LOGIT
 
     @cached_property
     def observed(self) -> RowsView:
@@ -83,9 +102,13 @@ class RowsView:
     def logit(self, role: str = "prediction") -> Tensor:
         """What the role's net says, uncalibrated; with gradient only if the role is learning."""
         if role not in self._logits:
-            with torch.set_grad_enabled(role in self._view.learning):
+            with torch.set_grad_enabled(self._view.differentiates and role in self._view.learning):
                 self._logits[role] = self._view.cast.players[role](self.users, self.items)
         return self._logits[role]
+
+    def learn(self, role: str, slopes: NDArray[np.float32]) -> None:
+        """Hand the role d loss / d logit of these pairs, for its next step."""
+        self._view.cast.players[role].keep(self.users, self.items, torch.from_numpy(slopes))
 
     def probability(self, role: str = "prediction") -> Tensor:
         """What the role says: raw while it learns, calibrated while it rests."""
@@ -117,7 +140,7 @@ class RowsView:
     def _at_rest(self, role: str) -> Tensor:
         cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
         if role in self._view.still and (calibrator is None or calibrator in self._view.still):
-            return self._rows.column(role, lambda block: speak_at_rest(cast, role, block))
+            return self._rows.column(role, lambda rows: speak_at_rest(cast, role, rows))
         return speak_at_rest(cast, role, self._rows)
 
 
@@ -127,18 +150,20 @@ def _bounded(logit: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def speak_at_rest(cast: Cast, role: str, pairs: Block | Rows) -> Tensor:
+def speak_at_rest(cast: Cast, role: str, pairs: Rows) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
 
     A propensity that can tell how much more often a pair is seen for its own rating says so by its `tilt`,
     P(seen given the rating) / P(seen), which applies where the rating is known.
     """
-    player, calibrator = cast.players[role], cast.players.get(cast.calibrators.get(role, ""))
-    logits = player(pairs.users, pairs.items)
+    player, name = cast.players[role], cast.calibrators.get(role, "")
+    logits, calibrator = player(pairs.users, pairs.items), cast.players.get(name)
     if calibrator is None:
         said: Tensor = torch.sigmoid(logits)
+    elif name in cast.known:
+        said = calibrator.looked_up(logits, pairs.users, cast.known[name])
     else:
-        said = calibrator.calibrated(logits, pairs.users, player.user_vectors(pairs.users))
+        said = calibrator.calibrated(logits, pairs.users, player)
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
     if tilt is None or ratings is None:
         return said
