@@ -22,7 +22,7 @@ from unskew.errors import DataError
 Codes = NDArray[np.int64]
 Index = NDArray[np.int64] | slice
 
-MIN_HOLDOUT_SAMPLE, MAX_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT = 10_000, 500_000, 4
+MIN_HOLDOUT_SAMPLE, MAX_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT = 10_000, 500_000, 2
 PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1
 ROWS_AT_ONCE = 1 << 20  # of a large log: shuffled, drawn beside or spoken about together
 

@@ -7,6 +7,7 @@ of threads. Small batches stay on one thread, where starting a second would cost
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,11 @@ from unskew.nets.table import EPSILON, FIRST_DECAY, SECOND_DECAY
 
 PARALLEL_FROM = 1 << 20  # multiplications in a call
 RADIX_BITS = 11
+LAST_STEP = 20_000  # later steps need no correction in single precision
+FIRST_SCALE, SECOND_SCALE = (
+    np.array([1.0, *(1 - decay ** np.arange(1.0, LAST_STEP + 1))]) for decay in (FIRST_DECAY, SECOND_DECAY)
+)
+STRIDE, SHRINK = (1 / FIRST_SCALE).astype(np.float32), (1 / np.sqrt(SECOND_SCALE)).astype(np.float32)
 REORDERED_SUMS = {"reassoc", "contract", "nsz"}  # lets a dot product use the whole width of the processor
 
 
@@ -93,8 +99,8 @@ def _adam(touched, starts, gradient, l2, rate, value, first, second, steps, deca
     for g in prange(len(touched)):
         row = touched[g]
         steps[row] += 1
-        stride = np.float32(rate / (1 - FIRST_DECAY ** steps[row]))
-        shrink = np.float32(1 / np.sqrt(1 - SECOND_DECAY ** steps[row]))
+        step = int(min(steps[row], LAST_STEP))
+        stride, shrink = rate * STRIDE[step], SHRINK[step]
         share = np.float32(l2 * (starts[g + 1] - starts[g]) / readings)
         slopes, v, m, s = gradient[g], value[row], first[row], second[row]
         for c in range(len(slopes)):
@@ -142,7 +148,34 @@ def _compiled(parallel: bool) -> SimpleNamespace:
     return SimpleNamespace(gather_dot=compiled(_gather_dot), learn=compiled(_learn, parallel=False, **parts), **parts)
 
 
-on_one_thread, on_many_threads = _compiled(parallel=False), _compiled(parallel=True)
+# Threads that sleep while they wait: the OpenMP ones spin, and on a busy machine a step then takes fifty times as long.
+_settings: Any = numba.config
+if _settings.THREADING_LAYER == "default":
+    _settings.THREADING_LAYER = "workqueue"
+_threads_are_taken = Lock()
+
+
+def _unless_taken(on_many: Callable[..., Any], on_one: Callable[..., Any]) -> Callable[..., Any]:
+    """The sleeping threads serve one caller at a time; another that comes meanwhile works alone, with the same bits."""
+
+    def call(*arguments: Any) -> Any:
+        if not _threads_are_taken.acquire(blocking=False):
+            return on_one(*arguments)
+        try:
+            return on_many(*arguments)
+        finally:
+            _threads_are_taken.release()
+
+    return call
+
+
+on_one_thread = _compiled(parallel=False)
+on_many_threads = SimpleNamespace(
+    **{
+        name: _unless_taken(kernel, vars(on_one_thread)[name])
+        for name, kernel in vars(_compiled(parallel=True)).items()
+    }
+)
 
 
 def for_work(multiplications: int) -> SimpleNamespace:
