@@ -246,3 +246,13 @@ def test_the_published_objective_does_not_calibrate_what_is_already_calibrated()
     published = said(PublishedExperts().fit(e, generator=rng()), e)
     assert abs(ours.mean() - e.labels.mean()) < 1e-6
     assert abs(published.mean() - e.labels.mean()) > 0.05
+
+
+def test_examples_of_some_users_are_all_of_theirs_and_about_as_many_as_asked_for():
+    e = examples(n=4000, n_users=40)
+    assert e.of_some_users(4000, rng()) is e
+    some = e.of_some_users(1000, rng())
+    assert 800 < len(some) <= 1000
+    for place, code in enumerate(some.user_codes):
+        np.testing.assert_array_equal(some.logits[some.users == place], e.logits[e.users == code])
+        np.testing.assert_array_equal(some.vectors[place], e.vectors[code])

@@ -19,6 +19,7 @@ from unskew.training.checks import check_choice, check_number
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
+MOST_EXAMPLES = 16_384  # that train the assignment; the maps at rest are solved on all
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
 
@@ -202,7 +203,7 @@ class ExpertPlatt(Calibrator):
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
         common = self.start(examples)
-        batch = ExpertBatch.of(examples, common)
+        batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
         if isinstance(previous, FittedExperts):
             mixture = copy.deepcopy(previous.mixture)
         else:
@@ -211,7 +212,7 @@ class ExpertPlatt(Calibrator):
         for tau in self._temperatures(planned, goes_on=previous is not None):
             mixture.step(batch, inputs, tau, self, generator)
         hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
-        return self.at_rest(mixture, examples, batch.vectors, common, hard)
+        return self.at_rest(mixture, examples, torch.from_numpy(examples.vectors), common, hard)
 
     def start(self, examples: Examples) -> tuple[float, float]:
         """The map all experts start from, and are drawn towards: the scalar solution."""

@@ -53,6 +53,19 @@ class Examples:
 
         return level(mean_at, self.target_mean)
 
+    def of_some_users(self, most: int, generator: np.random.Generator) -> Examples:
+        """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""
+        if len(self) <= most:
+            return self
+        order = generator.permutation(len(self.user_codes))
+        counts = np.bincount(self.users, minlength=len(order))
+        chosen = np.sort(order[: max(2, np.searchsorted(np.cumsum(counts[order]), most))])
+        place = np.full(len(order), -1)
+        place[chosen] = np.arange(len(chosen))
+        rows = place[self.users] >= 0
+        columns = self.logits[rows], self.labels[rows], self.weights[rows], place[self.users[rows]]
+        return Examples(*columns, self.vectors[chosen], self.user_codes[chosen])
+
     def take(self, rows: NDArray[np.integer]) -> Examples:
         return Examples(
             self.logits[rows], self.labels[rows], self.weights[rows], self.users[rows], self.vectors, self.user_codes

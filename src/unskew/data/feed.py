@@ -24,6 +24,7 @@ Index = NDArray[np.int64] | slice
 
 MIN_HOLDOUT_SAMPLE, MAX_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT = 10_000, 500_000, 2
 PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1
+PAIRS_PER_USER = 4  # drawn together
 ROWS_AT_ONCE = 1 << 20  # of a large log: shuffled, drawn beside or spoken about together
 
 
@@ -221,9 +222,10 @@ class Feed:
         return SeenPairs(self.log)
 
     def _draw(self, count: int, generator: np.random.Generator) -> Pairs:
-        """Uniform pairs by index arithmetic."""
-        copy, pairs = np.divmod(generator.integers(self.n_pairs, size=count), self.log.n_pairs)
-        return self._placed(*np.divmod(pairs, self.log.n_items), copy)
+        """Uniform pairs, a few of each user in a row: a step costs as much as the rows it touches."""
+        users = generator.integers(self.log.n_users, size=math.ceil(count / PAIRS_PER_USER))
+        items, copy = generator.integers(self.log.n_items, size=count), generator.integers(self._copies, size=count)
+        return self._placed(np.repeat(users, PAIRS_PER_USER)[:count], items, copy)
 
     def _draw_evenly(self, count: int, generator: np.random.Generator) -> Pairs:
         """Pairs that are uniform one by one and together give every user and every item a like share.
