@@ -18,6 +18,7 @@ from unskew.propensity.factors import Factors
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.training.checks import check_choice, check_number
+from unskew.training.compiling import announced
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
@@ -43,7 +44,8 @@ class Method(ABC):
         training = training or Training()
         split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
         plan = self.plan()
-        trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+        with announced(training.progress):
+            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
