@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
+from unskew.methods.space import LogUniform, Space
 from unskew.risk.estimators import snips
 from unskew.risk.robust import dr, imputation_error, per_stake, targeted_dr, targeted_imputation_error
 from unskew.training.checks import check_choice, check_number
@@ -33,6 +34,9 @@ class DRJL(PropensityMethod):
         check_number(self, "pairs_per_row", above=0)
         if self.imputation_l2 is not None:
             check_number(self, "imputation_l2", least=0)
+
+    def space(self) -> Space:
+        return super().space() | {"imputation_l2": LogUniform(0.001, 1.0, when_none=self.l2)}
 
     def imputation_loss(self, v: View) -> Tensor:
         weight = self.imputation_weight(v)
@@ -90,6 +94,12 @@ class TDR(DRJL):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "learning", ("collaborative", "joint", "none"))
+
+    def space(self) -> Space:
+        space = super().space()
+        if self.learning == "none":  # no imputation learns
+            del space["imputation_l2"]
+        return space
 
     def imputation_loss(self, v: View) -> Tensor:
         if self.learning == "joint":
