@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.bench.measure import measured_fit
+from unskew.bench.measure import measured_fit, quiet
 from unskew.bench.records import Values
 from unskew.data.log import RatingLog
 from unskew.data.split import Split, folds
@@ -43,7 +43,7 @@ class Judging:
     folds: int = 10
     judges: int = 5
     seed: int = 0
-    training: Training = field(default_factory=lambda: Training(progress=False))
+    training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
         require_choice(self.criterion, "criterion", get_args(Criterion))
@@ -90,7 +90,7 @@ class Judge:
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         """1 / max(p, density) of the held-out ratings, under a propensity that knows the training part alone."""
-        fitted = Factors().fit(self.train, seed=OF_JUDGES + self.number, training=self.judging.training)
+        fitted = Factors().fit(self.train, seed=OF_JUDGES + self.number, training=quiet(self.judging.training))
         p = fitted.pair(self.held_out.users, self.held_out.items)
         return np.asarray(1 / np.maximum(p, len(self.train) / self.train.n_pairs))
 

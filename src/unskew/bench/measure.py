@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def measured_fit(method: Method, log: RatingLog, seed: int, training: Training) 
     warm_up()
     Memory.forget_peak()
     began = time.perf_counter()
-    model = method.fit(log, seed=seed, training=training)
+    model = method.fit(log, seed=seed, training=quiet(training))
     seconds = time.perf_counter() - began
     costs = {
         "seconds": round(seconds, 3),
@@ -30,6 +31,11 @@ def measured_fit(method: Method, log: RatingLog, seed: int, training: Training) 
         "parameters": n_parameters(model),
     }
     return model, costs
+
+
+def quiet(training: Training) -> Training:
+    """Without bars of its own, as there is one over all fits."""
+    return replace(training, progress=False)
 
 
 @cache

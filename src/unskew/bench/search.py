@@ -80,6 +80,10 @@ class Search:
         sign = -1 if self.judging.higher_is_better else 1
         return min(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
 
+    def in_words(self, trial: Trial) -> dict[str, str]:
+        """What a trial chose."""
+        return {name: self.space[name].said(value) for name, value in trial.chosen.items()}
+
     def jobs(self, trial: Trial, log_mark: str) -> list[Job]:
         """One for every judge."""
         recipe = {
@@ -117,16 +121,16 @@ def search(
         for first in range(0, trials, ROUND):
             asked = [(each, trial) for each in searches for trial in each.ask(min(ROUND, trials - first), first)]
             jobs = [each.jobs(trial, mark) for each, trial in asked]
-            found = _judged(runner, [job for own in jobs for job in own])
+            found = _judged(runner, [job for own in jobs for job in own], judging)
             for (each, trial), own in zip(asked, jobs, strict=True):
                 each.tell(trial, [found[job.key] for job in own])
     return searches
 
 
-def _judged(runner: Runner, jobs: Sequence[Job]) -> dict[str, Values]:
+def _judged(runner: Runner, jobs: Sequence[Job], judging: Judging) -> dict[str, Values]:
     outcome = runner.run(jobs)
     for key, sentence in outcome.failures.items():  # a fit that fails is a finding; this is a judge that cannot judge
-        raise DataError(f"Trials cannot be judged ({key}): {sentence}")
+        raise DataError(f"Trials cannot be judged by {judging.criterion} ({key}), choose another criterion: {sentence}")
     return outcome.values
 
 
@@ -143,10 +147,11 @@ def refuse_another_log(records: Records, log: RatingLog, mark: str) -> None:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found: the best method, its score, and all trials."""
+    """What a search found: the best method, its score, what was chosen for it in words, and all trials."""
 
     method: Method
     score: float
+    chosen: dict[str, str]
     trials: tuple[Trial, ...]
 
 
@@ -158,12 +163,16 @@ def tune(
     judging: Judging | None = None,
     workers: int = 1,
     records: Path | None = None,
+    name: str = "",
 ) -> Tuned:
-    """Search the space of a method on a log; with `records`, a file, a search that is stopped can go on."""
-    name = method if isinstance(method, str) else type(method).__name__
+    """Search the space of a method on a log; with `records`, a file, a search that is stopped can go on.
+
+    `name` is what the method is called there, by default the name it is registered by or that of its class.
+    """
+    name = name or (method if isinstance(method, str) else type(method).__name__)
     start = make(method) if isinstance(method, str) else method
     with opened(records) as known:
         (found,) = search({name: start}, log, trials, judging or Judging(), known, workers)
-    if found.best is None or found.best.score is None:
+    if (best := found.best) is None or best.score is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
-    return Tuned(found.best.method, found.best.score, tuple(found.trials))
+    return Tuned(best.method, best.score, found.in_words(best), tuple(found.trials))

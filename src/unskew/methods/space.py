@@ -27,6 +27,9 @@ class LogUniform:
         """What the method is given for what was chosen: four digits, as more would only clutter recipes."""
         return float(f"{chosen:.4g}")
 
+    def said(self, chosen: Any) -> str:
+        return f"{chosen:.4g}"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -41,6 +44,9 @@ class Choice:
     def setting(self, chosen: Any, log: RatingLog) -> Any:
         return chosen
 
+    def said(self, chosen: Any) -> str:
+        return str(chosen)
+
 
 @dataclass(frozen=True)
 class TimesDensity(Choice):
@@ -50,6 +56,9 @@ class TimesDensity(Choice):
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
         return None if chosen == 1 else float(f"{min(1.0, chosen * len(log) / log.n_pairs):.4g}")
+
+    def said(self, chosen: Any) -> str:
+        return f"{chosen:g} x density"
 
 
 Dimension = LogUniform | Choice
