@@ -79,6 +79,7 @@ def test_a_clip_is_a_multiple_of_the_density_of_what_the_fit_sees(world, plain, 
     [
         ({"criterion": "accuracy"}, "criterion must be one of"),
         ({"judges": 0}, "judges must be a whole number"),
+        ({"folds": 1, "judges": 1}, "There must be at least 2 folds, not 1"),
         ({"judges": 11}, "There cannot be 11 judges of 10 folds"),
     ],
 )

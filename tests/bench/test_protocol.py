@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import unskew
-from unskew.bench import benchmark
+from unskew.bench import Judging, benchmark
 from unskew.bench.protocol import RECORDS
 from unskew.errors import DataError, ParameterError
 from unskew.recipe import read_recipe
@@ -205,12 +205,14 @@ def test_records_of_another_log_in_the_folder_are_refused(finished, world, judgi
         ({"a/b": unskew.Naive(), "a b": unskew.EIB()}, {}, "names that differ in punctuation only"),
         (METHODS, {"seeds": 0}, "seeds must be a whole number of at least 1"),
         (METHODS, {"trials": -1}, "trials must be a whole number of at least 1"),
-        (METHODS, {"workers": 0}, "workers must be at least 1"),
+        (METHODS, {"workers": 0}, "workers must be a whole number of at least 1"),
+        (METHODS, {"trials": 1, "judging": Judging(folds=9999)}, "cannot be cut into 9999 folds"),
     ],
 )
 def test_what_cannot_be_run_is_refused(world, judging, tmp_path, methods, changes, sentence):
     with pytest.raises(ParameterError, match=sentence):
         benchmark(world.log, world.test, methods, tmp_path / "out", **({"seeds": 1, "judging": judging} | changes))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(world, judging, tmp_path):

@@ -13,7 +13,7 @@ import unskew
 from unskew.bench import Judging, tune
 from unskew.bench.jobs import opened
 from unskew.bench.judge import Judge
-from unskew.bench.search import Search, search
+from unskew.bench.search import Search, search, searches_of
 from unskew.errors import DataError, ParameterError
 from unskew.methods.space import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
 
@@ -35,8 +35,9 @@ def verdicts(monkeypatch):
 
 
 def test_every_method_has_as_many_trials_the_first_as_it_is(world, plain, verdicts, tmp_path):
+    searches = searches_of(METHODS, world.log, plain)
     with opened(tmp_path / "r.jsonl") as records:
-        searches = search(METHODS, world.log, 7, plain, records)
+        search(searches, 7, records)
     assert [len(each.trials) for each in searches] == [7, 7]
     for each in searches:
         first, *others = each.trials

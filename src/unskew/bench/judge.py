@@ -48,6 +48,8 @@ class Judging:
     def __post_init__(self) -> None:
         require_choice(self.criterion, "criterion", get_args(Criterion))
         require_count(self.judges, "judges")
+        if self.folds < 2:
+            raise ParameterError(f"There must be at least 2 folds, not {self.folds}.")
         if self.judges > self.folds:
             raise ParameterError(f"There cannot be {self.judges} judges of {self.folds} folds: give as many or fewer.")
 

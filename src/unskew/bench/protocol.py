@@ -11,7 +11,7 @@ from unskew.bench.exam import Exam, examine
 from unskew.bench.jobs import opened
 from unskew.bench.judge import Judging
 from unskew.bench.report import Costs, costs_of, publish, rules, tabled
-from unskew.bench.search import refuse_another_log, search
+from unskew.bench.search import refuse_another_log, search, searches_of
 from unskew.bench.table import Table
 from unskew.data.log import RatingLog
 from unskew.data.world import World
@@ -59,13 +59,18 @@ def benchmark(
     stopped, however rudely, goes on with `out` where it ended. `about` are sentences for the page on what the data are.
     """
     require_count(seeds, "seeds")
+    require_count(workers, "workers")
     judging = judging or Judging()
     names = _file_names(methods)
+    if trials:
+        require_count(trials, "trials")
+    searches = searches_of(methods, log, judging) if trials else []
     folder = _folder(out)
     with opened(folder / RECORDS) as records:
         refuse_another_log(records, log, fingerprint(log))
-        searches = search(methods, log, trials, judging, records, workers) if trials else []
-        recipes = {each.name: each.best.method for each in searches if each.best} if trials else dict(methods)
+        if searches:
+            search(searches, trials, records, workers)
+        recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
         for name, method in recipes.items():
             usual = judging.training == Training()
             write_recipe(folder / "recipes" / names[name], method, None if usual else judging.training)

@@ -109,12 +109,17 @@ def _verdict(panel: Panel, *, fold: int, method: Method, chosen: Mapping[str, An
     return panel.judge(fold).verdict(method, chosen)
 
 
-def search(
-    methods: Mapping[str, Method], log: RatingLog, trials: int, judging: Judging, records: Records, workers: int = 1
-) -> list[Search]:
+def searches_of(methods: Mapping[str, Method], log: RatingLog, judging: Judging) -> list[Search]:
+    """One for each method, refused if the log or a method is not for searching."""
+    if judging.folds > len(log):
+        raise ParameterError(f"A log of {len(log)} ratings cannot be cut into {judging.folds} folds: give fewer.")
+    return [Search(name, method, log, judging) for name, method in methods.items()]
+
+
+def search(searches: Sequence[Search], trials: int, records: Records, workers: int = 1) -> None:
     """As many trials for each of the methods, side by side."""
-    require_count(trials, "trials")
-    searches, mark = [Search(name, method, log, judging) for name, method in methods.items()], fingerprint(log)
+    log, judging = searches[0].log, searches[0].judging
+    mark = fingerprint(log)
     refuse_another_log(records, log, mark)
     total = len(searches) * trials * judging.judges
     with Runner(records, total, workers, Panel(log, judging), "fit") as runner:
@@ -124,7 +129,6 @@ def search(
             found = _judged(runner, [job for own in jobs for job in own], judging)
             for (each, trial), own in zip(asked, jobs, strict=True):
                 each.tell(trial, [found[job.key] for job in own])
-    return searches
 
 
 def _judged(runner: Runner, jobs: Sequence[Job], judging: Judging) -> dict[str, Values]:
@@ -170,9 +174,12 @@ def tune(
     `name` is what the method is called there, by default the name it is registered by or that of its class.
     """
     name = name or (method if isinstance(method, str) else type(method).__name__)
+    require_count(trials, "trials")
+    require_count(workers, "workers")
     start = make(method) if isinstance(method, str) else method
+    (found,) = searches_of({name: start}, log, judging or Judging())
     with opened(records) as known:
-        (found,) = search({name: start}, log, trials, judging or Judging(), known, workers)
+        search([found], trials, known, workers)
     if (best := found.best) is None or best.score is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
     return Tuned(best.method, best.score, found.in_words(best), tuple(found.trials))

@@ -26,7 +26,6 @@ _OPTIONS = (
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
-    ("n_folds must", "--judge-folds must"),
     ("judges must", "--judges must"),
     ("workers must", "--workers must"),
     ("seeds must", "--seeds must"),
