@@ -109,6 +109,7 @@ REFUSED = {
         "There cannot be 11 judges of 10 folds",
     ),
     "unknown method to compare": ((*BENCHMARK, "--methods", "naive,nave"), "did you mean 'naive'?"),
+    "method to compare with itself": ((*BENCHMARK, "--methods", "naive,ips,naive"), "--methods names naive twice"),
     "no seeds": ((*BENCHMARK, "--seeds", 0), "--seeds must be a whole number"),
     "missing log to compare on": (("benchmark", "none.csv", "--out", "new"), "none.csv does not exist"),
     "dataset without a folder": (("benchmark", "coat", "--out", "new"), "name the folder of its files by --data"),

@@ -71,7 +71,11 @@ class Runner:
                     self._bar.update()
         except KeyboardInterrupt:
             raise Stopped(self._how_to_go_on()) from None
-        return Outcome({job.key: values[job.key] for job in jobs if job.key in values}, failures)
+        in_order = [job.key for job in jobs]  # and not as they happened to finish
+        return Outcome(
+            {key: values[key] for key in in_order if key in values},
+            {key: failures[key] for key in in_order if key in failures},
+        )
 
     def _pass_over(self, count: int) -> None:
         """Count jobs that need not be run, but not as speed."""

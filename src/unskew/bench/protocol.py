@@ -82,7 +82,7 @@ def benchmark(
             on_unknown=on_unknown,
             world=world,
         )
-        facts = {"criterion": judging.criterion, "trials": trials}
+        facts = {"criterion": judging.criterion}
         outcome = examine(exam, recipes, seeds, facts, records, workers)
         setting = (*about, *rules(exam, seeds, trials, judging))
         table = tabled(list(methods), outcome, searches, seeds, setting)

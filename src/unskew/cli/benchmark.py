@@ -11,6 +11,7 @@ import unskew
 from unskew.cli import options, settings
 from unskew.cli.output import print_json, print_table
 from unskew.cli.reading import Reading
+from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.bench import Result
@@ -128,7 +129,12 @@ def command(
 
 def _methods(names: str) -> dict[str, Method]:
     wanted = [entry.name for entry in unskew.methods()] if names == "all" else names.split(",")
-    return {name: unskew.make(name) for name in map(str.strip, wanted)}
+    chosen: dict[str, Method] = {}
+    for name in map(str.strip, wanted):
+        if name in chosen:
+            raise ParameterError(f"--methods names {name} twice: name it once.")
+        chosen[name] = unskew.make(name)
+    return chosen
 
 
 def _show(result: Result, out: Path) -> None:
