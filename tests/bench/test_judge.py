@@ -53,6 +53,19 @@ def test_a_remembered_propensity_changes_no_bit(name, world, judging):
     assert len(known) == 1, "the second fit must have used what the first had fitted"
 
 
+def test_propensities_of_other_settings_are_remembered_apart(world, judging):
+    train, known = unskew.folds(world.log, 3, seed=0)[0].train, {}
+    pairs = np.divmod(np.arange(world.n_pairs), world.n_items)
+    for n_folds in (2, 3):
+        method = unskew.IPS(propensity=unskew.Factors(n_folds=n_folds))
+        alone, shared = (
+            each.fit(train, seed=0, training=judging.training).predict_codes(*pairs)
+            for each in (method, remembering(method, known))
+        )
+        assert (alone == shared).all()
+    assert len(known) == 2
+
+
 def test_a_fit_that_fails_is_a_finding_but_a_judge_that_cannot_judge_is_not(world, judging):
     class Diverges(unskew.Naive):
         def fit(self, log, **arguments):

@@ -139,12 +139,13 @@ def test_the_test_set_is_not_touched_before_the_last_trial_is_recorded(world, ju
 
 def wait_until_nobody_is_left(group):
     """Workers of a process that was killed end by themselves."""
-    for _ in range(400):
+    for _ in range(200):
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return
         time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
     raise AssertionError("workers have outlived the process that was killed")
 
 
