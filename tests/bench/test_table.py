@@ -106,7 +106,7 @@ def test_latex_escapes_all_that_it_would_take_for_its_own():
     text = latex(hostile_document())
     escaped = (
         r"a\_b \& 50\% $<$script$>$alert(1)$<$/script$>$ \textbackslash{}cmd \{x\} \textasciitilde{} "
-        r"\textasciicircum{} \# \$ $|$ *bold* [l](u) `c` $\pm$"
+        r"\textasciicircum{} \# \$ $|$ *bold* {[}l{]}(u) `c` $\pm$"
     )
     assert text.count(escaped) == 6
     known = (r"\begin", r"\end", r"\section", r"\centering", r"\caption", r"\hline", r"\textbf", r"\underline")

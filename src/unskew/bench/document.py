@@ -67,7 +67,7 @@ def comparisons(standing: Standing) -> Iterator[Grid]:
         rows.append([Text(cell) for cell in cells])
     caption = (
         f"{SHOWN[standing.metric]}: each method against the best of the others and against {NAIVE}, mean difference "
-        "over seeds and p-values of paired tests, corrected by Holm over the methods."
+        "over seeds and p-values of paired tests, corrected by Holm over the pairs compared."
     )
     yield Grid(caption, header, rows)
 

@@ -66,6 +66,8 @@ _TEX = {character: "\\" + character for character in "&%$#_{}"} | {
     "<": "$<$",
     ">": "$>$",
     "|": "$|$",
+    "[": "{[}",  # which after the end of a row would be taken for a length
+    "]": "{]}",
     "±": "$\\pm$",
     "↓": "$\\downarrow$",
     "↑": "$\\uparrow$",

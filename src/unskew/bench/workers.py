@@ -15,6 +15,8 @@ from itertools import islice
 from multiprocessing import active_children, connection, get_context, parent_process
 from typing import Any
 
+from tqdm import tqdm
+
 from unskew.bench.records import Values
 from unskew.errors import UnskewError
 
@@ -114,6 +116,7 @@ def _start(given: Any) -> None:
     global _given
     _given = given
     torch.set_num_threads(1)
+    tqdm.set_lock(threading.RLock())  # its own is shared among processes, and left behind by one that is ended
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
