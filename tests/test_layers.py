@@ -29,6 +29,8 @@ ALLOWED = {
     "evaluation": {"data", "metrics"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
+    "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
+    | {"evaluation", "files", "recipe"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

@@ -42,7 +42,7 @@ class Overlap:
 def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
     """Measured on the rows that were trained on and on the loop's own sample of pairs."""
     clip = trained.cast.clips[role]
-    view = View(trained.cast, trained.feed.train)
+    view = View(trained.cast, trained.feed.train, still=frozenset(trained.cast.players))
     answers = getattr(trained.cast.players[role], "answers_unseen", True)
     seen, pairs = view.observed.probability(role), view.sampled.probability(role) if answers else None
     weight = 1 / seen.clamp(min=clip)

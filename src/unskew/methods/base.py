@@ -10,6 +10,7 @@ from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
+from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
 from unskew.overlap import overlap_of
@@ -31,6 +32,10 @@ class Method(ABC):
     @abstractmethod
     def plan(self) -> Plan:
         """Who learns what from which rows, in which order."""
+
+    def space(self) -> Space:
+        """Which settings a search tries, and where; nothing if there is nothing to tune."""
+        return {}
 
     def fit(
         self,
@@ -74,6 +79,9 @@ class NetMethod(Method):
     def error_function(self) -> ErrorFunction:
         return ERRORS[self.error]
 
+    def space(self) -> Space:
+        return {"l2": L2, **net_space(self.net)}
+
     def learner(self) -> Role:
         """A role played by a fresh net of this method's architecture."""
         return Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
@@ -94,6 +102,9 @@ class PropensityMethod(NetMethod):
         super().__post_init__()
         if self.clip is not None:
             check_number(self, "clip", least=0, most=1)
+
+    def space(self) -> Space:
+        return super().space() | {"clip": CLIP}
 
     def propensity_role(self) -> Role:
         return Role(self.propensity, clip=self.clip)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
+from unskew.methods.space import LogUniform, Space
 from unskew.risk import closed
 from unskew.risk.closed import closed_form
 from unskew.risk.estimators import snips
@@ -42,6 +43,9 @@ class DRJL(PropensityMethod):
         check_number(self, "pairs_per_row", above=0)
         if self.imputation_l2 is not None:
             check_number(self, "imputation_l2", least=0)
+
+    def space(self) -> Space:
+        return super().space() | {"imputation_l2": LogUniform(0.001, 1.0, when_none=self.l2)}
 
     @closed_form(lambda self, v: closed.imputation_gap(v, self.imputation_weight(v)))
     def imputation_loss(self, v: View) -> Tensor:
@@ -101,6 +105,12 @@ class TDR(DRJL):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "learning", ("collaborative", "joint", "none"))
+
+    def space(self) -> Space:
+        space = super().space()
+        if self.learning == "none":  # no imputation learns
+            del space["imputation_l2"]
+        return space
 
     def _imputation_in_closed_form(self, v: View) -> float | None:
         epsilon = None if self.learning == "joint" else target_epsilon(v.observed)
