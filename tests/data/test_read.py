@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unskew.data import read
+from unskew.data import stream
 from unskew.data import text as text_files
 from unskew.data.read import read_frame, read_log
 from unskew.errors import DataError, ParameterError, UnskewError
@@ -106,7 +106,7 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
     )
     whole = read_log(file(text))
     monkeypatch.setattr(text_files, "_BLOCK", 256)
-    monkeypatch.setattr(read, "_BATCH", 17)
+    monkeypatch.setattr(stream, "_BATCH", 17)
     pq.write_table(table, path := file("", "log.parquet"), row_group_size=100)
     for part in (read_log(file(text)), read_log(path)):
         assert part.to_arrow().equals(whole.to_arrow())

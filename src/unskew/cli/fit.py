@@ -42,6 +42,7 @@ def command(
     item_features: Annotated[
         Path | None, typer.Option("--item-features", metavar="FILE", help="A file with a row of features per item.")
     ] = None,
+    cache: options.Cache = None,
     accept_altered: options.AcceptAltered = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
@@ -73,6 +74,7 @@ def command(
         delimiter=delimiter,
         user_features=user_features,
         item_features=item_features,
+        cache=cache,
         accept_altered=accept_altered,
     )
     ratings = reading.log(log)
