@@ -100,7 +100,7 @@ def _stage(request: Request, scratch: Path) -> tuple[Coded, tuple[Ids, Ids]]:
         for rows in stream:
             for file, column in zip(files, rows, strict=True):
                 file.write(np.ascontiguousarray(column))
-    pa.default_memory_pool().release_unused()  # Arrow keeps what the batches took, and reads no more of them
+            pa.default_memory_pool().release_unused()  # Arrow would keep what the batch took
     staged = Coded(*(np.memmap(scratch / name, dtype, "r+") for name, dtype in _STAGED.items()))
     return staged, stream.ids(staged.users, staged.items)
 

@@ -37,7 +37,9 @@ def passes(users: Codes, n_users: int) -> Iterator[NDArray[np.int64]]:
     turn = (counts.cumsum() - counts) // max(_PASS, len(users) // _MOST_PASSES)
     edges = width * np.concatenate([[0], 1 + np.flatnonzero(np.diff(turn)), [n_blocks]])
     for low, high in pairwise(edges.tolist()):
-        yield np.concatenate([_between(users, piece, low, high) for piece in pieces(len(users))])
+        rows = np.concatenate([_between(users, piece, low, high) for piece in pieces(len(users))])
+        if len(rows):
+            yield rows
 
 
 def first_row(*wanted: tuple[NDArray[Any], Any]) -> int:

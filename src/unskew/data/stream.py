@@ -18,7 +18,8 @@ from unskew.data.text import text_batches
 from unskew.data.vocabulary import Encoder, Vocabulary, is_text
 from unskew.errors import DataError
 
-_BATCH = 1 << 19  # rows of Parquet decoded at once: twice as many are a little faster and need 80 MB more
+_BATCH = 1 << 19  # rows encoded at once: twice as many are a little faster and need 80 MB more
+_BYTES = 1 << 26  # or fewer, if they are long
 
 
 class Request(NamedTuple):
@@ -67,13 +68,12 @@ class LogStream:
         user, item, rating = column_names(file.name, settings)
         self._users.go_to(user)
         self._items.go_to(item)
-        for batch in batches(file, (settings.user, settings.item, settings.rating)):
-            if len(batch):
-                users, items = self._users.add(batch.column(0)), self._items.add(batch.column(1))
-                ratings = as_ratings(batch.column(2), rating, n_rows + 1)
-                settings.scale.refuse_strays(ratings, rating, n_rows + 1)
-                yield Coded(users, items, ratings)
-                n_rows += len(batch)
+        for batch in _gathered(batches(file, (settings.user, settings.item, settings.rating))):
+            users, items = self._users.add(batch.column(0)), self._items.add(batch.column(1))
+            ratings = as_ratings(batch.column(2), rating, n_rows + 1)
+            settings.scale.refuse_strays(ratings, rating, n_rows + 1)
+            yield Coded(users, items, ratings)
+            n_rows += len(batch)
 
 
 def batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -89,6 +89,18 @@ def column_names(name: str, settings: Settings) -> tuple[str, str, str]:
 
 def no_rows(name: str) -> DataError:
     return DataError(f"{name} names its columns but has no rows: there is nothing to read.")
+
+
+def _gathered(small: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, none of them empty, because many ids come again and again in every batch."""
+    held: list[pa.RecordBatch] = []
+    for batch in small:
+        held.append(batch)
+        if sum(map(len, held)) >= _BATCH or sum(part.nbytes for part in held) >= _BYTES:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def _parquet_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ _KIND = b"kind"  # what RecBole says of a column, kept with the field
 _MISSHAPEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # in pyarrow's message
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|$)")
 _LONGEST_HEADER = 1 << 20
-_BLOCK = 32 << 20  # bytes of text parsed at once
+_BLOCK = 1 << 20  # bytes of text parsed at once, and the longest row; Arrow reads 32 of them ahead
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"], pa.large_string())
 
 
