@@ -376,8 +376,10 @@ except ParameterError as error:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs limits of the size of files")
-@pytest.mark.parametrize("limit", [1000, 3000])  # reached by a staged column, or by the first bytes of the ids
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(again, source, tmp_path, limit):
+@pytest.mark.parametrize("limit", [1000, 4000], ids=["staged column", "file of ids"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(source, tmp_path, limit):
+    long = [f"{item:0200}" for item in DISTINCT["item_id"].to_pylist()]
+    parquet(DISTINCT.set_column(1, "item_id", pa.array(long)), source)
     said = " ".join(answer(run(FULL, source, tmp_path / "cache", limit)))
     assert "cannot be used: file too large; nothing half written is left there" in said
     assert not list(tmp_path.glob("cache/*/log"))
@@ -479,7 +481,7 @@ print(peak)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's account of memory")
 def test_a_cache_is_built_and_opened_in_memory_that_does_not_grow_with_the_log(source, tmp_path):
-    n_rows, n_users, n_items = 2_000_000, 2_000, 2_000
+    n_rows, n_users, n_items = 1_500_000, 2_000, 1_000
     pairs = np.arange(n_rows) * 1_299_709 % (n_users * n_items)
     pairs[-1] = pairs[0]
     table = pa.table({"user_id": pairs // n_items, "item_id": pairs % n_items, "rating": pairs % 5 + 1})
@@ -487,9 +489,9 @@ def test_a_cache_is_built_and_opened_in_memory_that_does_not_grow_with_the_log(s
     in_memory, built, opened = (
         float(answer(run(MEMORY, source, large, *folder))[0]) for folder in ((), *[(tmp_path / "cache",)] * 2)
     )
-    assert in_memory > 50  # MB, of which 23 are the columns
+    assert in_memory > 60  # MB, of which 18 are the columns
     assert built < 20
-    assert opened < 5
+    assert opened < 4
 
 
 def test_a_method_learns_the_same_from_a_cached_log(tmp_path):

@@ -15,7 +15,7 @@ from unskew.data.scale import Scale
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=40, deadline=None)
 rows = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=80)
 
 
@@ -77,9 +77,9 @@ def test_merging_keeps_the_last_row_of_a_pair_with_its_own_rating_or_the_mean(ta
     pairs = [row[:2] for row in table]
     for row, pair in enumerate(pairs):
         assert lost[row] == (pair in pairs[row + 1 :])
-        of_pair = [place for place, other in enumerate(pairs) if other == pair]
+        of_pair = ratings[[place for place, other in enumerate(pairs) if other == pair]]
         if not lost[row]:
-            assert merged[row] == (ratings[row] if how == "last" else np.add.reduce(ratings[of_pair]) / len(of_pair))
+            assert merged[row] == (ratings[row] if how == "last" else np.add.reduceat(of_pair, [0])[0] / len(of_pair))
 
 
 @given(st.integers(0, 40))

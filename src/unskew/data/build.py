@@ -43,15 +43,10 @@ def build(request: Request, folder: Path) -> Built:
     """
     scratch = folder / "scratch"
     scratch.mkdir()
-    staged, ids = _stage(request, scratch)
-    lost = _lost(staged, ids, request.settings, scratch)
-    files = _finish(staged, lost, ids, request.settings, folder)
-    user_ids, item_ids = (side.vocabulary for side in ids)
-    users, items, ratings = (np.memmap(folder / name, dtype, "r") for name, dtype in COLUMNS.items())
-    log = RatingLog(users, items, ratings, user_ids, item_ids, request.settings.scale)
-    files |= {name: _write_ids(folder / name, side.vocabulary) for name, side in zip(IDS, ids, strict=True)}
-    rmtree(scratch)
-    return Built(len(log), len(staged.ratings) - len(log), files)
+    built = _built(request, folder, scratch)
+    pa.default_memory_pool().release_unused()  # what the last batch and the ids took
+    rmtree(scratch)  # when nothing of it is mapped any more: not every system removes what is
+    return built
 
 
 def ids_in(contents: Any) -> Vocabulary:
@@ -93,6 +88,17 @@ class _GrowingFile:
         return FileEntry(self._size, self._digest.hexdigest())
 
 
+def _built(request: Request, folder: Path, scratch: Path) -> Built:
+    staged, ids = _stage(request, scratch)
+    lost = _lost(staged, request.settings, scratch)
+    files = _finish(staged, lost, ids, request.settings, folder)
+    user_ids, item_ids = (side.vocabulary for side in ids)
+    users, items, ratings = (np.memmap(folder / name, dtype, "r") for name, dtype in COLUMNS.items())
+    log = RatingLog(users, items, ratings, user_ids, item_ids, request.settings.scale)
+    files |= {name: _write_ids(folder / name, side.vocabulary) for name, side in zip(IDS, ids, strict=True)}
+    return Built(len(log), len(staged.ratings) - len(log), files)
+
+
 def _stage(request: Request, scratch: Path) -> tuple[Coded, tuple[Ids, Ids]]:
     stream = LogStream(request)
     with ExitStack() as stack:
@@ -105,7 +111,7 @@ def _stage(request: Request, scratch: Path) -> tuple[Coded, tuple[Ids, Ids]]:
     return staged, stream.ids(staged.users, staged.items)
 
 
-def _lost(staged: Coded, ids: tuple[Ids, Ids], settings: Settings, scratch: Path) -> NDArray[np.bool_] | None:
+def _lost(staged: Coded, settings: Settings, scratch: Path) -> NDArray[np.bool_] | None:
     """Which rows are merged into later ones of the same pair; None if that is not asked for."""
     if settings.duplicates == "error":
         return None

@@ -48,12 +48,13 @@ class LogStream:
         self._users, self._items = (Encoder(side, narrow=request.source.is_text) for side in where[:2])
 
     def __iter__(self) -> Iterator[Coded]:
-        read = (rows for file in self._request.source.files for rows in self._of(file))
-        first = next(read, None)
-        if first is None:
+        n_rows = 0
+        for file in self._request.source.files:
+            for rows in self._of(file):
+                n_rows += len(rows.ratings)
+                yield rows
+        if not n_rows:
             raise no_rows(self._request.source.name)
-        yield first
-        yield from read
 
     def ids(self, users: NDArray[np.int32], items: NDArray[np.int32]) -> tuple[Ids, Ids]:
         """The users and the items there are; the columns of all rows tell where there is one of no catalogue."""
@@ -83,7 +84,7 @@ def batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.Reco
 
 def column_names(name: str, settings: Settings) -> tuple[str, str, str]:
     """How sentences call the three columns of a file."""
-    user, item, rating = (f"column {column!r} of {name}" for column in settings[2:])
+    user, item, rating = (f"column {column!r} of {name}" for column in (settings.user, settings.item, settings.rating))
     return user, item, rating
 
 
@@ -97,10 +98,14 @@ def _gathered(small: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in small:
         held.append(batch)
         if sum(map(len, held)) >= _BATCH or sum(part.nbytes for part in held) >= _BYTES:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            whole, held = _joined(held), []  # in this order, so that no row is held twice
+            yield from whole
+    yield from _joined(held)
+
+
+def _joined(small: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    whole: list[pa.RecordBatch] = pa.Table.from_batches(small).combine_chunks().to_batches() if small else []
+    return whole
 
 
 def _parquet_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

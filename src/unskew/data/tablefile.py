@@ -59,7 +59,8 @@ def tables(path: str | os.PathLike[str], delimiter: str | None) -> Tables:
     if not place.is_dir():
         return Tables(place, (table_file(path, delimiter),), delimiter)
     with plain_errors(str(place), "listed", "check the path"):
-        found = sorted(entry for entry in place.resolve().iterdir() if entry.name[0] not in "._")
+        entries = [entry for entry in place.resolve().iterdir() if entry.name[0] not in "._"]
+    found = sorted(entries, key=lambda entry: entry.name)
     if not found:
         raise DataError(f"{place} is a folder without files: give the path of a file or of a folder of files.")
     for entry in found:
