@@ -199,8 +199,8 @@ def swap(path):
 
 
 HARMS = {
-    cut: "has [0-9,]+ bytes, not the|has been altered or damaged",
-    flip: "has been altered or damaged|does not describe|it has format version",
+    cut: r"(i32|f32|arrow) has [0-9,]+ bytes, not the [0-9,]+ that were|json has been altered or damaged",
+    flip: "has been altered or damaged|cache.json does not describe an unskew cache",
     Path.unlink: "is missing",
     swap: "is not a regular file",
 }

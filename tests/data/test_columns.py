@@ -68,6 +68,13 @@ def test_the_first_repeated_row_is_named_whatever_the_passes(table):
         refuse_duplicates(users, items, *ids)
 
 
+def test_the_first_repeated_row_may_be_found_in_the_last_pass():
+    users = np.array([12, 12, 0, 0, 1, 2, 3, 4, 5], dtype=np.int32)
+    assert len(list(passes(users, 13))) > 1
+    with pytest.raises(DataError, match="user 12 rated item 0 twice, in rows 1 and 2:"):
+        refuse_duplicates(users, np.zeros(9, np.int32), Vocabulary(range(13)), Vocabulary(range(4)))
+
+
 @many
 @given(rows, st.sampled_from(["last", "mean"]))
 def test_merging_keeps_the_last_row_of_a_pair_with_its_own_rating_or_the_mean(table, how):
