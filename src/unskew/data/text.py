@@ -83,7 +83,10 @@ def _parsed(file: _TextFile, n_columns: int, places: list[int], source: TableFil
                 f"{misshapen[2]}: correct the row or quote fields that hold {source.delimiter!r}."
             ) from None
         if "straddling" in str(error):
-            raise _open_quote(source, n_rows + 1) from None
+            raise DataError(
+                f"a quotation mark is left open near row {n_rows + 1} of {source.name}, or the row is longer than "
+                f"{_BLOCK:,} bytes: close or double the mark, or shorten the row."
+            ) from None
         if "Empty CSV" not in str(error):
             raise
 
