@@ -9,9 +9,11 @@ import unskew
 
 PACKAGE = Path(unskew.__file__).parent
 
-# Each layer may import itself and the layers named; everybody may import errors.
+# Each layer may import itself and the layers named; everybody may import what lies below all layers.
+BELOW = {"unskew.errors", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
+    "words": set(),
     "_version": set(),
     "risk": set(),
     "metrics": set(),
@@ -56,7 +58,13 @@ def test_imports_go_down_the_layers(path):
         return
     for module in imports(path):
         if module.startswith("unskew"):
-            assert layer(module) in ALLOWED[own] | {own, "errors"}, f"{own} must not import {module}"
+            assert module in BELOW or layer(module) in ALLOWED[own] | {own}, f"{own} must not import {module}"
+
+
+@pytest.mark.parametrize("module", sorted(BELOW))
+def test_what_everybody_may_import_imports_nothing_of_ours_but_the_same(module):
+    path = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    assert {name for name in imports(path) if name.startswith("unskew")} <= BELOW
 
 
 @pytest.mark.parametrize("pure", ["metrics", "report"])

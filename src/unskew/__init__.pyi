@@ -11,6 +11,7 @@ from .data.read import read_log
 from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
 from .errors import (
+    CacheWarning,
     DataError,
     DivergedError,
     ModelFileError,
@@ -62,6 +63,7 @@ __all__ = [
     "TDR",
     "TMRDR",
     "Additive",
+    "CacheWarning",
     "Calibrator",
     "DRJLPublished",
     "DataError",

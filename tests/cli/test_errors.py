@@ -52,6 +52,10 @@ REFUSED = {
         ("fit", "coat:x", "--out", "new", "--method", "naive", "--item", "i"),
         "--item is for files, and coat:x is a dataset",
     ),
+    "dataset with a cache": (
+        ("fit", "coat:x", "--out", "new", "--method", "naive", "--cache", "c"),
+        "--cache is for files, and coat:x is a dataset",
+    ),
     "file with options of datasets": ((*FIT, "naive", "--accept-altered"), "--accept-altered is for datasets"),
     "dataset as unbiased slice": ((*FIT, "naive", "--unbiased", "coat:x"), "random ratings are its test"),
     "model in a missing folder": (

@@ -27,7 +27,8 @@ from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
-from unskew.files.manifest import FileEntry, sealed
+from unskew.files.manifest import sealed
+from unskew.files.seal import FileEntry
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.registry import methods
 from unskew.methods.robust import DRJL

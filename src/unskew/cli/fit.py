@@ -38,6 +38,7 @@ def command(
     delimiter: options.Delimiter = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
+    cache: options.Cache = None,
     accept_altered: options.AcceptAltered = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
@@ -65,6 +66,7 @@ def command(
         delimiter=delimiter,
         user_features=user_features,
         item_features=item_features,
+        cache=cache,
         accept_altered=accept_altered,
     )
     ratings = reading.log(log)

@@ -49,6 +49,10 @@ Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says."),
 ]
+Cache = Annotated[
+    Path | None,
+    typer.Option("--cache", metavar="FOLDER", help="Keep the log there between runs; it need not fit into memory."),
+]
 AcceptAltered = Annotated[
     bool, typer.Option("--accept-altered", help="Accept dataset files that differ from the original, and say how.")
 ]

@@ -22,7 +22,7 @@ from unskew.methods.stable import StableDR
 from unskew.methods.tradeoff import DRMSE, MRDRDL
 from unskew.methods.tritraining import AT
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
-from unskew.training.checks import nearest
+from unskew.words import nearest
 
 
 @dataclass(frozen=True)
