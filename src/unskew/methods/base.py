@@ -67,7 +67,7 @@ class NetMethod(Method):
 
     net: NetRecipe = field(default_factory=MF)
     learning_rate: float = 0.03
-    l2: float = 0.09
+    l2: float = 0.125
     error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:
