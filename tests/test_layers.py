@@ -18,7 +18,7 @@ ALLOWED = {
     "data": set(),
     "datasets": {"data"},
     "nets": set(),
-    "training": {"data", "nets"},
+    "training": {"data", "nets", "files", "_version"},
     "propensity": {"data", "nets", "training", "risk"},
     "calibration": {"data", "nets", "training", "metrics"},
     "overlap": {"training"},

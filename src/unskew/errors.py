@@ -22,4 +22,4 @@ class DivergedError(UnskewError, ArithmeticError):
 
 
 class ModelFileError(UnskewError):
-    """A model file is truncated, altered, foreign or newer than this version."""
+    """A model file or checkpoint is truncated, altered, foreign or newer than this version."""

@@ -24,6 +24,7 @@ _OPTIONS = (
     ("pass user_features=", "pass --user-features"),
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
+    ("checkpoint_every must", "--checkpoint-every must"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +13,7 @@ import typer
 
 import unskew
 from unskew.cli import options, settings
+from unskew.cli.errors import INTERRUPTED
 from unskew.cli.output import print_json
 from unskew.cli.reading import SOURCE_HELP, Reading
 from unskew.errors import ParameterError
@@ -56,13 +60,25 @@ def command(
         int | None,
         typer.Option("--batch-size", metavar="N", help="Ratings in a step; by default it grows with the log."),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FOLDER", help="Keep the state of the run here, and go on from it."),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option("--checkpoint-every", metavar="N", help="Steps between two checkpoints.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a method on a log of ratings and save the model."""
     recipe = settings.method_from(method, assignments or [])
-    limits: dict[str, Any] = {} if epochs is None else {"max_epochs": epochs}
+    given = {"max_epochs": epochs, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     training = unskew.Training(batch_size=batch_size, **limits)
     _check_model_path(out)
+    if checkpoint is not None:
+        from unskew.training.checkpoint import refuse_foreign
+
+        refuse_foreign(checkpoint)
     reading = Reading(
         user=user,
         item=item,
@@ -81,8 +97,11 @@ def command(
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    model = recipe.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
-    model.save(out)
+    with _resumable(checkpoint):
+        model = recipe.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+        model.save(out)
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
     if as_json:
         print_json(_facts(model, out))
         return
@@ -90,6 +109,18 @@ def command(
     if model.overlap is not None:
         say(str(model.overlap))
     say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
+
+
+@contextmanager
+def _resumable(checkpoint: Path | None) -> Iterator[None]:
+    """Say how to go on after an interruption."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        typer.echo(f"interrupted: the same command goes on from the last checkpoint in {checkpoint}.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _silent(_: str) -> None:

@@ -248,6 +248,15 @@ class Feed:
             u, i = u % self.log.n_users, i % self.log.n_items
         return torch.from_numpy(self.seen_pairs(u, i).astype(np.float32))
 
+    @property
+    def state(self) -> Any:
+        """The generator of batches as it is now; given back, it draws the same epoch again."""
+        return self._generator.bit_generator.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._generator.bit_generator.state = state
+
     def epoch(self) -> Iterator[Batch]:
         """All training rows once, in a new order; the last batch may be smaller and weighs its rows accordingly.
 

@@ -12,6 +12,7 @@ from unskew.methods.robust import DRJL, MRDR
 from unskew.recommender import Recommender
 from unskew.risk.estimators import snips
 from unskew.training.checks import check_number
+from unskew.training.options import Training
 from unskew.training.plan import Copy, Plan, Stage, Update
 from unskew.training.view import View
 
@@ -43,7 +44,11 @@ class DRMSE(DRJL):
     def fit(self, log: RatingLog, **arguments: Any) -> Recommender:
         if self.trade_off is not None:
             return super().fit(log, **arguments)
-        fitted = [replace(self, trade_off=share).fit(log, **arguments) for share in TRADE_OFFS]
+        training = arguments.pop("training", None) or Training()
+        fitted = [
+            replace(self, trade_off=share).fit(log, training=training.inside(f"trade-off-{share}"), **arguments)
+            for share in TRADE_OFFS
+        ]
         best = min(fitted, key=lambda model: model.history.risk("prediction"))
         best.history.notes.append(
             f"The trade-off {best.method.trade_off} had the lowest validation risk of {TRADE_OFFS}."

@@ -25,16 +25,19 @@ class Table(nn.Module):
     first_moment: Tensor
     second_moment: Tensor
     steps: Tensor
+    inherited: Tensor
+    decay: Tensor | None
 
     def __init__(self, value: Tensor, decay: Tensor | None = None) -> None:
         super().__init__()
-        self.decay = decay
         self.register_buffer("value", value)
+        self.register_buffer("decay", decay, persistent=False)
         self.register_buffer("first_moment", torch.zeros_like(value), persistent=False)
         self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
         steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
         self.register_buffer("steps", steps, persistent=False)
-        self.inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+        inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+        self.register_buffer("inherited", inherited, persistent=False)
         self._read: list[tuple[Tensor, Tensor]] = []
 
     def rows(self, index: Tensor) -> Tensor:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from unskew.errors import ParameterError
 from unskew.nets.base import Engine
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
+OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every")  # options that do not change what is learned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,9 @@ class Training:
     restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or,
     with `holdout_by="user"`, from each user. `engine="torch"` computes factor nets in plain PyTorch instead of compiled
     kernels. `progress=None` shows a bar only on a terminal.
+
+    `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
+    fit and stage: the same fit, started again, goes on from there and ends with the same bits.
     """
 
     max_epochs: int = 200
@@ -30,9 +35,13 @@ class Training:
     holdout_by: Literal["global", "user"] = "global"
     engine: Engine = "compiled"
     progress: bool | None = None
+    checkpoint: str | None = None
+    checkpoint_every: int = 1000
 
     def __post_init__(self) -> None:
-        for name in ("max_epochs", "patience"):
+        if self.checkpoint is not None:
+            object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
+        for name in ("max_epochs", "patience", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} must be at least 1, not {getattr(self, name)}.")
         if self.batch_size is not None and self.batch_size < 1:
@@ -43,6 +52,10 @@ class Training:
             raise ParameterError(f"engine must be 'compiled' or 'torch', not {self.engine!r}.")
         if self.holdout_by not in {"global", "user"}:
             raise ParameterError(f"holdout_by must be 'global' or 'user', not {self.holdout_by!r}.")
+
+    def inside(self, name: str) -> Training:
+        """The same options for a run inside this one, with a folder of its own for its checkpoints."""
+        return self if self.checkpoint is None else replace(self, checkpoint=os.path.join(self.checkpoint, name))
 
     def batch_size_for(self, n_rows: int) -> int:
         if self.batch_size is not None:
