@@ -102,7 +102,7 @@ class Loop:
         self.patience: Patience | None = None
         self.fitted_again: dict[str, Any] = {}  # roles that are no data, and the generator they were fitted with
         self.checkpoint: Checkpoint | None = None
-        if training.checkpoint is not None:
+        if training.checkpoint:
             made_of = identity(plan, split, seed, training, unbiased, members)
             self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of)
 
@@ -299,5 +299,5 @@ class Loop:
     def occasion(self, generator: np.random.Generator, planned: float, inner: str = "") -> Occasion:
         """What a role may look at now; `inner` names the folder for checkpoints of runs of its own."""
         view, train = View(self.cast, self.feed.calibration), View(self.cast, self.feed.train)
-        training = self.training.inside(inner) if inner else replace(self.training, checkpoint=None)
+        training = self.training.inside(inner) if inner else replace(self.training, checkpoint="")
         return Occasion(self.split, training, generator, self.unbiased, view, train, planned)

@@ -25,7 +25,7 @@ class Training:
     kernels. `progress=None` shows a bar only on a terminal.
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
-    fit and stage: the same fit, started again, goes on from there and ends with the same bits.
+    fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits.
     """
 
     max_epochs: int = 200
@@ -35,12 +35,11 @@ class Training:
     holdout_by: Literal["global", "user"] = "global"
     engine: Engine = "compiled"
     progress: bool | None = None
-    checkpoint: str | None = None
+    checkpoint: str = ""
     checkpoint_every: int = 1000
 
     def __post_init__(self) -> None:
-        if self.checkpoint is not None:
-            object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
+        object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
         for name in ("max_epochs", "patience", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} must be at least 1, not {getattr(self, name)}.")
@@ -55,7 +54,7 @@ class Training:
 
     def inside(self, name: str) -> Training:
         """The same options for a run inside this one, with a folder of its own for its checkpoints."""
-        return self if self.checkpoint is None else replace(self, checkpoint=os.path.join(self.checkpoint, name))
+        return replace(self, checkpoint=os.path.join(self.checkpoint, name)) if self.checkpoint else self
 
     def batch_size_for(self, n_rows: int) -> int:
         if self.batch_size is not None:
