@@ -166,7 +166,7 @@ def test_a_damaged_checkpoint_is_noticed(log, tmp_path, damage):
     else:
         data = bytearray(b"something else")
     path.write_bytes(data)
-    with pytest.raises(ModelFileError, match=r"state-\d.safetensors is truncated, altered or none"):
+    with pytest.raises(ModelFileError, match=r"state-\d-\d.safetensors is truncated, altered or none"):
         unskew.Naive(net=SMALL).fit(log, training=training)
 
 

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -177,6 +178,13 @@ class Batch:
     n_pairs: float
 
 
+class HeldOut(NamedTuple):
+    """Held-out rows of this worker, and how many there are on all."""
+
+    rows: NDArray[np.int64]
+    n_everywhere: int
+
+
 class Feed:
     """Draws batches of a split's training rows, each beside pairs drawn uniformly from the catalogue.
 
@@ -198,44 +206,72 @@ class Feed:
         members: Members | None = None,
         calibrates: bool = False,
     ) -> None:
-        self.log, self.members = split.log, members
+        self.log, self.facts, self.group, self.members = split.log, split.facts, split.group, members
         self._copies = members.copies if members else 1
-        self.n_pairs = split.log.n_pairs * self._copies
+        self.n_pairs = self.facts.n_pairs * self._copies
         self.batch_size, self.pairs_per_row = batch_size * self._copies, pairs_per_row
-        self._generator = generator
         self._train = Logged(split.log, split.train_rows, members)
-        self._train_weight = len(split.log) / len(split.train_rows)
+        self._train_weight = self.facts.n_ratings / self.facts.n_train
         self._holdout_generator = np.random.default_rng(generator.integers(2**63))
-        self._parts = self._deal(split.holdout_rows) if calibrates else (split.holdout_rows, split.holdout_rows)
+        self._generator = generator if self.group.alone else generator.spawn(self.group.size)[self.group.rank]
+        self._bounds = self._cut()
+        whole = HeldOut(split.holdout_rows, self.facts.n_held_out)
+        self._parts = self._deal(split) if calibrates else (whole, whole)
 
-    def _deal(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if len(rows) < 2:
+    def _cut(self) -> Codes:
+        """Where the batches of the training rows begin and end, as many batches on every worker."""
+        n = len(self._train)
+        if self.group.alone:
+            return np.minimum(np.arange(self.n_batches + 1) * self.batch_size, n)
+        fewest = -int(self.group.largest(-n))
+        if fewest < self.n_batches:
             raise DataError(
-                f"A method that calibrates needs at least 2 held-out ratings, not {len(rows)}; hold out a larger share."
+                f"One of {self.group.size} workers has {fewest} training ratings for {self.n_batches} batches: "
+                "start fewer workers or give a larger batch."
             )
-        order = self._holdout_generator.permutation(rows)
-        return np.sort(order[: len(rows) // 2]), np.sort(order[len(rows) // 2 :])
+        return np.arange(self.n_batches + 1) * n // self.n_batches
+
+    def _deal(self, split: Split) -> tuple[HeldOut, HeldOut]:
+        """The hold-out in two; on every worker the same two, seen from there."""
+        n = self.facts.n_held_out
+        if n < 2:
+            raise DataError(
+                f"A method that calibrates needs at least 2 held-out ratings, not {n}; hold out a larger share."
+            )
+        first = np.zeros(n, np.bool_)
+        first[self._holdout_generator.permutation(n)[: n // 2]] = True
+        mine = first[split.holdout_places]
+        return HeldOut(split.holdout_rows[mine], n // 2), HeldOut(split.holdout_rows[~mine], n - n // 2)
 
     @cached_property
     def seen_pairs(self) -> SeenPairs:
         return SeenPairs(self.log)
 
     def _draw(self, count: int, generator: np.random.Generator) -> Pairs:
-        """Uniform pairs by index arithmetic."""
-        copy, pairs = np.divmod(generator.integers(self.n_pairs, size=count), self.log.n_pairs)
+        """Uniform pairs of this worker's users by index arithmetic."""
+        copy, pairs = np.divmod(generator.integers(self._own_pairs, size=count), self.log.n_pairs)
         return self._placed(*np.divmod(pairs, self.log.n_items), copy)
 
     def _draw_evenly(self, count: int, generator: np.random.Generator) -> Pairs:
         """Pairs that are uniform one by one and together give every user and every item a like share.
 
         The additive sequence of the plastic number in two dimensions, shifted at random: totals of what depends
-        mostly on the user or on the item vary far less than over independent draws.
+        mostly on the user or on the item vary far less than over independent draws. Of several workers all draw the
+        same ones, and each keeps those of its users.
         """
         users, items = (
             ((generator.random() + np.arange(count) * PLASTIC**-power) % 1 * size).astype(np.int64)
-            for power, size in ((1, self.log.n_users), (2, self.log.n_items))
+            for power, size in ((1, self.facts.n_users), (2, self.facts.n_items))
         )
-        return self._placed(users, items, generator.integers(self._copies, size=count))
+        copy = generator.integers(self._copies, size=count)
+        if not self.group.alone:
+            mine = self.group.mine(users)
+            users, items, copy = self.group.rows(users[mine]), items[mine], copy[mine]
+        return self._placed(users, items, copy)
+
+    @property
+    def _own_pairs(self) -> int:
+        return self.log.n_pairs * self._copies
 
     def _placed(self, users: Codes, items: Codes, copy: Codes) -> Pairs:
         if self.members:
@@ -261,29 +297,30 @@ class Feed:
         """All training rows once, in a new order; the last batch may be smaller and weighs its rows accordingly.
 
         A log of more than a million rows is shuffled in stretches of about a million, and their order too: then
-        a log that lies on disk is read stretch by stretch and not here and there.
+        a log that lies on disk is read stretch by stretch and not here and there. One of several workers draws its
+        share of each batch from the rows and pairs of its own users, for whose cells these stand.
         """
-        n, stretch = len(self._train), max(ROWS_AT_ONCE // self.batch_size, 1) * self.batch_size
-        for start in self._generator.permutation(np.arange(0, n, stretch)):
-            yield from self._stretch(start, min(start + stretch, n))
+        at_once = max(ROWS_AT_ONCE // self.batch_size, 1)
+        for first in self._generator.permutation(np.arange(0, self.n_batches, at_once)):
+            yield from self._stretch(self._bounds[first : first + at_once + 1])
 
-    def _stretch(self, start: int, stop: int) -> Iterator[Batch]:
-        count, size = stop - start, self.batch_size
+    def _stretch(self, bounds: Codes) -> Iterator[Batch]:
+        start, count = bounds[0], int(bounds[-1] - bounds[0])
         order = start + self._generator.permutation(count)
         sampled = self._draw(math.ceil(count * self.pairs_per_row), self._generator)
         total = len(self._train) * self._train_weight
-        for first in range(0, count, size):
-            last = min(first + size, count)
+        places = (bounds - start).tolist()
+        for first, last in pairwise(places):
             pairs = slice(math.ceil(first * self.pairs_per_row), math.ceil(last * self.pairs_per_row))
             yield Batch(
                 observed=Rows(self._train, order[first:last], total / (last - first)),
-                sampled=Rows(sampled, pairs, self.n_pairs / max(pairs.stop - pairs.start, 1)),
+                sampled=Rows(sampled, pairs, self._own_pairs / max(pairs.stop - pairs.start, 1)),
                 n_pairs=self.n_pairs,
             )
 
     @property
     def n_batches(self) -> int:
-        return math.ceil(len(self._train) / self.batch_size)
+        return math.ceil(self.facts.n_train * self._copies / self.batch_size)
 
     @cached_property
     def train(self) -> Batch:
@@ -301,14 +338,14 @@ class Feed:
         """The held-out rows that calibrators are fitted to, beside a sample of pairs of their own."""
         return self.holdout if self._parts[0] is self._parts[1] else self._held_out(self._parts[1])
 
-    def _held_out(self, rows: NDArray[np.int64]) -> Batch:
-        observed = Logged(self.log, rows, self.members)
-        n = len(observed)
+    def _held_out(self, part: HeldOut) -> Batch:
+        observed = Logged(self.log, part.rows, self.members)
+        n = part.n_everywhere * self._copies
         count = min(max(MIN_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT * n), MAX_HOLDOUT_SAMPLE)
         sampled = self._draw_evenly(count, self._holdout_generator)
         return Batch(
-            observed=Rows(observed, slice(0, n), len(self.log) / len(rows)),
-            sampled=Rows(sampled, slice(0, count), self.n_pairs / count),
+            observed=Rows(observed, slice(0, len(observed)), self.facts.n_ratings / part.n_everywhere),
+            sampled=Rows(sampled, slice(0, len(sampled)), self.n_pairs / count),
             n_pairs=self.n_pairs,
         )
 

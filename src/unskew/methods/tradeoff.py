@@ -65,8 +65,8 @@ class MRDRDL(MRDR):
     """
 
     def imputation_loss(self, v: View) -> Tensor:
-        weight = self.imputation_weight(v)
-        return (weight * v.observed.error("imputation")).sum() / weight.sum().clamp(min=1e-12)
+        o, weight = v.observed, self.imputation_weight(v)
+        return o.total(weight * o.error("imputation")) / o.total(weight).clamp(min=1e-12)
 
     def plan(self) -> Plan:
         base = super().plan()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unskew.group import Group
 from unskew.nets import kernels
 from unskew.nets.factors import FactorNet
+from unskew.nets.sharing import SENT_WHOLE
 from unskew.nets.table import Table
 
 State = tuple[NDArray[Any], ...]
@@ -59,6 +62,10 @@ class CompiledFactorNet(FactorNet):
             return super().forward(users, items)  # the average row of somebody unknown: rare enough for plain PyTorch
         return torch.from_numpy(out)
 
+    def gather(self, group: Group) -> None:
+        super().gather(group)
+        self.__dict__.pop("_found", None)
+
     def keep(self, users: Tensor, items: Tensor, slopes: Tensor) -> None:
         """Remember d loss / d logit of pairs that were read, for the next step."""
         self._read.append((users.numpy(), items.numpy(), slopes.numpy()))
@@ -70,9 +77,29 @@ class CompiledFactorNet(FactorNet):
             np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*self._read, strict=True)
         )
         self._read.clear()
-        states = self._states
+        states, group = self._states, self.items.group
         kernel = kernels.for_work(4 * len(slopes) * states[0][0].shape[1])
-        kernel.learn(users, items, slopes, self._biased, np.float32(l2), np.float32(learning_rate), *states)
+        settings = self._biased, np.float32(l2), np.float32(learning_rate)
+        if group.alone:
+            kernel.learn(users, items, slopes, *settings, *states)
+            return
+        shared = kernel.item_side(users, items, slopes, self._biased, states[0][0], len(states[1][0]))
+        wait = self._begin_to_share(group, shared)
+        own = kernel.user_side(users, items, slopes, self._biased, states[1][0])
+        wait()
+        kernel.learn_together(shared, *own, *settings, *states)
+
+    def _begin_to_share(self, group: Group, shared: NDArray[np.float32]) -> Callable[[], Any]:
+        """Add up the items' side over all workers; of a large table only the rows that anybody has read."""
+        if shared.size <= SENT_WHOLE:
+            return group.add_up_later(torch.from_numpy(shared))
+        read = torch.from_numpy(shared[:, -1].copy())
+        group.add_up(read)
+        rows = read.nonzero()[:, 0].numpy()
+        part = torch.from_numpy(shared[rows])
+        group.add_up(part)
+        shared[rows] = part.numpy()
+        return lambda: None
 
 
 def _state(table: Table) -> State:

@@ -124,6 +124,46 @@ def _learn(users, items, slopes, biased, l2, rate, user_state, item_state, offse
         adam(first_row, np.array([0, 1]), gradient, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
+def _item_side(users, items, slopes, biased, user_rows, n_items):  # type: ignore[no-untyped-def]
+    """A row for each item: its gradient from these readings and, in the last column, how often it was read.
+
+    A last row holds the sum of all slopes, the gradient of the offset, and the number of readings.
+    """
+    width = user_rows.shape[1]
+    factors, out, total = width - biased, np.zeros((n_items + 1, width + 1), np.float32), 0.0
+    for n in range(len(slopes)):
+        slope, row, user = slopes[n], out[items[n]], user_rows[users[n]]
+        for c in range(factors):
+            row[c] += slope * user[c]
+        if biased:
+            row[factors] += slope
+        row[width] += np.float32(1.0)
+        total += slope
+    out[n_items, 0], out[n_items, width] = total, len(slopes)
+    return out
+
+
+def _user_side(users, items, slopes, biased, item_rows):  # type: ignore[no-untyped-def]
+    """(touched, starts, gradient) of the users."""
+    order, touched, starts = group_by_row(users)
+    return touched, starts, sum_by_row(order, starts, items, slopes, item_rows, biased)  # type: ignore[name-defined] # noqa: F821
+
+
+def _learn_together(shared, touched, starts, gradient, biased, l2, rate, user_state, item_state, offset_state):  # type: ignore[no-untyped-def]
+    """One step from the users' side of this worker and the items' side of all: `_learn` for several workers."""
+    n_items, width = len(shared) - 1, shared.shape[1] - 1
+    own_share = np.float32(l2 * starts[-1] / shared[n_items, width])
+    adam(touched, starts, gradient, own_share, rate, *user_state)  # type: ignore[name-defined] # noqa: F821
+    read = np.flatnonzero(shared[:n_items, width])
+    item_starts = np.zeros(len(read) + 1, np.int64)
+    for g in range(len(read)):
+        item_starts[g + 1] = item_starts[g] + np.int64(shared[read[g], width])
+    adam(read, item_starts, shared[read, :width], l2, rate, *item_state)  # type: ignore[name-defined] # noqa: F821
+    if biased:
+        offset, first_row = np.full((1, 1), shared[n_items, 0], np.float32), np.zeros(1, np.int64)
+        adam(first_row, np.array([0, 1]), offset, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
+
+
 def _compiled(parallel: bool) -> SimpleNamespace:
     """The kernels for one thread or for many.
 
@@ -139,7 +179,10 @@ def _compiled(parallel: bool) -> SimpleNamespace:
         return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
 
     parts = {"sum_by_row": compiled(_sum_by_row), "adam": compiled(_adam)}
-    return SimpleNamespace(gather_dot=compiled(_gather_dot), learn=compiled(_learn, parallel=False, **parts), **parts)
+    whole: dict[str, Callable[..., Any]]
+    whole = {"learn": _learn, "item_side": _item_side, "user_side": _user_side, "learn_together": _learn_together}
+    steps = {name: compiled(function, parallel=False, **parts) for name, function in whole.items()}
+    return SimpleNamespace(gather_dot=compiled(_gather_dot), **steps, **parts)
 
 
 on_one_thread, on_many_threads = _compiled(parallel=False), _compiled(parallel=True)

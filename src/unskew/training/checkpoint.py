@@ -20,6 +20,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import ModelFileError, ParameterError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import reason, replace_file
+from unskew.group import ALONE, Group
 from unskew.nets.base import Net
 from unskew.nets.table import Table
 
@@ -52,11 +53,13 @@ class Checkpoint:
     """The states of one run in a folder, the last two in turn: a state is one safetensors file with JSON in its head.
 
     A state carries the identity of its run and a SHA-256 of all it holds. Runs inside the run, such as that of a
-    propensity, have folders inside the folder.
+    propensity, have folders inside the folder. Each of several workers writes its own states, all at the same steps:
+    nobody is more than one state ahead, so of the last two there is always one that all have.
     """
 
-    def __init__(self, folder: str, every: int, identity: Mapping[str, str]) -> None:
-        self.folder, self.every, self.identity = Path(folder), every, dict(identity)
+    def __init__(self, folder: str, every: int, identity: Mapping[str, str], group: Group = ALONE) -> None:
+        self.folder, self.every, self.group = Path(folder), every, group
+        self.identity = {"number of workers": str(group.size), **identity}
         self.number = 0  # of the last state
         self._steps = 0
         refuse_foreign(self.folder)
@@ -85,15 +88,20 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Any], Arrays] | None:
         """The last state of this very run; None if there is none yet, refused if it is another's or damaged."""
         found = [self._read(path) for path in (self._path(0), self._path(1)) if path.exists()]
-        if not found:
+        by_number = {head["number"]: (head, arrays) for head, arrays in found}
+        for head, _ in found:
+            self._refuse_another(head["identity"])
+        common = -int(self.group.largest(-max(by_number, default=0)))
+        if common == 0:
             return None
-        head, arrays = max(found, key=lambda state: state[0]["number"])
-        self._refuse_another(head["identity"])
-        self.number = head["number"]
+        if common not in by_number:
+            raise ModelFileError(f"The checkpoint {self.folder} has parts of different runs: remove it to start anew.")
+        self.number = common
+        head, arrays = by_number[common]
         return head["content"], arrays
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"state-{number % 2}.safetensors"
+        return self.folder / f"state-{self.group.rank}-{number % 2}.safetensors"
 
     def _read(self, path: Path) -> tuple[dict[str, Any], Arrays]:
         try:

@@ -74,4 +74,6 @@ def _held(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, type):
         return [value.__qualname__]
+    if is_dataclass(value):
+        return [part for of in fields(value) for part in (of.name, getattr(value, of.name))]
     return [part for item in sorted(getattr(value, "__dict__", {}).items()) for part in item]

@@ -19,7 +19,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
 from unskew.files.arrays import arrays_of
-from unskew.nets.base import Catalogue, NetRecipe
+from unskew.nets.base import Catalogue, Net, NetRecipe
 from unskew.training.checkpoint import Checkpoint, Place
 from unskew.training.fitted import Occasion
 from unskew.training.history import Epoch, History
@@ -85,18 +85,21 @@ class Loop:
         start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
         self.feed = Feed(
             split,
-            batch_size=training.batch_size_for(len(split.train_rows)),
+            batch_size=training.batch_size_for(split.facts.n_train),
             pairs_per_row=plan.pairs_per_row,
             generator=feed,
             members=members,
             calibrates=any(role.calibrator for role in plan.roles.values()),
         )
+        self.group = split.group
         self.players: dict[str, Any] = self._build_nets(start)
         self.cast = Cast(
             self.players,
-            clips={name: self._density if role.clip is None else role.clip for name, role in plan.roles.items()},
+            clips={name: split.facts.density if role.clip is None else role.clip for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
+            group=self.group,
+            device=None if training.device == "cpu" else training.device,
         )
         self.history, self.place = History(), Place()
         self.patience: Patience | None = None
@@ -104,23 +107,21 @@ class Loop:
         self.checkpoint: Checkpoint | None = None
         if training.checkpoint:
             made_of = identity(plan, split, seed, training, unbiased, members)
-            self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of)
-
-    @property
-    def _density(self) -> float:
-        return len(self.split.log) / self.split.log.n_pairs
+            self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of, self.group)
 
     def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
-        log, copies = self.split.log, self.feed.members.n_members if self.feed.members else 1
-        rates = {"rating": self.split.train_mean, "seen": self._density}
+        facts, copies = self.split.facts, self.feed.members.n_members if self.feed.members else 1
+        rates = {"rating": facts.train_mean, "seen": facts.density}
         players: dict[str, Any] = {}
         for name, role in self.plan.roles.items():
             generator = torch.Generator().manual_seed(int(start.integers(2**63)))
             if isinstance(role.net, NetRecipe):
-                sizes = log.n_users * copies, log.n_items * copies
-                catalogue = Catalogue(*sizes, rates[role.starts_at], self.training.engine)
+                rate, engine = rates[role.starts_at], self.training.engine
+                catalogue = Catalogue(facts.n_users, facts.n_items, rate, engine, self.group, copies)
                 trunk = None if role.on is None else players[role.on]
-                players[name] = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
+                net = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
+                net.join(self.group)
+                players[name] = net.to(self.training.device)
         return players
 
     def run(self) -> Trained:
@@ -135,7 +136,10 @@ class Loop:
             self._save()
         self.feed.forget_columns()
         self.cast.known.clear()
-        return Trained(self.cast, self.history, self.feed)
+        for player in self.players.values():
+            if isinstance(player, Net):
+                player.cpu()
+        return Trained(replace(self.cast, device=None), self.history, self.feed)
 
     def _go_on(self) -> None:
         """From the last checkpoint, if there is one."""
@@ -164,6 +168,7 @@ class Loop:
             self.patience = Patience(self.training.patience, stage.moves)
         patience = self.patience
         quiet = None if self.training.progress is None else not self.training.progress
+        quiet = quiet if self.group.rank == 0 else True
         epochs = range(self.place.epoch + 1, self.training.max_epochs + 1)
         with tqdm(epochs, f"{self.title} {stage.name}".strip(), disable=quiet, leave=False, unit="epoch") as bar:
             for epoch in bar:
@@ -188,7 +193,8 @@ class Loop:
             self._copy(stage, "epoch")
         for number, turn in list(enumerate(stage.turns))[self.place.turn :]:
             self._run_turn(stage, turn, still, began)
-            for update, total in zip(turn, self.place.totals, strict=True):
+            totals = self.group.total(self.place.totals).tolist()
+            for update, total in zip(turn, totals, strict=True):
                 self._check_finite(stage, update.trains, epoch, total)
                 name = "+".join(update.trains)
                 self.place.losses[name] = self.place.losses.get(name, 0.0) + total / self.feed.n_batches
@@ -235,7 +241,7 @@ class Loop:
         if value is None:
             loss = update.loss(View(self.cast, batch, frozenset(update.trains), still))
             loss.backward()  # type: ignore[no-untyped-call]
-            value = loss.item()
+            value = loss.item() / self.group.size  # all workers have the same loss, and will add it up
         for name in update.trains:
             role = self.plan.roles[name]
             self.players[name].step(role.learning_rate, role.l2)
@@ -252,7 +258,9 @@ class Loop:
         return value
 
     def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
-        broken = [name for name in roles if not self.players[name].is_finite()]
+        finite = [self.players[name].is_finite() for name in roles]
+        anywhere = self.group.largest([0 if fine else 1 for fine in finite])
+        broken = [name for name, found in zip(roles, anywhere, strict=True) if found]
         if broken or not math.isfinite(loss):
             raise DivergedError(
                 f"Training left the finite numbers in stage {stage.name!r}, role {(broken or roles)[0]!r}, "

@@ -8,10 +8,26 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from unskew.errors import ParameterError
+from unskew.group import ALONE, Group
 from unskew.nets.base import Engine
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
 OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every")  # options that do not change what is learned
+
+
+def check_device(device: str, engine: str) -> None:
+    """Refuse a device that is not there, or on which the engine cannot compute."""
+    if device == "cpu":
+        return
+    if engine == "compiled":
+        raise ParameterError(f"engine='compiled' computes on the CPU: give engine='torch' with device={device!r}.")
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise ParameterError(f"device={device!r} cannot be used here ({said}): give device='cpu'.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +42,9 @@ class Training:
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
     fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits.
+
+    `spread=True` trains one model on all processes that torchrun has started, each with the users that are its own.
+    `device` is where plain PyTorch nets compute, such as "cuda".
     """
 
     max_epochs: int = 200
@@ -37,6 +56,8 @@ class Training:
     progress: bool | None = None
     checkpoint: str = ""
     checkpoint_every: int = 1000
+    spread: bool = False
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
@@ -49,8 +70,18 @@ class Training:
             raise ParameterError(f"holdout must lie between 0 and 1, not {self.holdout}.")
         if self.engine not in {"compiled", "torch"}:
             raise ParameterError(f"engine must be 'compiled' or 'torch', not {self.engine!r}.")
+        check_device(self.device, self.engine)
         if self.holdout_by not in {"global", "user"}:
             raise ParameterError(f"holdout_by must be 'global' or 'user', not {self.holdout_by!r}.")
+
+    @property
+    def group(self) -> Group:
+        """The workers that train together."""
+        if not self.spread:
+            return ALONE
+        from unskew.workers import workers
+
+        return workers(self.device)
 
     def inside(self, name: str) -> Training:
         """The same options for a run inside this one, with a folder of its own for its checkpoints."""
