@@ -34,7 +34,16 @@ def workers(device: str = "cpu") -> Group:
     if not dist.is_initialized():
         dist.init_process_group("gloo" if device == "cpu" else "nccl")
         atexit.register(dist.destroy_process_group)
+        _share_the_cores()
     return ALONE if dist.get_world_size() == 1 else Workers(device)
+
+
+def _share_the_cores() -> None:
+    """Compiled kernels take all cores of a machine; the workers of one machine take a share each."""
+    import numba
+
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    numba.set_num_threads(max(numba.get_num_threads() // here, 1))
 
 
 class Workers(Group):

@@ -25,6 +25,8 @@ _OPTIONS = (
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
     ("checkpoint_every must", "--checkpoint-every must"),
+    ("give device='cpu'", "give --device cpu"),
+    ("device='cuda'", "--device cuda"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,13 +68,21 @@ def command(
     checkpoint_every: Annotated[
         int | None, typer.Option("--checkpoint-every", metavar="N", help="Steps between two checkpoints.")
     ] = None,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where nets compute: cpu, or cuda for plain PyTorch nets.")
+    ] = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
-    """Fit a method on a log of ratings and save the model."""
+    """Fit a method on a log of ratings and save the model.
+
+    Started by torchrun, all its processes train one model: torchrun --nproc_per_node 2 -m unskew fit ...
+    """
     recipe = settings.method_from(method, assignments or [])
     given = {"max_epochs": epochs, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
     limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    training = unskew.Training(batch_size=batch_size, **limits)
+    engine: Any = "compiled" if device == "cpu" else "torch"
+    first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
+    training = unskew.Training(batch_size=batch_size, device=device, engine=engine, spread=spread, **limits)
     _check_model_path(out)
     if checkpoint is not None:
         from unskew.training.checkpoint import refuse_foreign
@@ -92,16 +101,20 @@ def command(
         accept_altered=accept_altered,
     )
     ratings = reading.log(log)
-    say = _silent if as_json else typer.echo
+    say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    with _resumable(checkpoint):
+    with _resumable(checkpoint, first):
         model = recipe.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
-        model.save(out)
-    if checkpoint is not None:
+        if first:
+            model.save(out)
+    training.group.total(0)  # waits until the model is written
+    if checkpoint is not None and os.environ.get("LOCAL_RANK", "0") == "0":
         shutil.rmtree(checkpoint, ignore_errors=True)
+    if not first:
+        return
     if as_json:
         print_json(_facts(model, out))
         return
@@ -112,14 +125,15 @@ def command(
 
 
 @contextmanager
-def _resumable(checkpoint: Path | None) -> Iterator[None]:
+def _resumable(checkpoint: Path | None, first: bool) -> Iterator[None]:
     """Say how to go on after an interruption."""
     try:
         yield
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
-        typer.echo(f"interrupted: the same command goes on from the last checkpoint in {checkpoint}.", err=True)
+        if first:
+            typer.echo(f"interrupted: the same command goes on from the last checkpoint in {checkpoint}.", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

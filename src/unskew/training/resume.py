@@ -58,7 +58,7 @@ def put_back_loop(loop: Loop, content: Content, arrays: Arrays) -> None:
         elif isinstance(loop.players.get(role), Net):
             put_back(loop.players[role], state)
         else:
-            loop.players[role] = fitted_from(loop.plan.roles[role].net, state, loop.split.log)
+            loop.players[role] = _fitted(loop, role, state)
     for name, count in content["known"].items():
         tables = under(f"known/{name}", arrays)
         loop.cast.known[name] = tuple(tables[str(number)] for number in range(count))
@@ -78,6 +78,14 @@ def _state(loop: Loop, role: str, player: Any) -> Arrays | None:
     return state
 
 
+def _fitted(loop: Loop, role: str, state: Arrays) -> Any:
+    """A role that fitted itself, as one of the same workers."""
+    player = fitted_from(loop.plan.roles[role].net, state, loop.split.log)
+    if hasattr(player, "group"):
+        player.group = loop.group
+    return player
+
+
 def _fitted_again(loop: Loop, role: str, generator: Any) -> Any:
     """A role that is a function and no data, made once more from the generator as it was."""
     own = np.random.default_rng()
@@ -95,5 +103,5 @@ def _patience(loop: Loop, told: Content, arrays: Arrays) -> Patience:
         if isinstance(loop.players[role], Net):
             patience.best[role] = {name: torch.from_numpy(array) for name, array in state.items()}
         else:
-            patience.best[role] = fitted_from(loop.plan.roles[role].net, state, loop.split.log)
+            patience.best[role] = _fitted(loop, role, state)
     return patience
