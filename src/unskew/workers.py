@@ -32,6 +32,8 @@ def workers(device: str = "cpu") -> Group:
             "spread=True is for processes that torchrun has started: torchrun --nproc_per_node 2 -m unskew fit ..."
         )
     if not dist.is_initialized():
+        if device != "cpu":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("gloo" if device == "cpu" else "nccl")
         atexit.register(dist.destroy_process_group)
         _share_the_cores()

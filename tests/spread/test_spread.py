@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -32,61 +33,38 @@ def torchrun(task, folder, *options):
     return done
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("spread")
+def test_two_workers_train_the_model_that_one_does(tmp_path, monkeypatch):
+    """One torchrun for all claims that need no fault: starting it takes longer than they do."""
+    torchrun("agree", tmp_path)
+    first, second = (json.loads((tmp_path / f"agree-{rank}.json").read_text()) for rank in (0, 1))
+    monkeypatch.setattr(Feed, "_stretch", together.every_pair)
+    for name, engine in product(together.METHODS, ("compiled", "torch")):
+        alone, ours = together.fitted(name, engine, spread=False), first[f"{name} {engine}"]
+        assert len(alone["risks"]) >= 6
+        assert ours.keys() == alone.keys()
+        for figures in alone.keys() - {"shared"}:
+            what = f"{figures} of {name}, {engine}"
+            np.testing.assert_allclose(ours[figures], alone[figures], rtol=1e-5, atol=1e-5, err_msg=what)
+        # Decisions are the same everywhere, and so are rows of items and small nets, to the bit.
+        assert second[f"{name} {engine}"]["risks"] == ours["risks"]
+        assert second[f"{name} {engine}"]["shared"] == ours["shared"] != []
+    said = second["refusals"]
+    assert said["known"].startswith("Known cannot be fitted by several workers: use Additive()")
+    assert said["batches"].endswith("batches: start fewer workers or give a larger batch.")
+
+
+def test_a_worker_that_is_killed_changes_nothing(tmp_path):
     log = together.world().log
-    with (folder / "ratings.csv").open("w", newline="") as file:
+    with (tmp_path / "ratings.csv").open("w", newline="") as file:
         csv.writer(file).writerow(["user_id", "item_id", "rating"])
         csv.writer(file).writerows(zip(log.users, log.items, 1 + 4 * log.ratings, strict=True))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def both(folder):
-    """What each of two workers found, and what the first one said."""
-    done = torchrun("agree", folder)
-    return [json.loads((folder / f"agree-{rank}.json").read_text()) for rank in (0, 1)], done.stdout
-
-
-@pytest.mark.parametrize("engine", ["compiled", "torch"])
-@pytest.mark.parametrize("name", together.METHODS)
-def test_two_workers_train_the_model_that_one_does(name, engine, both, monkeypatch):
-    monkeypatch.setattr(Feed, "_stretch", together.every_pair)
-    (first, second), alone = both[0], together.fitted(name, engine, spread=False)
-    ours = first[f"{name} {engine}"]
-    assert len(alone["risks"]) >= 6
-    assert ours.keys() == alone.keys()
-    for figures in alone.keys() - {"shared"}:
-        np.testing.assert_allclose(ours[figures], alone[figures], rtol=1e-5, atol=1e-5, err_msg=figures)
-    assert second[f"{name} {engine}"]["risks"] == ours["risks"]
-
-
-def test_rows_of_items_and_small_nets_are_equal_on_all_workers_to_the_bit(both):
-    first, second = both[0]
-    for name in together.METHODS:
-        assert first[f"{name} compiled"]["shared"] == second[f"{name} compiled"]["shared"] != []
-
-
-def test_what_cannot_be_spread_is_refused_by_name(both):
-    said = both[0][1]["refusals"]
-    assert said["known"].startswith("Known cannot be fitted by several workers: use Additive()")
-    assert "training ratings for" in said["batches"]
-    assert said["batches"].endswith("start fewer workers or give a larger batch.")
-
-
-def test_a_worker_that_is_killed_changes_nothing(both, folder):
-    torchrun("die", folder, "--max_restarts", "2")
-    assert (folder / "died").exists()
-    weights = [(folder / name / "weights.safetensors").read_bytes() for name in ("killed", "undisturbed")]
+    done = torchrun("die", tmp_path, "--max_restarts", "2")
+    assert (tmp_path / "died").exists()
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("killed", "undisturbed")]
     assert weights[0] == weights[1]
-    model = unskew.load(folder / "killed")
-    assert len(model.log) == len(together.world().log)
-    assert not (folder / "states of killed").exists()
-
-
-def test_only_the_first_worker_speaks(both):
-    assert both[1].count("wrote the model to") == 1
+    assert len(unskew.load(tmp_path / "killed").log) == len(log)
+    assert not (tmp_path / "states of killed").exists()
+    assert done.stdout.count("wrote the model to") == 2  # of two models, each by the first worker
 
 
 def test_spreading_without_torchrun_is_refused(monkeypatch):

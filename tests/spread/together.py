@@ -1,4 +1,4 @@
-"""What a worker does in `test_spread`: `together.py fit|agree FOLDER`, started by torchrun; or alone, from the test."""
+"""What a worker does in `test_spread`: `together.py agree|die FOLDER`, started by torchrun; or alone, from the test."""
 
 from __future__ import annotations
 
@@ -121,6 +121,6 @@ if __name__ == "__main__":
     place = Path(sys.argv[2])
     if sys.argv[1] == "agree":
         agree(place)
-        fit(place, "undisturbed")
     else:
         die_once(place)
+        fit(place, "undisturbed")
