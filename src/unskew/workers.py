@@ -92,7 +92,11 @@ class Workers(Group):
         return self.total(np.where(np.arange(self.size) == self.rank, len(array), 0))
 
     def summed(self, value: Tensor) -> Tensor:
-        total: Tensor = _Sum.apply(value, self)  # type: ignore[no-untyped-call]
+        if value.requires_grad:
+            total: Tensor = _Sum.apply(value, self)  # type: ignore[no-untyped-call]
+        else:
+            total = value.clone()
+            self.add_up(total)
         return total
 
     def add_up(self, tensor: Tensor) -> None:
