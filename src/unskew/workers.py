@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
+import uuid
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,10 +15,13 @@ import torch
 import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
 
+PAUSE = 0.01  # seconds
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -34,10 +39,40 @@ def workers(device: str = "cpu") -> Group:
     if not dist.is_initialized():
         if device != "cpu":
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("gloo" if device == "cpu" else "nccl")
+        store, rank, size = next(rendezvous("env://"))
+        meeting = PrefixStore(_agreed(store, rank, size), store)
+        dist.init_process_group("gloo" if device == "cpu" else "nccl", store=meeting, rank=rank, world_size=size)
         atexit.register(dist.destroy_process_group)
         _share_the_cores()
     return ALONE if dist.get_world_size() == 1 else Workers(device)
+
+
+def _agreed(store: Any, rank: int, size: int) -> str:
+    """A name for this start of all workers, which none before has had.
+
+    torchrun keeps its store when it starts workers again, with the addresses of the dead in it; looked up by mistake,
+    they let the living wait for ever. So the first worker asks everybody in a word of its own, everybody answers with
+    that word and one of theirs, and goes on only when their own comes back.
+    """
+    own = uuid.uuid4().hex
+    if rank == 0:
+        store.set("unskew/question", own)
+        answers = [_heard(store, f"unskew/answer/{other}", own) for other in range(1, size)]
+        store.set("unskew/agreed", " ".join([own, *(answer.split()[1] for answer in answers)]))
+        return own
+    while True:
+        question = store.get("unskew/question").decode()
+        store.set(f"unskew/answer/{rank}", f"{question} {own}")
+        if store.check(["unskew/agreed"]) and own in (agreed := store.get("unskew/agreed").decode()):
+            return str(agreed.split()[0])
+        time.sleep(PAUSE)
+
+
+def _heard(store: Any, name: str, word: str) -> str:
+    """What is said under a name, once it begins with a word."""
+    while not (said := store.get(name).decode()).startswith(word):
+        time.sleep(PAUSE)
+    return str(said)
 
 
 def _share_the_cores() -> None:

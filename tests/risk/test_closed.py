@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from unskew.data.feed import Batch, Pairs, Rows
+from unskew.data.rows import Batch, Pairs, Rows
 from unskew.risk.errors import log_error, squared_error
 from unskew.risk.estimators import ips, naive, seen_likelihood, snips
 from unskew.risk.robust import dr

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -28,9 +29,14 @@ def torchrun(task, folder, *options):
     source = Path(unskew.__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *options]
-    done = subprocess.run([*words, SCRIPT, task, folder], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
+    with subprocess.Popen([*words, SCRIPT, task, folder], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+        try:
+            said, complaints = run.communicate(timeout=200)
+        except subprocess.TimeoutExpired:
+            run.terminate()  # torchrun then ends its workers, which a kill would leave behind
+            raise
+    assert run.returncode == 0, complaints[-3000:]
+    return said
 
 
 def test_two_workers_train_the_model_that_one_does(tmp_path, monkeypatch):
@@ -58,13 +64,13 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path):
     with (tmp_path / "ratings.csv").open("w", newline="") as file:
         csv.writer(file).writerow(["user_id", "item_id", "rating"])
         csv.writer(file).writerows(zip(log.users, log.items, 1 + 4 * log.ratings, strict=True))
-    done = torchrun("die", tmp_path, "--max_restarts", "2")
+    said = torchrun("die", tmp_path, "--max_restarts", "2")
     assert (tmp_path / "died").exists()
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("killed", "undisturbed")]
     assert weights[0] == weights[1]
     assert len(unskew.load(tmp_path / "killed").log) == len(log)
     assert not (tmp_path / "states of killed").exists()
-    assert done.stdout.count("wrote the model to") == 2  # of two models, each by the first worker
+    assert said.count("wrote the model to") == 2  # of two models, each by the first worker
 
 
 def test_spreading_without_torchrun_is_refused(monkeypatch):

@@ -13,7 +13,8 @@ import torch
 
 import unskew
 from unskew.cli import app
-from unskew.data.feed import Batch, Feed, Pairs, Rows
+from unskew.data.feed import Feed
+from unskew.data.rows import Batch, Pairs, Rows
 from unskew.errors import UnskewError
 from unskew.training.checkpoint import Checkpoint
 

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from unskew.data import feed as feeds
-from unskew.data.feed import Feed, Rows
+from unskew.data.feed import Feed
 from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.rows import Rows
 from unskew.data.seen import SeenPairs
 from unskew.data.split import holdout_split
 from unskew.propensity.factors import FoldNets

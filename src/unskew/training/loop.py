@@ -14,14 +14,16 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from unskew.data.feed import Batch, Feed, Members
+from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
+from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
 from unskew.files.arrays import arrays_of
-from unskew.nets.base import Catalogue, Net, NetRecipe
+from unskew.nets.base import Net
 from unskew.training.checkpoint import Checkpoint, Place
 from unskew.training.fitted import Occasion
+from unskew.training.fresh import fresh_nets
 from unskew.training.history import Epoch, History
 from unskew.training.identity import identity
 from unskew.training.options import Training
@@ -92,7 +94,7 @@ class Loop:
             calibrates=any(role.calibrator for role in plan.roles.values()),
         )
         self.group = split.group
-        self.players: dict[str, Any] = self._build_nets(start)
+        self.players = fresh_nets(plan, split, training, members.n_members if members else 1, start)
         self.cast = Cast(
             self.players,
             clips={name: split.facts.density if role.clip is None else role.clip for name, role in plan.roles.items()},
@@ -108,21 +110,6 @@ class Loop:
         if training.checkpoint:
             made_of = identity(plan, split, seed, training, unbiased, members)
             self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of, self.group)
-
-    def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
-        facts, copies = self.split.facts, self.feed.members.n_members if self.feed.members else 1
-        rates = {"rating": facts.train_mean, "seen": facts.density}
-        players: dict[str, Any] = {}
-        for name, role in self.plan.roles.items():
-            generator = torch.Generator().manual_seed(int(start.integers(2**63)))
-            if isinstance(role.net, NetRecipe):
-                rate, engine = rates[role.starts_at], self.training.engine
-                catalogue = Catalogue(facts.n_users, facts.n_items, rate, engine, self.group, copies)
-                trunk = None if role.on is None else players[role.on]
-                net = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
-                net.join(self.group)
-                players[name] = net.to(self.training.device)
-        return players
 
     def run(self) -> Trained:
         self.feed.forget_columns()  # which draws the hold-out's pairs, always in one order

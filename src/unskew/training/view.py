@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Rows
+from unskew.data.rows import Batch, Rows
 from unskew.group import ALONE, Group
 
 ErrorFunction = Callable[[Tensor, Tensor], Tensor]
