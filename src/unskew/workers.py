@@ -15,7 +15,6 @@ import torch
 import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from unskew.errors import ParameterError
@@ -40,7 +39,7 @@ def workers(device: str = "cpu") -> Group:
         if device != "cpu":
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         store, rank, size = next(rendezvous("env://"))
-        meeting = PrefixStore(_agreed(store, rank, size), store)
+        meeting = dist.PrefixStore(_agreed(store, rank, size), store)  # type: ignore[attr-defined]
         dist.init_process_group("gloo" if device == "cpu" else "nccl", store=meeting, rank=rank, world_size=size)
         atexit.register(dist.destroy_process_group)
         _share_the_cores()
