@@ -54,6 +54,8 @@ def test_two_workers_train_the_model_that_one_does(tmp_path, monkeypatch):
         # Decisions are the same everywhere, and so are rows of items and small nets, to the bit.
         assert second[f"{name} {engine}"]["risks"] == ours["risks"]
         assert second[f"{name} {engine}"]["shared"] == ours["shared"] != []
+    for engine, found in first["by rows"].items():  # of large tables, rows that were read are sent, to the same effect
+        assert found == first[f"naive {engine}"]
     said = second["refusals"]
     assert said["known"].startswith("Known cannot be fitted by several workers: use Additive()")
     assert said["batches"].endswith("batches: start fewer workers or give a larger batch.")

@@ -16,6 +16,7 @@ from unskew.cli import app
 from unskew.data.feed import Feed
 from unskew.data.rows import Batch, Pairs, Rows
 from unskew.errors import UnskewError
+from unskew.nets import compiled, sharing
 from unskew.training.checkpoint import Checkpoint
 
 SMALL = unskew.MF(n_factors=4)
@@ -92,6 +93,9 @@ def refusal(name: str) -> str:
 def agree(folder: Path) -> None:
     usual, Feed._stretch = Feed._stretch, every_pair
     found = {f"{name} {engine}": fitted(name, engine, True) for name in METHODS for engine in ("compiled", "torch")}
+    for module in (sharing, compiled):
+        module.SENT_WHOLE = 0  # as if every table were a large one
+    found["by rows"] = {engine: fitted("naive", engine, True) for engine in ("compiled", "torch")}
     Feed._stretch = usual
     found["refusals"] = {name: refusal(name) for name in REFUSED}
     (folder / f"agree-{os.environ['RANK']}.json").write_text(json.dumps(found))

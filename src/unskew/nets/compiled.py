@@ -51,7 +51,7 @@ class CompiledFactorNet(FactorNet):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_found"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_found", "_buffer")}
 
     def _logits(self, users: Tensor, items: Tensor) -> Tensor:
         of_users, of_items, of_offset = self._states
@@ -83,22 +83,33 @@ class CompiledFactorNet(FactorNet):
         if group.alone:
             kernel.learn(users, items, slopes, *settings, *states)
             return
-        shared = kernel.item_side(users, items, slopes, self._biased, states[0][0], len(states[1][0]))
+        shared = self._shared
+        kernel.item_side(users, items, slopes, self._biased, states[0][0], shared)
         wait = self._begin_to_share(group, shared)
         own = kernel.user_side(users, items, slopes, self._biased, states[1][0])
         wait()
         kernel.learn_together(shared, *own, *settings, *states)
 
+    @property
+    def _shared(self) -> NDArray[np.float32]:
+        """Where the items' side of a step is put together, each time in the same place."""
+        n_items, width = self.items.value.shape
+        found: NDArray[np.float32] | None = self.__dict__.get("_buffer")
+        if found is None:
+            found = self.__dict__["_buffer"] = np.empty(n_items * (width + 1) + 2, np.float32)
+        return found
+
     def _begin_to_share(self, group: Group, shared: NDArray[np.float32]) -> Callable[[], Any]:
         """Add up the items' side over all workers; of a large table only the rows that anybody has read."""
         if shared.size <= SENT_WHOLE:
             return group.add_up_later(torch.from_numpy(shared))
-        read = torch.from_numpy(shared[:, -1].copy())
-        group.add_up(read)
-        rows = read.nonzero()[:, 0].numpy()
-        part = torch.from_numpy(shared[rows])
+        n_items, width = self.items.value.shape
+        gradient, counts = shared[: n_items * width].reshape(n_items, width), shared[n_items * width :]
+        group.add_up(torch.from_numpy(counts))
+        rows = np.flatnonzero(counts[:-2])
+        part = torch.from_numpy(gradient[rows])
         group.add_up(part)
-        shared[rows] = part.numpy()
+        gradient[rows] = part.numpy()
         return lambda: None
 
 

@@ -124,23 +124,24 @@ def _learn(users, items, slopes, biased, l2, rate, user_state, item_state, offse
         adam(first_row, np.array([0, 1]), gradient, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
-def _item_side(users, items, slopes, biased, user_rows, n_items):  # type: ignore[no-untyped-def]
-    """A row for each item: its gradient from these readings and, in the last column, how often it was read.
+def _item_side(users, items, slopes, biased, user_rows, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with the items' gradients from these readings, row by row, then with how often each was read.
 
-    A last row holds the sum of all slopes, the gradient of the offset, and the number of readings.
+    The last two numbers are the sum of all slopes, the gradient of the offset, and the number of readings.
     """
     width = user_rows.shape[1]
-    factors, out, total = width - biased, np.zeros((n_items + 1, width + 1), np.float32), 0.0
+    n_items, factors, total = (len(out) - 2) // (width + 1), width - biased, 0.0
+    out[:] = 0
+    rows, counts = out[: n_items * width].reshape(n_items, width), out[n_items * width : -2]
     for n in range(len(slopes)):
-        slope, row, user = slopes[n], out[items[n]], user_rows[users[n]]
+        slope, row, user = slopes[n], rows[items[n]], user_rows[users[n]]
         for c in range(factors):
             row[c] += slope * user[c]
         if biased:
             row[factors] += slope
-        row[width] += np.float32(1.0)
+        counts[items[n]] += np.float32(1.0)
         total += slope
-    out[n_items, 0], out[n_items, width] = total, len(slopes)
-    return out
+    out[-2], out[-1] = total, len(slopes)
 
 
 def _user_side(users, items, slopes, biased, item_rows):  # type: ignore[no-untyped-def]
@@ -151,16 +152,20 @@ def _user_side(users, items, slopes, biased, item_rows):  # type: ignore[no-unty
 
 def _learn_together(shared, touched, starts, gradient, biased, l2, rate, user_state, item_state, offset_state):  # type: ignore[no-untyped-def]
     """One step from the users' side of this worker and the items' side of all: `_learn` for several workers."""
-    n_items, width = len(shared) - 1, shared.shape[1] - 1
-    own_share = np.float32(l2 * starts[-1] / shared[n_items, width])
+    width = gradient.shape[1]
+    n_items = (len(shared) - 2) // (width + 1)
+    rows, counts = shared[: n_items * width].reshape(n_items, width), shared[n_items * width : -2]
+    own_share = np.float32(l2 * starts[-1] / shared[-1])
     adam(touched, starts, gradient, own_share, rate, *user_state)  # type: ignore[name-defined] # noqa: F821
-    read = np.flatnonzero(shared[:n_items, width])
+    read = np.flatnonzero(counts)
     item_starts = np.zeros(len(read) + 1, np.int64)
     for g in range(len(read)):
-        item_starts[g + 1] = item_starts[g] + np.int64(shared[read[g], width])
-    adam(read, item_starts, shared[read, :width], l2, rate, *item_state)  # type: ignore[name-defined] # noqa: F821
+        item_starts[g + 1] = item_starts[g] + np.int64(counts[read[g]])
+    if len(read) < n_items:
+        rows = rows[read]
+    adam(read, item_starts, rows, l2, rate, *item_state)  # type: ignore[name-defined] # noqa: F821
     if biased:
-        offset, first_row = np.full((1, 1), shared[n_items, 0], np.float32), np.zeros(1, np.int64)
+        offset, first_row = np.full((1, 1), shared[-2], np.float32), np.zeros(1, np.int64)
         adam(first_row, np.array([0, 1]), offset, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
