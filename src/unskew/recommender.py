@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from unskew.calibration.report import CalibrationReport
-from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
+from unskew.data.rows import Pairs, Rows
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.overlap import Overlap

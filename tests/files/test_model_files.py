@@ -23,8 +23,8 @@ import unskew
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.data.features import Features
-from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
+from unskew.data.rows import Pairs, Rows
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
 from unskew.files.manifest import sealed

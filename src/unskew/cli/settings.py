@@ -38,9 +38,9 @@ def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str])
     return (changed(method, assignments) if assignments else method), training
 
 
-def limited(training: Training, epochs: int | None, batch_size: int | None) -> Training:
-    """Training as it is but for what options say."""
-    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size}
+def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
+    """Training as it is but for what options say; an option that is None says nothing."""
+    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size, **more}
     return replace(training, **{name: value for name, value in said.items() if value is not None})
 
 

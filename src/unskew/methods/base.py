@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
-from unskew.data.split import holdout_split
+from unskew.data.split import Split, holdout_split
+from unskew.group import ALONE
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -20,7 +21,7 @@ from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.training.checks import check_choice, check_number
 from unskew.training.compiling import announced
-from unskew.training.loop import train
+from unskew.training.loop import Trained, train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
@@ -45,16 +46,29 @@ class Method(ABC):
         training: Training | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one."""
+        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one.
+
+        With `training.spread` the first worker gets the whole model, and every other one the model of its own users.
+        """
         training = training or Training()
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
+        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
         plan = self.plan()
         with announced(training.progress):
             trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
-        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report)
+        if not split.group.alone:
+            log = gathered(trained, split, log)
+        return Recommender(self, log, replace(trained.cast, group=ALONE), trained.history, seed, overlap, report)
+
+
+def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
+    """Let the first worker's roles know everybody; the log of those that each worker's roles know."""
+    for player in trained.cast.players.values():
+        if hasattr(player, "gather"):
+            player.gather(split.group)
+    return log if split.group.rank == 0 else split.log
 
 
 @dataclass(frozen=True, kw_only=True)
