@@ -80,8 +80,8 @@ class NetMethod(Method):
     """
 
     net: NetRecipe = field(default_factory=MF)
-    learning_rate: float = 0.03
-    l2: float = 0.125
+    learning_rate: float = 0.01
+    l2: float = 0.11
     error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:

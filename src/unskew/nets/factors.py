@@ -21,7 +21,7 @@ class MF(NetRecipe):
     literature: no biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
     """
 
-    n_factors: int = 16
+    n_factors: int = 64
     biases: bool = True
     spread: float = 0.5
     bias_l2: float = 0.2

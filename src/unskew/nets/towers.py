@@ -16,7 +16,7 @@ from unskew.nets.table import Table
 class Trunk(NetRecipe):
     """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
 
-    n_factors: int = 16
+    n_factors: int = 64
     spread: float = 0.5
 
     def __post_init__(self) -> None:
