@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import datasets
+from . import datasets, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -106,4 +106,5 @@ __all__ = [
     "read_log",
     "reliability_bins",
     "simulate",
+    "theory",
 ]
