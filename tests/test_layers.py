@@ -28,6 +28,10 @@ ALLOWED = {
     "methods": {"data", "nets", "training", "risk", "propensity", "calibration", "recommender", "overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
     "evaluation": {"data", "metrics"},
+    "adapters": {"data"},
+    "crossfit": {"data", "methods", "recommender", "training"},
+    "estimation": {"data", "metrics", "theory", "training", "propensity", "calibration", "methods", "recommender"}
+    | {"topk", "crossfit"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},

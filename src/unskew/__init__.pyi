@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import datasets, theory
+from . import adapters, datasets, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -18,6 +18,8 @@ from .errors import (
     PlanError,
     UnskewError,
 )
+from .estimation.compare import Comparison, compare
+from .estimation.risk import estimate_risk
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
@@ -63,6 +65,7 @@ __all__ = [
     "TMRDR",
     "Additive",
     "Calibrator",
+    "Comparison",
     "DRJLPublished",
     "DataError",
     "DivergedError",
@@ -94,7 +97,10 @@ __all__ = [
     "UserPlatt",
     "World",
     "__version__",
+    "adapters",
+    "compare",
     "datasets",
+    "estimate_risk",
     "evaluate",
     "expected_calibration_error",
     "folds",

@@ -24,6 +24,9 @@ _OPTIONS = (
     ("pass user_features=", "pass --user-features"),
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
+    ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
+    ("log is missing", "--log is missing"),
+    ("pass a log that neither has seen", "give --log LOG that neither has seen"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
 )

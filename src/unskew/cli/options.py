@@ -50,5 +50,8 @@ OnUnknownOption = Annotated[
     OnUnknown,
     typer.Option("--on-unknown", help="Refuse unknown users and items, or answer for the average one."),
 ]
+PropensityName = Annotated[
+    str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -61,14 +61,14 @@ class Reading:
         from unskew.data.log import RatingLog
         from unskew.data.read import read_frame
 
-        frame = read_frame(source, (self.user, self.item), delimiter=self._separator)
+        frame = read_frame(source, (self.user, self.item), delimiter=self.separator)
         names: Any = {"user": self.user, "item": self.item, "rating": self.rating, "duplicates": self.duplicates}
         ids: Any = {"user_ids": log.user_ids, "item_ids": log.item_ids}
         limits = (log.scale.low, log.scale.high)
         return RatingLog.from_frame(frame, **names, **ids, positive=log.scale.positive, rating_scale=limits)
 
     @property
-    def _separator(self) -> str | None:
+    def separator(self) -> str | None:
         return "\t" if self.delimiter == r"\t" else self.delimiter  # a shell leaves \t as it is
 
     def _file(self, source: str, positive: float | None, limits: tuple[float, float] | None) -> RatingLog:
@@ -86,7 +86,7 @@ class Reading:
             positive,
             rating_scale=limits,
             duplicates=self.duplicates,  # type: ignore[arg-type]
-            delimiter=self._separator,
+            delimiter=self.separator,
             user_features=self.user_features,
             item_features=self.item_features,
         )

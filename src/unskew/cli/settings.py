@@ -11,6 +11,7 @@ from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.methods.base import Method
+    from unskew.propensity.base import Propensity
 
 HELP = (
     "A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
@@ -37,6 +38,17 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
         _put(recipe, setting.split("."), literal(text))
     method: Method = from_plain(recipe)
     return method
+
+
+def propensity_from(name: str) -> Propensity:
+    """The propensity of this name, with its default settings."""
+    from unskew.propensity.base import Propensity
+    from unskew.recipe import from_plain
+
+    found = from_plain({"kind": _class_name(name)})
+    if not isinstance(found, Propensity):
+        raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
+    return found
 
 
 def literal(text: str) -> Any:

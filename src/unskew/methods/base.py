@@ -47,7 +47,7 @@ class Method(ABC):
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
-        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report)
+        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report, training)
 
 
 @dataclass(frozen=True, kw_only=True)
