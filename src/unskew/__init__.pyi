@@ -35,7 +35,13 @@ from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
 from .methods.weighting import EIB, IPS, SNIPS, Naive
-from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
+from .metrics.calibration import (
+    debiased_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+    reliability_bins,
+)
+from .metrics.summary import CalibrationSummary, calibration_summary
 from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
@@ -64,6 +70,7 @@ __all__ = [
     "TDR",
     "TMRDR",
     "Additive",
+    "CalibrationSummary",
     "Calibrator",
     "Comparison",
     "DRJLPublished",
@@ -98,8 +105,10 @@ __all__ = [
     "World",
     "__version__",
     "adapters",
+    "calibration_summary",
     "compare",
     "datasets",
+    "debiased_calibration_error",
     "estimate_risk",
     "evaluate",
     "expected_calibration_error",
