@@ -24,7 +24,7 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics"},
     "overlap": {"training"},
     "topk": {"data"},
-    "recommender": {"data", "training", "calibration", "overlap", "topk", "files"},
+    "recommender": {"data", "training", "calibration", "overlap", "topk", "files", "diagnosis"},
     "methods": {"data", "nets", "training", "risk", "propensity", "calibration", "recommender", "overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
     "evaluation": {"data", "metrics"},
@@ -32,6 +32,8 @@ ALLOWED = {
     "crossfit": {"data", "methods", "recommender", "training"},
     "estimation": {"data", "metrics", "theory", "training", "propensity", "calibration", "methods", "recommender"}
     | {"topk", "crossfit"},
+    "diagnosis": {"data", "metrics", "theory", "training", "propensity", "methods", "recommender", "crossfit"}
+    | {"estimation"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},

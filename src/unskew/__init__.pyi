@@ -10,6 +10,7 @@ from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
+from .diagnosis.diagnosis import Diagnosis, diagnose
 from .errors import (
     DataError,
     DivergedError,
@@ -75,6 +76,7 @@ __all__ = [
     "Comparison",
     "DRJLPublished",
     "DataError",
+    "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
     "Evaluation",
@@ -109,6 +111,7 @@ __all__ = [
     "compare",
     "datasets",
     "debiased_calibration_error",
+    "diagnose",
     "estimate_risk",
     "evaluate",
     "expected_calibration_error",

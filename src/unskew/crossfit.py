@@ -30,10 +30,14 @@ class CrossFitted:
     models: Sequence[Recommender]
     seed: int
 
+    def fold(self, users: Codes, items: Codes) -> NDArray[np.int64]:
+        """Which model answers for each pair."""
+        return pair_fold(self.seed, users, items, len(self.models))
+
     def __call__(self, users: Codes, items: Codes) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes."""
         said = np.empty(len(users))
-        fold = pair_fold(self.seed, users, items, len(self.models))
+        fold = self.fold(users, items)
         for number, model in enumerate(self.models):
             inside = np.flatnonzero(fold == number)
             said[inside] = model.predict_codes(users[inside], items[inside])

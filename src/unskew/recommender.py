@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from unskew.training.history import History
 from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
+
+if TYPE_CHECKING:
+    from unskew.diagnosis.diagnosis import Diagnosis
 
 OnUnknown = Literal["raise", "fallback"]
 CHUNK = 1 << 18
@@ -120,6 +123,12 @@ class Recommender:
                 r = None if ratings is None else torch.from_numpy(np.array(ratings[chunk], np.float32))
                 said[chunk] = speak_at_rest(self.cast, role, Block(u, i, r)).numpy()
         return said
+
+    def diagnose(self, *, unbiased: RatingLog | None = None, rival: Any = None, **settings: Any) -> Diagnosis:
+        """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""
+        from unskew.diagnosis.diagnosis import diagnose  # which imports this module
+
+        return diagnose(self, unbiased=unbiased, rival=rival, **settings)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""

@@ -46,7 +46,7 @@ def test_compare_picks_the_truly_better_model_where_the_naive_estimate_picks_the
     assert "unweighted, B would look better" in str(found)
 
 
-@pytest.mark.parametrize("propensity", [None, unskew.Additive()], ids=["factors", "additive"])
+@pytest.mark.parametrize("propensity", [unskew.Factors(n_folds=2), unskew.Additive()], ids=["factors", "additive"])
 def test_it_does_so_with_propensities_estimated_from_the_log_alone(propensity):
     """One model knows popular items well and the others badly, and popular items are what the log is made of."""
     world = unskew.simulate(250, 100, density=0.2, selection="popularity", seed=3)
@@ -58,7 +58,7 @@ def test_it_does_so_with_propensities_estimated_from_the_log_alone(propensity):
         return np.where(world.log_exposure[items] > 0, world.preference(users, items), 0.8)
 
     assert world.risk(even) < world.risk(popular)
-    settings = {"names": ("even", "popular"), "training": unskew.Training(progress=False, max_epochs=30)}
+    settings = {"names": ("even", "popular"), "training": unskew.Training(progress=False, max_epochs=20)}
     assert unskew.compare(even, popular, world.log, estimator="naive", **settings).better == "popular"
     assert unskew.compare(even, popular, world.log, propensity=propensity, **settings).better == "even"
 

@@ -39,7 +39,7 @@ def is_log(seen):
 
 def mean_over_logs(estimator, metric, monkeypatch):
     """The expectation over all logs there can be, and over the few that are none the exact value by hand."""
-    monkeypatch.setattr("unskew.estimation.weighing.Weighing.problem", lambda self: "")
+    monkeypatch.setattr("unskew.estimation.weighing.Weighing.trouble", None)
     values = [(chance, tiny_estimate(seen, estimator, metric)["value"]) for chance, seen in patterns(P) if is_log(seen)]
     chances, found = np.array(values).T
     return chances @ found / chances.sum(), chances.sum()
@@ -88,7 +88,7 @@ def test_every_estimator_is_its_formula():
 
 
 def test_the_standard_error_of_ips_is_horvitz_thompsons_and_its_square_is_unbiased(monkeypatch):
-    monkeypatch.setattr("unskew.estimation.weighing.Weighing.problem", lambda self: "")
+    monkeypatch.setattr("unskew.estimation.weighing.Weighing.trouble", None)
     a = (SCORES - RATINGS) ** 2
     kept, rest = 0.0, 0.0
     for chance, seen in patterns(P):
@@ -145,7 +145,7 @@ def test_auc_by_weights_is_the_weighted_mann_whitney_statistic(known):
     assert row["value"] == pytest.approx(roc_auc(log.ratings, known.score(log.users, log.items), sample_weight=w))
 
 
-DRAWS = 60
+DRAWS = 40
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_with_true_propensities_estimates_are_centred_at_the_truth_and_intervals
     values, covered, errors = repeated[estimator, metric].T
     centre = values.mean() - known.truth[metric]
     assert abs(centre) < 4 * values.std() / np.sqrt(DRAWS)
-    assert covered.mean() >= 0.85  # of 95%: fewer than 51 of 60 has chance 0.1%
+    assert covered.mean() >= 0.82  # of 95%: fewer than 33 of 40 has chance 0.1%
     assert errors.mean() == pytest.approx(values.std(ddof=1), rel=0.35)
 
 

@@ -122,7 +122,7 @@ def test_the_held_out_ratings_survive_saving(tmp_path):
 
 
 def test_a_recipe_is_fitted_and_calibrated_and_the_default_needs_nothing_but_the_log():
-    world = unskew.simulate(100, 60, density=0.2, selection="popularity", seed=5)
+    world = unskew.simulate(70, 40, density=0.3, selection="popularity", seed=5)
     score = world.preference
     raw, calibrated = (
         unskew.estimate_risk(score, world.log, calibrate=flag, training=FAST, estimators="ips", metrics="mse")
@@ -194,15 +194,15 @@ def test_weights_that_cannot_speak_for_all_pairs_are_refused(known):
 
 def test_no_weight_speaks_for_pairs_that_nobody_could_see():
     rng = np.random.default_rng(0)
-    users, items = np.divmod(np.arange(200 * 80), 80)
-    seen = (rng.random(len(users)) < 0.4) & (users % 2 == items % 2)  # everybody sees half of the items only
+    users, items = np.divmod(np.arange(110 * 60), 60)
+    seen = (rng.random(len(users)) < 0.5) & (users % 2 == items % 2)  # everybody sees half of the items only
     ratings = (rng.random(len(users)) < 0.4).astype(float)
     log = unskew.RatingLog.from_arrays(
-        users[seen], items[seen], ratings[seen], positive=1, user_ids=range(200), item_ids=range(80)
+        users[seen], items[seen], ratings[seen], positive=1, user_ids=range(110), item_ids=range(60)
     )
-    training = unskew.Training(progress=False, max_epochs=40)
+    training, two = unskew.Training(progress=False, max_epochs=25), unskew.Factors(n_folds=2)
     with pytest.raises(unskew.DataError, match=r"Overlap fails: .* stand for \d+% of all pairs only"):
-        unskew.estimate_risk(lambda u, i: 0.4 + 0 * u, log, estimators="snips", metrics="mse", training=training)
+        unskew.estimate_risk(lambda u, i: 0.4 + 0 * u, log, propensity=two, estimators="snips", training=training)
 
 
 def test_what_was_clipped_is_counted(known):

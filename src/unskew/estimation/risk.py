@@ -135,8 +135,7 @@ def evidence_for(
     weighing = said = None
     if any(one.weighs for one in needs):
         weighing = weighing_of(propensity, judging, clip=clip, calibrate=calibrate, seed=seed, training=training)
-        if problem := weighing.problem():
-            raise DataError(problem)
+        weighing.refuse_trouble()
     if any(one.imputes for one in needs):
         said = imputation_from(imputation, judging.whole, seed=seed, training=training)
     return Evidence(judging.log, weighing, said, seed, max_pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from unskew.training.options import Training
 
 OfPairs = Callable[[Codes, Codes], Values]
 Answer = tuple[Values, OfPairs | None]
+Trouble = Literal["few", "out of reach", "too small"]
 
 LEAST_COVERAGE, MOST_COVERAGE = 0.8, 1.25  # of all pairs, by the weights of the seen ones
 LEAST_SAMPLE = 30.0  # effective ratings
@@ -71,28 +72,35 @@ class Weighing:
             )
         return 1 / p
 
-    def problem(self) -> str:
-        """Why these weights cannot speak for all pairs, as a sentence; empty if they can."""
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why these weights cannot speak for all pairs, None if they can."""
         share, error = self.coverage
-        sample = effective_sample_size(self.weights)
-        if sample < min(LEAST_SAMPLE, len(self.seen) / 2):
-            return (
-                f"Overlap fails: the weights 1/p leave an effective sample of {sample:.1f} of {len(self.seen):,} "
-                f"ratings (the largest is {self.weights.max() / self.weights.sum():.0%} of their sum); set a clip, "
-                "and say so."
-            )
+        if effective_sample_size(self.weights) < min(LEAST_SAMPLE, len(self.seen) / 2):
+            return "few"
         if share + 2 * error < LEAST_COVERAGE:
-            return (
-                f"Overlap fails: the seen pairs, weighted by 1/p, stand for {share:.0%} of all pairs only, so the "
-                "rest are out of reach or the propensities too large; evaluate on users and items that could be "
-                "seen, or collect random ratings."
+            return "out of reach"
+        return "too small" if share - 2 * error > MOST_COVERAGE else None
+
+    def refuse_trouble(self) -> None:
+        """A DataError with one sentence if these weights cannot speak for all pairs."""
+        share, w = self.coverage[0], self.weights
+        if self.trouble == "few":
+            raise DataError(
+                f"Overlap fails: the weights 1/p leave an effective sample of {effective_sample_size(w):.1f} of "
+                f"{len(w):,} ratings (the largest is {w.max() / w.sum():.0%} of their sum); set a clip, and say so."
             )
-        if share - 2 * error > MOST_COVERAGE:
-            return (
+        if self.trouble == "out of reach":
+            raise DataError(
+                f"Overlap fails: the seen pairs, weighted by 1/p, stand for {share:.0%} of all pairs only, so the rest "
+                "are out of reach or the propensities too large; evaluate on users and items that could be seen, or "
+                "collect random ratings."
+            )
+        if self.trouble == "too small":
+            raise DataError(
                 f"The weights 1/p add up to {share:.3g} times the number of pairs, so the propensities are too small; "
                 "calibrate them, or pass share= if the log is only a part of what was seen."
             )
-        return ""
 
 
 def weighing_of(
