@@ -54,7 +54,7 @@ def test_popularity_is_told_from_liking():
     here = world("popularity")
     found = diagnosed(here.log, unbiased=here.test)
     assert found["needed"].kind == by_the_log_alone(found).kind == "popularity"
-    assert "not for being liked" in found["needed"].words
+    assert "no sign that it is for being liked" in found["needed"].words
     assert found["works"].kind == "good"
     before, after = (
         [abs(getattr(entry, when)) for entry in found.overlap.balance[::2]] for when in ("before", "after")

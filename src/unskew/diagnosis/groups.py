@@ -24,11 +24,13 @@ class Groups:
         self.items = _thirds(np.bincount(log.items, minlength=log.n_items))
 
     def masks(self, users: Codes, items: Codes) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Each group's name and which of the pairs are in it; groups that nobody is in are left out."""
+        """Each group's name and which of the pairs are in it; no groups where all have equally many ratings."""
         for names, of_pair, of_all in (
             (NAMES[0], self.users[users], self.users),
             (NAMES[1], self.items[items], self.items),
         ):
+            if np.ptp(of_all) == 0:
+                continue
             for number, name in enumerate(names):
                 if (of_all == number).any():
                     yield name, of_pair == number

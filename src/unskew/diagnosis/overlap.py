@@ -148,7 +148,10 @@ def _balance(log: RatingLog, w: Values) -> tuple[Balance, ...]:
         mean = (total + SHRINKAGE * overall) / (counts + SHRINKAGE)
         activity = "activity of users" if side == "user" else "popularity of items"
         for name, of_each in ((activity, np.log1p(counts)), (f"mean rating of {side}s", mean)):
-            spread = float(of_each.std()) or 1.0
+            spread = float(of_each.std())
+            if spread < 1e-9:  # all alike, and so they are among the seen
+                found.append(Balance(name, 0.0, 0.0))
+                continue
             before, after = (float(np.average(of_each[codes], weights=weight)) for weight in (np.ones(len(w)), w))
             centre = float(of_each.mean())
             found.append(Balance(name, (before - centre) / spread, (after - centre) / spread))

@@ -50,43 +50,60 @@ def needed(test: SelectionTest, rates: Rates, dependences: tuple[Dependence, ...
         return _with_random_ratings(rates)
     if test.evidence < ALPHA:
         return _by_liking(test)
-    blind = (
-        " Predictions tell next to nothing about who likes what here, though, so the test is nearly blind and this "
-        "is no proof."
-        if test.blind
-        else ""
-    )
-    tested = f"likelihood ratio {test.likelihood_ratio:.1f}, p = {test.evidence:.2g}"
     uneven = [name for name, p in zip(("users", "items"), overlap.uneven_p_values, strict=True) if p < UNEVEN]
-    level: Level = "caution" if test.blind else "fine"
-    if not uneven:
-        words = (
-            f"No sign of it: users and items are seen alike, and liking has no part in it ({tested}). A naive model "
-            "will do."
-        )
-        return Verdict(NEEDED, "none", level, words + blind)
-    bent = [entry.property for entry in dependences if not entry.slope.covers(0.0)]
-    means = (
-        f" Ratings go with {' and '.join(bent)}, so means over the log are off from means over all pairs."
-        if bent
-        else " Ratings do not go with it, so means over the log are right."
-    )
+    return _by_popularity(uneven, test, rates, dependences) if uneven else _not_at_all(test, rates)
+
+
+def _not_at_all(test: SelectionTest, rates: Rates) -> Verdict:
     words = (
-        f"Only for popularity: some {' and '.join(uneven)} are seen far more often than others, but not for being "
-        f"liked ({tested}). Weighting by popularity or activity is enough, and Additive() knows both.{means}"
+        f"No sign of it: users and items are seen alike, and liking has no part in it ({_tested(test)}). A naive model "
+        f"will do.{_proof(test, rates)}"
     )
-    return Verdict(NEEDED, "popularity", level, words + blind)
+    return Verdict(NEEDED, "none", "caution" if test.blind else "fine", words)
+
+
+def _by_popularity(
+    uneven: list[str], test: SelectionTest, rates: Rates, dependences: tuple[Dependence, ...]
+) -> Verdict:
+    bent = [entry.property for entry in dependences if not entry.slope.covers(0.0)]
+    some = f"some {' and '.join(uneven)} are seen far more often than others"
+    beyond = f"beyond user and item there is no sign that it is for being liked ({_tested(test)})"
+    remedy = "Weighting by activity and popularity, which Additive() knows, is enough for that."
+    if bent:
+        words = (
+            f"Yes, for popularity at least: {some}, and ratings go with {' and '.join(bent)}, so means over the log "
+            f"are off (the mean rating is {rates.log.value:.1%} as it is and {rates.weighted.value:.1%} weighted); "
+            f"{beyond}, though a log can miss it. {remedy}"
+        )
+        return Verdict(NEEDED, "popularity", "caution", words + _proof(test, rates))
+    words = f"Only for popularity: {some}, but ratings do not go with it, and {beyond}. {remedy}{_proof(test, rates)}"
+    return Verdict(NEEDED, "popularity", "caution" if test.blind else "fine", words)
+
+
+def _tested(test: SelectionTest) -> str:
+    return f"likelihood ratio {test.likelihood_ratio:.1f}, p = {test.evidence:.2g}"
+
+
+def _proof(test: SelectionTest, rates: Rates) -> str:
+    """How far no sign is a proof."""
+    if rates.random is not None:
+        return " Random ratings have the same mean."
+    if test.blind:
+        return (
+            " Predictions tell next to nothing about who likes what here, so the test of liking is nearly blind; "
+            "only random ratings (unbiased=) could tell."
+        )
+    return " Only random ratings (unbiased=) could rule out that the rating itself decides."
 
 
 def _by_liking(test: SelectionTest) -> Verdict:
     more = "more" if test.slope.value > 0 else "less"
     words = (
-        f"Yes: a pair is the {more} likely to be seen, the more it is liked, beyond user and item (likelihood ratio "
-        f"{test.likelihood_ratio:.1f}, p = {test.evidence:.2g}; one standard deviation of predicted liking "
-        f"multiplies the odds by {math.exp(test.slope.value):.2f}). If that is liking the log can predict, a "
-        "personal propensity such as Factors() mends it. If the rating itself decides, no log alone can tell or "
-        f"mend it: collect random ratings (about {ENOUGH_RANDOM} show a rest of 4 points), pass them as unbiased= "
-        "here, and weight by NaiveBayes()."
+        f"Yes: a pair is the {more} likely to be seen, the more it is liked, beyond user and item ({_tested(test)}; "
+        f"one standard deviation of predicted liking multiplies the odds by {math.exp(test.slope.value):.2f}). If "
+        "that is liking the log can predict, a personal propensity such as Factors() mends it. If the rating itself "
+        f"decides, no log alone can tell or mend it: collect random ratings (about {ENOUGH_RANDOM} show a rest of 4 "
+        "points), pass them as unbiased= here, and weight by NaiveBayes()."
     )
     return Verdict(NEEDED, "liking", "caution", words)
 
@@ -217,18 +234,14 @@ def wrong(errors: ErrorFigures, overlap: OverlapFigures) -> Verdict:
 
 def overturned(figures: SensitivityFigures) -> Verdict:
     """How strong a hidden cause of seeing would change who is better?"""
-    difference = (
-        f"{figures.difference.value:+.4f} ({figures.difference.low:+.4f} to {figures.difference.high:+.4f}) in mean "
-        f"squared error against {figures.rival}"
-    )
+    value, low, high = figures.difference
+    difference = f"{value:+.4f} ({low:+.4f} to {high:+.4f}) in mean squared error against {figures.rival}"
     if figures.better is None:
-        return Verdict(OVERTURNED, "undecided", "caution", f"Chance: {difference} is no certain difference.")
+        words = f"Chance alone: {difference}, so the prediction is neither certainly better nor certainly worse."
+        return Verdict(OVERTURNED, "undecided", "caution", words)
     factor = figures.overturning_factor
-    who = "better" if figures.better == "prediction" else "worse"
+    stands = f"the prediction is {'better' if figures.better == 'prediction' else 'worse'}, {difference}"
     if math.isinf(factor):
-        return Verdict(OVERTURNED, figures.better, "fine", f"No hidden cause of seeing: it is {who}, {difference}.")
-    words = (
-        f"A hidden cause that changes the odds of being seen by a factor of {factor:.2f}; as it stands it is {who}, "
-        f"{difference}."
-    )
+        return Verdict(OVERTURNED, figures.better, "fine", f"No hidden cause of being seen: {stands}.")
+    words = f"A hidden cause that changes the odds of being seen by a factor of {factor:.2f}. As it stands {stands}."
     return Verdict(OVERTURNED, figures.better, "caution" if factor < WEAK else "fine", words)
