@@ -27,6 +27,7 @@ Trouble = Literal["few", "out of reach", "too small"]
 
 LEAST_COVERAGE, MOST_COVERAGE = 0.8, 1.25  # of all pairs, by the weights of the seen ones
 LEAST_SAMPLE = 30.0  # effective ratings
+NEVER = 1e-9  # a propensity that is as good as 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Weighing:
         if self.pair is None:
             raise DataError("These propensities are known of seen pairs only, and tdr needs those of all pairs.")
         p = np.maximum(self.pair(users, items), self.clip)
-        if never := int((p <= 0).sum()):
+        if never := int((p < NEVER).sum()):
             raise DataError(
                 f"{never:,} of {len(p):,} pairs of the catalogue have propensity 0 (such as pairs of items nobody "
                 "rated), so tdr cannot weigh them; leave tdr out, or set a clip."
