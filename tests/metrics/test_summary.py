@@ -97,7 +97,7 @@ def test_bootstrap_intervals_cover_what_they_claim():
         for name, value in truth.items():
             covered[name].append(getattr(found, name).covers(value))
     assert np.mean(covered["mean"] + covered["base_rate"]) >= 0.89
-    assert np.mean(covered["expected_error"]) >= 0.77  # measured: 0.87; mirroring takes back a little too much
+    assert np.mean(covered["expected_error"]) >= 0.78  # measured: 0.88; mirroring takes back a little too much
 
 
 def test_the_interval_of_a_calibrated_score_reaches_down_to_zero():

@@ -10,6 +10,7 @@ import typer
 
 import unskew
 from unskew.cli import options, settings
+from unskew.cli.errors import with_options
 from unskew.cli.output import check_file_path, print_json, write_file
 from unskew.cli.reading import SOURCE_HELP, Reading
 from unskew.errors import ParameterError
@@ -93,7 +94,7 @@ def command(
     if as_json:
         print_json(found.to_dict())
         return
-    typer.echo(str(found))
+    typer.echo(with_options(str(found)))
     if plot is not None:
         typer.echo(f"wrote the reliability diagrams to {plot}")
 

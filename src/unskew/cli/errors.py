@@ -27,6 +27,8 @@ _OPTIONS = (
     ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
     ("log is missing", "--log is missing"),
     ("pass a log that neither has seen", "give --log LOG that neither has seen"),
+    ("pass them as unbiased= here", "pass them by --unbiased here"),
+    ("(unbiased=)", "(--unbiased)"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST = 20_000  # rows of a kind, seen or unseen
 REPLICATES = 200
 FEWEST = 30  # rows of a group
+NOTABLE = 0.1  # of the base rate
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,19 @@ class Calibration:
     @property
     def visible(self) -> bool:
         """Whether an error larger than chance and than a tenth of the base rate is left in what is used."""
-        error = self.in_use.debiased_error
-        return error.low > 0 and error.value > 0.1 * self.in_use.base_rate.value
+        return _visible(self.in_use)
+
+    @property
+    def wrong_groups(self) -> tuple[tuple[str, CalibrationSummary], ...]:
+        """The groups in which such an error is left, the largest first."""
+        in_use = ((name, before if self.used == "before" else after) for name, before, after in self.groups)
+        wrong = [(name, summary) for name, summary in in_use if _visible(summary)]
+        return tuple(sorted(wrong, key=lambda entry: -entry[1].debiased_error.value / entry[1].base_rate.value))
+
+
+def _visible(summary: CalibrationSummary) -> bool:
+    error = summary.debiased_error
+    return error.low > 0 and error.value > NOTABLE * summary.base_rate.value
 
 
 @dataclass(frozen=True)

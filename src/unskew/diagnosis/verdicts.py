@@ -190,20 +190,29 @@ def _in_trouble(overlap: OverlapFigures, left: str) -> Verdict:
 
 
 def believed(calibrations: tuple[Calibration, ...]) -> Verdict:
-    """Do propensity and imputation mean what they say?"""
+    """Do propensity and imputation mean what they say, on average and group by group?"""
+    facts = "; ".join(_said_and_true(entry) for entry in calibrations)
     wrong = [entry for entry in calibrations if entry.visible]
-    parts = [
-        f"the {entry.role} says {entry.in_use.mean.value:.4g} on average where {entry.in_use.base_rate.value:.4g} is "
-        f"true (debiased error {entry.in_use.debiased_error.value:.4f} over {entry.rows})"
-        for entry in calibrations
-    ]
-    facts = "; ".join(parts)
-    if not wrong:
-        return Verdict(BELIEVED, "calibrated", "fine", f"Yes, as far as can be seen: {facts}.")
-    names = " and ".join(dict.fromkeys(f"the {entry.role}" for entry in wrong))
-    curable = all(entry.used == "before" and _halved(entry) for entry in wrong)
-    advice = " A Platt map would help; DoublyCalibrated(base) calibrates both." if curable else ""
-    return Verdict(BELIEVED, "miscalibrated", "caution", f"Not {names}: {facts}.{advice}")
+    if wrong:
+        names = " and ".join(dict.fromkeys(f"the {entry.role}" for entry in wrong))
+        curable = all(entry.used == "before" and _halved(entry) for entry in wrong)
+        advice = " A Platt map would help; DoublyCalibrated(base) calibrates both." if curable else ""
+        return Verdict(BELIEVED, "miscalibrated", "caution", f"Not {names}: {facts}.{advice}")
+    if any(entry.wrong_groups for entry in calibrations):
+        return Verdict(BELIEVED, "miscalibrated by group", "caution", f"On average, but not for everybody: {facts}.")
+    return Verdict(BELIEVED, "calibrated", "fine", f"Yes, as far as can be seen: {facts}.")
+
+
+def _said_and_true(entry: Calibration) -> str:
+    used = entry.in_use
+    words = (
+        f"the {entry.role} says {used.mean.value:.4g} on average where {used.base_rate.value:.4g} is true (debiased "
+        f"error {used.debiased_error.value:.4f} over {entry.rows})"
+    )
+    if not entry.wrong_groups:
+        return words
+    name, worst = entry.wrong_groups[0]
+    return f"{words}, and {worst.mean.value:.4g} where {worst.base_rate.value:.4g} is true for the {name}"
 
 
 def _halved(entry: Calibration) -> bool:

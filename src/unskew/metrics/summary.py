@@ -66,7 +66,9 @@ def calibration_summary(
     n_replicates: int = 200,
     seed: int = 0,
 ) -> CalibrationSummary:
-    """All figures of `CalibrationSummary`, with basic bootstrap intervals over rows; errors never fall below 0.
+    """All figures of `CalibrationSummary`, with basic bootstrap intervals over rows.
+
+    Intervals of errors stop at 0 and are widened to hold the value itself, which chance has pushed upwards.
 
     Each replicate counts every row a Poisson(1) number of times (Hanley & MacGibbon, 2006), in the bins of the sample.
     """
@@ -87,8 +89,9 @@ def calibration_summary(
     for name in _Figures._fields:
         drawn = np.concatenate([getattr(part, name) for part in replicates])
         value, low, high = bootstrap_interval(float(getattr(found, name)[0]), drawn[np.isfinite(drawn)], confidence)
-        error = name.endswith("error")
-        intervals[name] = Interval(value, max(low, 0.0) if error else low, max(high, 0.0) if error else high)
+        if name.endswith("error"):
+            low, high = max(min(low, value), 0.0), max(high, value)
+        intervals[name] = Interval(value, low, high)
     return CalibrationSummary(len(order), **intervals)
 
 
