@@ -146,8 +146,23 @@ def test_what_cannot_be_diagnosed_is_refused_with_one_sentence(here):
 
 def test_groups_are_thirds_by_count_and_leave_nobody_out(here):
     log = here.log
-    masks = dict(Groups(log).masks(log.users, log.items))
+    groups = Groups(log)
+    masks = dict(groups.masks(log.users, log.items))
     users = [masks[name] for name in ("least active users", "users in between", "most active users")]
     assert np.all(sum(mask.astype(int) for mask in users) == 1)
-    counts = np.bincount(log.users)
+    counts = np.bincount(log.users[~groups.apart(log.users, log.items)], minlength=log.n_users)
     assert counts[log.users[users[0]]].max() <= counts[log.users[users[2]]].min()
+
+
+def test_true_propensities_are_calibrated_in_every_group_although_groups_are_made_of_who_was_seen(monkeypatch):
+    """Grouped by the very pairs they are judged on, they would look too large where few were seen."""
+    monkeypatch.setattr("unskew.diagnosis.calibration.REPLICATES", 40)
+    here = unskew.simulate(60, 200, density=0.03, selection="popularity", seed=5)
+    users, items = np.divmod(np.arange(here.n_pairs), here.n_items)
+    p, seen = here.propensity(users, items), np.isin(users * 200 + items, here.log.users * 200 + here.log.items)
+    groups, gaps = Groups(here.log), []
+    apart = groups.apart(users, items)
+    for rows in (apart, ~apart):
+        least = dict(groups.masks(users, items))["least popular items"] & rows
+        gaps.append((p[least].mean() - seen[least].mean()) / np.sqrt(p[least].mean() / least.sum()))
+    assert abs(gaps[0]) < 3 < gaps[1]

@@ -60,7 +60,9 @@ class Calibration:
         """The groups in which such an error is left, the largest first."""
         in_use = ((name, before if self.used == "before" else after) for name, before, after in self.groups)
         wrong = [(name, summary) for name, summary in in_use if _visible(summary)]
-        return tuple(sorted(wrong, key=lambda entry: -entry[1].debiased_error.value / entry[1].base_rate.value))
+        return tuple(
+            sorted(wrong, key=lambda entry: -entry[1].debiased_error.value / max(entry[1].base_rate.value, 1e-12))
+        )
 
 
 def _visible(summary: CalibrationSummary) -> bool:
@@ -91,7 +93,7 @@ def calibrations_of(subject: Subject) -> tuple[Calibration, ...]:
 
 
 def _calibrations(subject: Subject) -> Iterator[Calibration]:
-    log, groups = subject.log, Groups(subject.log)
+    log, groups = subject.log, Groups(subject.log, subject.seed)
     pairs = seen_and_unseen(log, seed=subject.seed, most=MOST)
     everywhere = _Rows(pairs.users, pairs.items, pairs.seen, pairs.weight).thinned(len(log), subject.seed)
     p = subject.propensity
@@ -115,10 +117,11 @@ def _calibration(
     said = [np.clip(one(rows.users, rows.items), 0.0, 1.0) for one in says]
     whole = np.ones(len(rows.labels), bool)
     before, after = (_summary(one, rows, whole, seed) for one in said)
+    apart = groups.apart(rows.users, rows.items) if role == "propensity" else whole
     by_group = tuple(
-        (name, _summary(said[0], rows, mask, seed), _summary(said[1], rows, mask, seed))
+        (name, _summary(said[0], rows, mask & apart, seed), _summary(said[1], rows, mask & apart, seed))
         for name, mask in groups.masks(rows.users, rows.items)
-        if mask.sum() >= FEWEST
+        if (mask & apart).sum() >= FEWEST
     )
     return Calibration(role, words, used, before, after, _curve(said[0], rows), _curve(said[1], rows), by_group)
 

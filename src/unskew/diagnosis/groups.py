@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
 from unskew.estimation.scores import Codes
 
@@ -17,23 +18,28 @@ NAMES = (
 
 
 class Groups:
-    """Who belongs where: by number of ratings, those with equal numbers together."""
+    """Who belongs where: by number of ratings, those with equal numbers together.
 
-    def __init__(self, log: RatingLog) -> None:
-        self.users = _thirds(np.bincount(log.users, minlength=log.n_users))
-        self.items = _thirds(np.bincount(log.items, minlength=log.n_items))
+    Numbers are counted on a random half of all pairs. On the other half being seen is independent of the grouping; on
+    the same pairs, items that are least popular by bad luck would make every propensity look too large for them.
+    """
+
+    def __init__(self, log: RatingLog, seed: int = 0) -> None:
+        self.seed = seed
+        counted = ~self.apart(log.users, log.items)
+        self.users = _thirds(np.bincount(log.users[counted], minlength=log.n_users))
+        self.items = _thirds(np.bincount(log.items[counted], minlength=log.n_items))
+
+    def apart(self, users: Codes, items: Codes) -> NDArray[np.bool_]:
+        """Which of the pairs had no part in the grouping."""
+        return np.asarray(pair_fold(self.seed, users, items, 2) == 1)
 
     def masks(self, users: Codes, items: Codes) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Each group's name and which of the pairs are in it; no groups where all have equally many ratings."""
-        for names, of_pair, of_all in (
-            (NAMES[0], self.users[users], self.users),
-            (NAMES[1], self.items[items], self.items),
-        ):
-            if np.ptp(of_all) == 0:
-                continue
-            for number, name in enumerate(names):
-                if (of_all == number).any():
-                    yield name, of_pair == number
+        for names, of_all, codes in ((NAMES[0], self.users, users), (NAMES[1], self.items, items)):
+            present = np.unique(of_all)
+            for number in present if len(present) > 1 else ():
+                yield names[number], of_all[codes] == number
 
 
 def _thirds(counts: NDArray[np.int64]) -> NDArray[np.int64]:

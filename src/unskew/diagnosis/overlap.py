@@ -103,7 +103,7 @@ def overlap_of(subject: Subject) -> OverlapFigures:
         largest_share=float(top[0] / w.sum()),
         n_ratings=len(log),
         effective_sample_size=effective_sample_size(w),
-        groups=_by_group(log, w),
+        groups=_by_group(log, w, subject.seed),
         balance=_balance(log, w),
         uneven=(uneven[0][0], uneven[1][0]),
         uneven_p_values=(uneven[0][1], uneven[1][1]),
@@ -118,8 +118,8 @@ def _quantiles(p: Values, weight: Values) -> tuple[float, ...]:
     return tuple(float(value) for value in p[order][at])
 
 
-def _by_group(log: RatingLog, w: Values) -> tuple[GroupOverlap, ...]:
-    masks = Groups(log).masks(log.users, log.items)
+def _by_group(log: RatingLog, w: Values, seed: int) -> tuple[GroupOverlap, ...]:
+    masks = Groups(log, seed).masks(log.users, log.items)
     return tuple(GroupOverlap(name, int(mask.sum()), effective_sample_size(w[mask])) for name, mask in masks)
 
 

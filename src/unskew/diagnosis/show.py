@@ -97,6 +97,10 @@ def _errors(d: Diagnosis) -> Iterable[str]:
     yield f"mean squared error of the prediction ({e.n_ratings:,} ratings, worth {e.effective_sample_size:,.0f})"
     yield f"  naive {e.naive}, weighted {e.weighted}, doubly robust {e.doubly_robust}"
     yield f"  calibrating the propensity moves it by {e.propensity_moves}, the imputation by {e.imputation_moves}"
+    yield (
+        f"  Lemma 1, what is calibrated taken for the truth: bias {-e.propensity_moves.value:+.4f} without "
+        f"calibrating the propensity, standard error {e.standard_error:.4f}"
+    )
     for name, bound in (("Theorem 2", e.theorem_2), ("Corollary 3", e.corollary_3), ("Theorem 4", e.theorem_4)):
         what = "variance" if name == "Theorem 4" else "bias"
         yield (
