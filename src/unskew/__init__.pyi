@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import bench, datasets
+from . import adapters, bench, datasets, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -10,6 +10,7 @@ from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
+from .diagnosis.diagnosis import Diagnosis, diagnose
 from .errors import (
     CacheWarning,
     DataError,
@@ -19,6 +20,8 @@ from .errors import (
     PlanError,
     UnskewError,
 )
+from .estimation.compare import Comparison, compare
+from .estimation.risk import estimate_risk
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
@@ -34,7 +37,13 @@ from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
 from .methods.weighting import EIB, IPS, SNIPS, Naive
-from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
+from .metrics.calibration import (
+    debiased_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+    reliability_bins,
+)
+from .metrics.summary import CalibrationSummary, calibration_summary
 from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
@@ -64,9 +73,12 @@ __all__ = [
     "TMRDR",
     "Additive",
     "CacheWarning",
+    "CalibrationSummary",
     "Calibrator",
+    "Comparison",
     "DRJLPublished",
     "DataError",
+    "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
     "Evaluation",
@@ -96,8 +108,14 @@ __all__ = [
     "UserPlatt",
     "World",
     "__version__",
+    "adapters",
     "bench",
+    "calibration_summary",
+    "compare",
     "datasets",
+    "debiased_calibration_error",
+    "diagnose",
+    "estimate_risk",
     "evaluate",
     "expected_calibration_error",
     "folds",
@@ -109,4 +127,5 @@ __all__ = [
     "read_log",
     "reliability_bins",
     "simulate",
+    "theory",
 ]

@@ -87,5 +87,8 @@ JudgeFolds = Annotated[
 Judges = Annotated[
     int, typer.Option("--judges", metavar="N", help="On how many of the folds, one after the other, a trial is judged.")
 ]
+PropensityName = Annotated[
+    str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -68,7 +68,7 @@ class Reading:
         return self._read(source, log.scale.positive, limits, user_ids=log.user_ids, item_ids=log.item_ids)
 
     @property
-    def _separator(self) -> str | None:
+    def separator(self) -> str | None:
         return "\t" if self.delimiter == r"\t" else self.delimiter  # a shell leaves \t as it is
 
     def _file(self, source: str, positive: float | None, limits: tuple[float, float] | None) -> RatingLog:
@@ -90,7 +90,7 @@ class Reading:
             positive,
             rating_scale=limits,
             duplicates=self.duplicates,  # type: ignore[arg-type]
-            delimiter=self._separator,
+            delimiter=self.separator,
             cache=self.cache,
             **sides,
         )

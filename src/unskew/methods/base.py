@@ -60,7 +60,8 @@ class Method(ABC):
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
         if not split.group.alone:
             log = gathered(trained, split, log)
-        return Recommender(self, log, replace(trained.cast, group=ALONE), trained.history, seed, overlap, report)
+        cast = replace(trained.cast, group=ALONE)
+        return Recommender(self, log, cast, trained.history, seed, overlap, report, training)
 
 
 def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
