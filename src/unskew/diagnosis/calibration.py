@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.diagnosis.groups import Groups
-from unskew.diagnosis.subject import OfPairs, Subject
-from unskew.estimation.calibrated import seen_and_unseen
+from unskew.diagnosis.subject import Subject
+from unskew.estimation.calibrated import OfPairs, seen_and_unseen
 from unskew.estimation.scores import Codes, Values
 from unskew.metrics.calibration import reliability_bins
 from unskew.metrics.summary import CalibrationSummary, calibration_summary

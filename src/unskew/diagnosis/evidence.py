@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.data.log import RatingLog
-from unskew.diagnosis.subject import OfPairs, Subject
+from unskew.diagnosis.subject import Subject
+from unskew.estimation.calibrated import OfPairs
 from unskew.estimation.evidence import Evidence
 from unskew.estimation.scores import Codes, Scores, Values
 from unskew.estimation.weighing import Weighing

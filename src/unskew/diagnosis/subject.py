@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,17 +11,17 @@ from numpy.typing import NDArray
 from unskew.crossfit import CrossFitted, cross_fit
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
-from unskew.estimation.calibrated import PlattMap, calibrated_to_seen, platt_map
-from unskew.estimation.scores import Codes, Values
+from unskew.estimation.calibrated import OfPairs, calibrated_to_seen, platt_map
+from unskew.estimation.scores import Values
 from unskew.methods.weighting import Naive
-from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
+from unskew.propensity.tables import Known
 from unskew.recommender import Recommender
 from unskew.training.options import Training
 from unskew.training.view import Cast
 
-OfPairs = Callable[[Codes, Codes], Values]
-PRIVATE_FLOOR = 1e-9  # a propensity of a seen pair that is said to be 0
+FLOOR = 1e-9  # stands for a propensity of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,7 @@ def subject_of(
     else:
         part = _fitted_here(propensity or Factors(), log, seed, training, unbiased)
     judged = np.arange(len(log)) if model is None else model.split.holdout_rows
-    weights = 1 / np.maximum(part["seen_after"], PRIVATE_FLOOR)[judged]
+    weights = 1 / np.maximum(part["seen_after"], FLOOR)[judged]
     recipe = type(propensity or Factors()).__name__
     own = f"with propensities by {recipe}, fitted here" if part["fitted_here"] else "with its own propensities"
     if model is None:
@@ -117,9 +116,8 @@ def _from_model(model: Recommender) -> dict[str, Any]:
     if "propensity" not in model.cast.calibrators:
         if getattr(model.cast.players["propensity"], "answers_unseen", True):
             platt = calibrated_to_seen(nuisance.before, log, seed=model.seed)
-            nuisance = replace(nuisance, after=_then(nuisance.before, platt))
-            tilt = seen_before / np.maximum(nuisance.before(log.users, log.items), PRIVATE_FLOOR)
-            seen_after = np.minimum(nuisance.after(log.users, log.items) * tilt, 1.0)
+            nuisance = replace(nuisance, after=platt.after(nuisance.before))
+            seen_after = _tilted(nuisance, seen_before, log)
         else:
             raise DataError(
                 "The model's propensities are known of seen pairs only, so nothing can be said of overlap; pass "
@@ -137,18 +135,18 @@ def _fitted_here(
         raise DataError(
             "These propensities are known of seen pairs only, so nothing can be said of overlap; give a function."
         )
-    before = fitted.pair
-    after = _then(before, calibrated_to_seen(before, log, seed=seed))
+    # What is given, or knows ratings, would only be harmed by calibrating pairs.
+    used = "before" if isinstance(recipe, Known) or fitted.knows_ratings else "after"
+    platt = calibrated_to_seen(fitted.pair, log, seed=seed)
+    nuisance = Nuisance("propensity", fitted.pair, platt.after(fitted.pair), used)
     seen_before = np.asarray(fitted.given_rating(log.users, log.items, log.ratings), np.float64)
-    tilt = seen_before / np.maximum(before(log.users, log.items), PRIVATE_FLOOR)
-    seen_after = np.minimum(after(log.users, log.items) * tilt, 1.0)
-    used = "before" if _is_told(recipe, fitted) else "after"
-    return _part(Nuisance("propensity", before, after, used), seen_before, seen_after, 0.0, fitted_here=True)
+    return _part(nuisance, seen_before, _tilted(nuisance, seen_before, log), 0.0, fitted_here=True)
 
 
-def _is_told(recipe: Propensity, fitted: FittedPropensity) -> bool:
-    """Whether the propensities were given or know ratings, so that calibrating pairs would only harm them."""
-    return type(recipe).__name__ == "Known" or fitted.knows_ratings
+def _tilted(nuisance: Nuisance, seen_before: Values, log: RatingLog) -> Values:
+    """Calibrated propensities of the log's rows, as much above or below those of their pairs as they were before."""
+    tilt = seen_before / np.maximum(nuisance.before(log.users, log.items), FLOOR)
+    return np.minimum(nuisance.after(log.users, log.items) * tilt, 1.0)
 
 
 def _part(nuisance: Nuisance, before: Values, after: Values, clip: float, *, fitted_here: bool) -> dict[str, Any]:
@@ -167,14 +165,13 @@ def _imputation(model: Recommender, naive: CrossFitted, held_out: RatingLog, wei
     nuisance = _of_role(model, _uncalibrated(model), "imputation")
     if "imputation" in model.cast.calibrators:
         return nuisance
-    said = nuisance.before(held_out.users, held_out.items)
-    return replace(nuisance, after=_then(nuisance.before, platt_map(said, held_out.ratings.astype(float), weights)))
+    return _calibrated_here("imputation", nuisance.before, held_out, weights)
 
 
 def _calibrated_here(name: str, before: OfPairs, held_out: RatingLog, weights: Values) -> Nuisance:
     said = before(held_out.users, held_out.items)
     platt = platt_map(said, held_out.ratings.astype(np.float64), weights)
-    return Nuisance(name, before, _then(before, platt), used="before")
+    return Nuisance(name, before, platt.after(before), used="before")
 
 
 def _of_role(model: Recommender, raw: Recommender, role: str) -> Nuisance:
@@ -190,10 +187,6 @@ def _of_role(model: Recommender, raw: Recommender, role: str) -> Nuisance:
 def _uncalibrated(model: Recommender) -> Recommender:
     cast = model.cast
     return replace(model, cast=Cast(cast.players, cast.clips, {}, cast.error))
-
-
-def _then(before: OfPairs, platt: PlattMap) -> OfPairs:
-    return lambda users, items: platt(before(users, items))
 
 
 def _require_same_ids(log: RatingLog, unbiased: RatingLog) -> None:

@@ -14,6 +14,8 @@ from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.estimation.scores import Codes, Values
 
+OfPairs = Callable[[Codes, Codes], Values]
+
 MOST_UNSEEN = 200_000
 
 
@@ -53,6 +55,10 @@ class PlattMap:
     def __call__(self, p: Values) -> Values:
         return np.asarray(expit(self.slope * bounded_logit(p) + self.intercept))
 
+    def after(self, pair: OfPairs) -> OfPairs:
+        """What the map makes of a function of pairs."""
+        return lambda users, items: self(pair(users, items))
+
 
 def bounded_logit(p: Values) -> Values:
     """logit(p), held within +-30 where p is 0 or 1."""
@@ -70,7 +76,7 @@ def platt_map(said: Values, labels: Values, weight: Values) -> PlattMap:
     return PlattMap(float(slope[0]), float(intercept[0]))
 
 
-def calibrated_to_seen(pair: Callable[[Codes, Codes], Values], log: RatingLog, *, seed: int = 0) -> PlattMap:
+def calibrated_to_seen(pair: OfPairs, log: RatingLog, *, seed: int = 0) -> PlattMap:
     """The map that makes a propensity right on average at every level it speaks of, over all pairs.
 
     The propensity must be read where it was not trained, as cross-fitted `Factors` are: noise that overconfidence lets

@@ -14,7 +14,7 @@ from unskew.data.duplicates import pair_keys
 from unskew.data.features import columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.read import read_frame
-from unskew.data.vocabulary import Vocabulary, is_text, narrowed
+from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 from unskew.metrics.checks import finite_vector
 from unskew.recommender import Recommender
@@ -59,13 +59,7 @@ def scores_of(source: Any, log: RatingLog, name: str = "the scores", column: str
     if isinstance(source, Recommender):
         return _of_model(source, log, source.predict_codes)
     if isinstance(source, (str, os.PathLike)):
-        table = read_frame(source)
-        ids = {side: table[side] for side in ("user_id", "item_id") if side in table.column_names}
-        for side, values in ids.items():
-            if is_text(values.type):  # text that spells integers throughout becomes integers, as in a log
-                place = table.column_names.index(side)
-                table = table.set_column(place, side, narrowed(values.combine_chunks()))
-        return _of_frame(table, log, os.fspath(source), column)
+        return _of_frame(read_frame(source), log, os.fspath(source), column)
     if hasattr(source, "predict"):
         return _of_function(source.predict, log, name)
     if callable(source):

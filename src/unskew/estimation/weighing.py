@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
-from unskew.estimation.calibrated import PlattMap, calibrated_to_seen
+from unskew.estimation.calibrated import OfPairs, PlattMap, calibrated_to_seen
 from unskew.estimation.holdout import Judging
 from unskew.estimation.scores import Codes, Values, scores_of
 from unskew.metrics.intervals import effective_sample_size
@@ -21,7 +20,6 @@ from unskew.propensity.tables import Known
 from unskew.recommender import Recommender
 from unskew.training.options import Training
 
-OfPairs = Callable[[Codes, Codes], Values]
 Answer = tuple[Values, OfPairs | None]
 Trouble = Literal["few", "out of reach", "too small"]
 
@@ -138,16 +136,12 @@ def weighing_of(
         seen, pair = _of_fitted(propensity, log)
         if calibrate and pair is not None and not propensity.knows_ratings:
             platt = calibrated_to_seen(pair, whole, seed=seed)
-            seen, pair = platt(seen), _after(pair, platt)
+            seen, pair = platt(seen), platt.after(pair)
     else:
         said = scores_of(propensity, whole, "the propensity", "propensity")
         seen, pair = said(log.users, log.items), said if said.complete else None
     _check(seen)
     return Weighing(share * seen, None if pair is None else _scaled(pair, share), log.n_pairs, clip, platt)
-
-
-def _after(pair: OfPairs, platt: PlattMap) -> OfPairs:
-    return lambda users, items: platt(pair(users, items))
 
 
 def _scaled(pair: OfPairs, share: float) -> OfPairs:
