@@ -1,0 +1,165 @@
+"""A propensity that depends on the rating itself, learned from the log alone: selection on utility."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.errors import ParameterError
+from unskew.nets.base import Net, NetRecipe
+from unskew.nets.factors import MF
+from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
+from unskew.propensity.factors import Factors
+from unskew.training.checks import check_number
+from unskew.training.history import History
+from unskew.training.options import Training
+from unskew.training.plan import Role
+from unskew.utility.crossfit import CrossFitted, cross_fit
+from unskew.utility.estimate import estimate
+from unskew.utility.selection import Selection
+
+FEWEST_PER_FOLD = 10  # ratings; below, nothing can be learned about selection
+FOLDS = ((20_000, 20), (200_000, 10))  # ratings up to which so many folds are worth their time; 5 beyond
+
+
+class FittedUtility(FittedPropensity):
+    """P(seen) of the base propensity, and P(seen given the rating) by selection on utility.
+
+    A rating multiplies the *rate* at which a pair is seen by P(r | seen) / P(r), which the closed forms give from
+    the calibrated, out-of-fold score of the pair. Without evidence this is the base, to the bit. `selection` holds
+    what was found; its main figures can be read here too.
+    """
+
+    stored = ("base", "nets", "seed", "selection")
+    holds: ClassVar[dict[str, type]] = {"selection": Selection}
+
+    def __init__(
+        self,
+        base: FittedPropensity,
+        nets: list[Net],
+        seed: int,
+        selection: Selection,
+        history: History | None = None,
+    ) -> None:
+        self.base, self.nets, self.seed, self.selection, self.history = base, nets, seed, selection, history
+        self.cross_fitted = CrossFitted(nets, seed)
+        self.notes = (*base.notes, *selection.notes)
+        self.answers_unseen = base.answers_unseen
+
+    def pair(self, users: Codes, items: Codes) -> Values:
+        return self.base.pair(users, items)
+
+    def given_rating(self, users: Codes, items: Codes, ratings: ArrayLike) -> Values:
+        """1 - exp(-rate of the pair * P(r | seen) / P(r))."""
+        p = self.pair(users, items)
+        if not self.knows_ratings:
+            return p
+        ratio = self.selection.ratio(self.score(users, items), ratings, users)
+        with np.errstate(divide="ignore"):  # a pair that is certainly seen is seen whatever its rating
+            return np.asarray(-np.expm1(np.log1p(-p) * ratio))
+
+    def score(self, users: Codes, items: Codes) -> Values:
+        """The calibrated logit of a positive rating given that the pair is seen, read out of fold."""
+        return self.selection.score(self.cross_fitted.parts(users, items))
+
+    def population(self, logits: ArrayLike, users: Codes | None = None) -> Values:
+        """What is said when seen, mapped to what holds for all: logits in, logits out, the order unchanged."""
+        return self.selection.population(logits, users)
+
+    @property
+    def knows_ratings(self) -> bool:
+        return bool(self.slope)
+
+    @property
+    def slope(self) -> float:
+        """How strongly liking drives seeing: 0 without evidence."""
+        return self.selection.slope
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% for the slope, estimated whether or not it is used."""
+        return self.selection.interval
+
+    @property
+    def gain(self) -> float:
+        """Of log-likelihood over slope 0."""
+        return self.selection.numbers.gain
+
+    @property
+    def item_slope(self) -> float:
+        """The independent estimate, from item counts."""
+        return self.selection.numbers.item_slope
+
+    @property
+    def verdict(self) -> str:
+        return self.selection.verdict
+
+    def vectors(self, users: Codes) -> NDArray[np.float32]:
+        return self.base.vectors(users)
+
+    def __call__(self, users: Tensor, items: Tensor) -> Tensor:
+        return self.base(users, items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Utility(Propensity):
+    """Selection on utility: people see and rate what they like, whatever the reason (docs/utility.md).
+
+    Each pair has a utility z + e, explained and not; it is liked if that is above 0 and seen at a rate proportional to
+    exp(slope (z + unexplained e)). The slope is estimated from the log alone: `n_folds` naive nets (`net`,
+    `learning_rate`, `l2`) are read out of fold and calibrated, and the slope is the one under which the seen pairs
+    are most likely given how many each user and each item has. `base` says how likely a pair is seen whatever its
+    rating; without evidence for a slope it is all there is, to the bit.
+
+    `unexplained` (k) is an assumption that no log can test: how much unexplained liking counts beside explained. A
+    slice of random ratings, `fit(log, unbiased=...)`, estimates it. `largest_pairs` is the number of pairs up to which
+    all of them are looked at, and beyond which so many are sampled. `n_folds=None` is 20, 10 or 5, fewer for larger
+    logs.
+    """
+
+    fitted = FittedUtility
+
+    base: Propensity = field(default_factory=Factors)
+    unexplained: float = 1.0
+    net: NetRecipe = field(default_factory=lambda: MF(spread=0.1))
+    learning_rate: float = 0.05
+    l2: float = 0.08
+    n_folds: int | None = None
+    largest_pairs: int = 1 << 22
+
+    def __post_init__(self) -> None:
+        check_number(self, "unexplained", least=0)
+        check_number(self, "learning_rate", above=0)
+        check_number(self, "l2", least=0)
+        check_number(self, "largest_pairs", least=1)
+        if self.n_folds is not None:
+            check_number(self, "n_folds", least=2)
+
+    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedUtility:
+        log = split.log
+        base = self.base.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        if base.knows_ratings:
+            name = type(self.base).__name__
+            raise ParameterError(f"The base of Utility must not depend on the rating, as {name} does; use Factors().")
+        n_folds = self.n_folds_for(len(log))
+        if len(log) < FEWEST_PER_FOLD * n_folds or log.ratings.min() == log.ratings.max():
+            return FittedUtility(base, [], seed, Selection.nothing(self.unexplained))
+        role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
+        fitted, history = cross_fit(role, log, n_folds, seed=seed, training=training)
+        return FittedUtility(base, fitted.nets, seed, self.estimate(fitted, log, unbiased), history)
+
+    def estimate(self, fitted: CrossFitted, log: RatingLog, unbiased: RatingLog | None = None) -> Selection:
+        """The selection that nets trained before give evidence of under this recipe's assumption."""
+        return estimate(fitted, log, unexplained=self.unexplained, largest=self.largest_pairs, unbiased=unbiased)
+
+    def n_folds_for(self, n_ratings: int) -> int:
+        """More folds where ratings are few: there a net that misses a twentieth knows more than if it misses a fifth."""
+        if self.n_folds is not None:
+            return self.n_folds
+        return next((folds for most, folds in FOLDS if n_ratings <= most), 5)

@@ -1,0 +1,141 @@
+"""From cross-fitted nets and a log to the slope: calibration, the two traces and, with random ratings, k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from unskew.data.log import RatingLog
+from unskew.utility.crossfit import CrossFitted
+from unskew.utility.law import population_logit
+from unskew.utility.ordered import Levels, OrderedLogit, fit_ordered
+from unskew.utility.population import Population, population
+from unskew.utility.selection import Numbers, Selection
+from unskew.utility.traces import InteractionTrace, ItemTrace, item_trace
+from unskew.utility.unexplained import Unexplained, unexplained_from
+
+Values = NDArray[np.float64]
+
+CALIBRATION_ROWS = 1 << 20
+RATE_PAIRS = 1 << 17  # to average predictions over
+_CALIBRATION, _POPULATION, _RATE = range(3)  # independent random streams of one seed
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """Everything that does not depend on k: calibrated scores of seen pairs and of the population."""
+
+    fitted: CrossFitted
+    log: RatingLog
+    levels: Levels
+    calibration: OrderedLogit
+    spread: float
+    population: Population
+
+    @classmethod
+    def of(cls, fitted: CrossFitted, log: RatingLog, largest: int) -> Trail:
+        levels, rows = Levels.of(log.ratings), _some(len(log), CALIBRATION_ROWS, _rng(fitted.seed, _CALIBRATION))
+        parts = fitted.parts(log.users[rows], log.items[rows])
+        calibration = fit_ordered(parts, levels.level(log.ratings[rows]), len(levels))
+        spread = float(abs(calibration.slopes[2]) * parts[:, 2].std())
+        generator = _rng(fitted.seed, _POPULATION)
+        pairs = population(fitted, calibration, log, largest=largest, generator=generator)
+        return cls(fitted, log, levels, calibration, spread, pairs)
+
+    @property
+    def threshold(self) -> float:
+        """The score at which utility counts from: the middle threshold, the only one of a binary log."""
+        return float(self.calibration.thresholds[len(self.calibration.thresholds) // 2])
+
+    def interactions(self, unexplained: float) -> InteractionTrace:
+        return InteractionTrace(self.population, self.threshold, unexplained)
+
+    def items(self, unexplained: float) -> ItemTrace:
+        counts = np.bincount(self.log.items, minlength=self.log.n_items).astype(np.float64)
+        effects = self.calibration.slopes[1] * self.fitted.item_effects(self.log.n_items)
+        return item_trace(counts, effects, self.threshold, unexplained)
+
+    def selection(self, unexplained: float, from_slice: Unexplained | None = None) -> Selection:
+        """The estimate under this k."""
+        profile, items, c = self.interactions(unexplained).profile(), self.items(unexplained), self.calibration
+        nan = float("nan")
+        share = self.population.share_of_information
+        numbers = Numbers(
+            unexplained=unexplained,
+            unexplained_low=from_slice.low if from_slice else nan,
+            unexplained_high=from_slice.high if from_slice else nan,
+            unexplained_gain=from_slice.gain if from_slice else nan,
+            estimate=profile.slope,
+            low=profile.low,
+            high=profile.high,
+            gain=profile.gain,
+            item_slope=items.slope,
+            item_error=items.error,
+            **_named("user_calibration", "item_calibration", "interaction_calibration", values=c.slopes),
+            **_named(
+                "user_calibration_error",
+                "item_calibration_error",
+                "interaction_calibration_error",
+                values=c.errors,
+            ),
+            interaction_spread=self.spread,
+            threshold=self.threshold,
+            sampling_error=float(profile.error * np.sqrt(max(1 - share, 0.0))) if self.population.sampled else 0.0,
+            above_half=profile.above_half,
+            clamped=float(self.population.clamped),
+            positive_rate=nan,
+        )
+        found = Selection.of(numbers, self.levels, c)
+        return replace(found, numbers=numbers._replace(positive_rate=self._positive_rate(found)))
+
+    def _positive_rate(self, found: Selection) -> float:
+        log, rng = self.log, _rng(self.fitted.seed, _RATE)
+        pairs = _some(log.n_pairs, RATE_PAIRS, rng)
+        users, items = np.divmod(pairs, log.n_items)
+        return float(found.mean_rating(found.score(self.fitted.parts(users, items)), users).mean())
+
+    def score(self, log: RatingLog) -> Values:
+        return self.calibration.score(self.fitted.parts(log.users, log.items))
+
+
+def estimate(
+    fitted: CrossFitted, log: RatingLog, *, unexplained: float, largest: int, unbiased: RatingLog | None = None
+) -> Selection:
+    """The selection a log gives evidence of; with random ratings, at the k they give evidence of."""
+    trail = Trail.of(fitted, log, largest)
+    found = trail.selection(unexplained)
+    if unbiased is None or not found.slope:
+        return found
+    level = trail.levels.level(unbiased.ratings)
+    score = trail.score(unbiased)
+
+    def log_likelihood(k: float, slope: float) -> float:
+        return _log_likelihood(score, level, trail.calibration.thresholds, k * slope)
+
+    k = unexplained_from(log_likelihood, lambda k: trail.interactions(k).highest(), assumed=unexplained)
+    return trail.selection(k.value, k)
+
+
+def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values, t: float) -> float:
+    """Of ratings of random pairs, whose levels have the chances of all pairs."""
+    edge = np.ones((len(score), 1))
+    upper = np.hstack([edge, *(expit(population_logit(score - c, t))[:, None] for c in thresholds), 0 * edge])
+    rows = np.arange(len(score))
+    return float(np.log(np.maximum(upper[rows, level] - upper[rows, level + 1], 1e-12)).sum())
+
+
+def _named(*names: str, values: Sequence[float] | Values) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _some(n: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """All numbers below n if they are few, else a random selection, in order."""
+    return np.arange(n) if n <= most else np.sort(generator.integers(n, size=most))
+
+
+def _rng(seed: int, stream: int) -> np.random.Generator:
+    return np.random.default_rng([seed, 0x7574696C, stream])
