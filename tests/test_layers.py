@@ -22,10 +22,10 @@ ALLOWED = {
     "utility": {"data", "nets", "training", "risk"},
     "propensity": {"data", "nets", "training", "risk", "utility"},
     "calibration": {"data", "nets", "training", "metrics"},
-    "overlap": {"training"},
+    "overlap": {"data", "training"},
     "topk": {"data"},
-    "recommender": {"data", "training", "calibration", "overlap", "topk", "files"},
-    "methods": {"data", "nets", "training", "risk", "propensity", "calibration", "recommender", "overlap"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files"},
+    "methods": {"data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender", "overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
     "evaluation": {"data", "metrics"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}

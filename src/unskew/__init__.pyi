@@ -32,6 +32,7 @@ from .methods.robust import DRJL, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
+from .methods.utility import NaiveUtility
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
 from .nets.factors import MF, NCF
@@ -41,6 +42,7 @@ from .propensity.base import Propensity
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .propensity.utility import Utility
 from .recommender import Recommender
 from .training.options import Training
 
@@ -78,6 +80,7 @@ __all__ = [
     "MultiDR",
     "Naive",
     "NaiveBayes",
+    "NaiveUtility",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -92,6 +95,7 @@ __all__ = [
     "Uniform",
     "UnskewError",
     "UserPlatt",
+    "Utility",
     "World",
     "__version__",
     "datasets",

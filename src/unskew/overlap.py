@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unskew.data.feed import Block
 from unskew.training.loop import Trained
-from unskew.training.view import View
+from unskew.training.view import View, speak_at_rest
 
 
 @dataclass(frozen=True)
 class Overlap:
     """Figures of the weights 1 / max(p, clip) on the training ratings, and of p over a sample of all pairs.
 
+    Where p depends on the rating, weights do too; the clip and what it touched concern p whatever the rating.
     What concerns all pairs is None for propensities that are known of the seen pairs only.
     """
 
@@ -44,8 +46,9 @@ def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
     clip = trained.cast.clips[role]
     view = View(trained.cast, trained.feed.train)
     answers = getattr(trained.cast.players[role], "answers_unseen", True)
-    seen, pairs = view.observed.probability(role), view.sampled.probability(role) if answers else None
-    weight = 1 / seen.clamp(min=clip)
+    observed, pairs = view.observed, view.sampled.probability(role) if answers else None
+    seen = speak_at_rest(view.cast, role, Block(observed.users, observed.items, None))
+    weight = observed.inverse_propensity(role)
     clipped = seen < clip
     return Overlap(
         base_rate=len(trained.feed.log) / trained.feed.log.n_pairs,

@@ -20,6 +20,7 @@ from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 
 RecipeClass = TypeVar("RecipeClass", bound=type)
@@ -36,6 +37,7 @@ PARTS: tuple[type, ...] = (
     Additive,
     Factors,
     Logistic,
+    Utility,
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,

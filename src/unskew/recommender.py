@@ -20,7 +20,9 @@ from unskew.overlap import Overlap
 from unskew.topk import top_items
 from unskew.training.history import History
 from unskew.training.loop import one_thread
+from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
+from unskew.utility.selection import Selection
 
 OnUnknown = Literal["raise", "fallback"]
 CHUNK = 1 << 18
@@ -33,7 +35,8 @@ class Recommender:
     For a binary log predictions are probabilities of a positive rating, for a graded one ratings. `on_unknown`
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
-    how well propensity and imputation were calibrated before and after; each is None for a method without.
+    how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
+    utility; each is None for a method without.
     """
 
     method: Any
@@ -43,6 +46,7 @@ class Recommender:
     seed: int
     overlap: Overlap | None = None
     calibration: CalibrationReport | None = None
+    training: Training | None = None
 
     def predict(self, users: Any, items: Any, *, on_unknown: OnUnknown = "raise") -> NDArray[np.float64]:
         """The predicted rating of each pair (users[n], items[n])."""
@@ -88,6 +92,16 @@ class Recommender:
             }
         )
 
+    @property
+    def selection(self) -> Selection | None:
+        players = self.cast.players.values()
+        return next((player.selection for player in players if hasattr(player, "selection")), None)
+
+    def at(self, *, unexplained: float) -> Recommender:
+        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it."""
+        model: Recommender = self.method.at(self, unexplained)
+        return model
+
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
         return self._spoken("prediction", users, items)
@@ -107,6 +121,11 @@ class Recommender:
                 u, i = (torch.from_numpy(np.asarray(codes[chunk], np.int64)) for codes in (users, items))
                 said[chunk] = speak_at_rest(self.cast, role, Block(u, i, None)).numpy()
         return said
+
+    def player(self, role: str) -> Any:
+        """Who plays a role."""
+        self._require(role)
+        return self.cast.players[role]
 
     def _require(self, role: str) -> None:
         if role not in self.cast.players:

@@ -37,6 +37,7 @@ from unskew.propensity.base import Propensity
 from unskew.recipe import kinds
 from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
+from unskew.training.options import Training
 from unskew.training.view import Cast
 
 WEIGHTS = "weights.safetensors"
@@ -57,6 +58,7 @@ class Contents:
     overlap: Overlap | None
     calibration: CalibrationReport | None
     log: LogFacts
+    training: Training | None = None
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -124,6 +126,7 @@ def _files(model: Recommender) -> dict[str, bytes]:
         overlap=model.overlap,
         calibration=model.calibration,
         log=LogFacts.of(model.log),
+        training=model.training,
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
@@ -161,7 +164,7 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration)
+    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
 
 
 def _plain(arrays: Arrays) -> Plain:

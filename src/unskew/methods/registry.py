@@ -21,7 +21,9 @@ from unskew.methods.robust import DRJL, MRDR, TDR, TMRDR
 from unskew.methods.stable import StableDR
 from unskew.methods.tradeoff import DRMSE, MRDRDL
 from unskew.methods.tritraining import AT
+from unskew.methods.utility import NaiveUtility
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
+from unskew.propensity.utility import Utility
 from unskew.training.checks import nearest
 
 
@@ -121,6 +123,14 @@ _REGISTRY = {
             "dce-dr/propensity-only",
             DoublyCalibrated(DRJL(), imputation=None),
             "Ablation: only the propensity is calibrated.",
+        ),
+        Entry("naive-utility", NaiveUtility()),
+        Entry("ips-utility", IPS(propensity=Utility()), "IPS with propensities that know the rating: see Utility."),
+        Entry("dr-utility", DRJL(propensity=Utility()), "DR-JL with propensities that know the rating: see Utility."),
+        Entry(
+            "dce-utility",
+            DoublyCalibrated(DRJL(propensity=Utility())),
+            "The doubly calibrated estimator over DR-JL with propensities that know the rating: see Utility.",
         ),
         Entry("drjl-published", DRJLPublished()),
         Entry(

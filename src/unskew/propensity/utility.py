@@ -154,12 +154,29 @@ class Utility(Propensity):
         fitted, history = cross_fit(role, log, n_folds, seed=seed, training=training)
         return FittedUtility(base, fitted.nets, seed, self.estimate(fitted, log, unbiased), history)
 
+    def refitted(self, known: FittedUtility, log: RatingLog) -> FittedUtility:
+        """A fit of before under this recipe's assumption: nets and base stay, the selection is estimated again."""
+        nothing = Selection.nothing(self.unexplained)
+        found = self.estimate(known.cross_fitted, log) if known.nets else nothing
+        return FittedUtility(known.base, known.nets, known.seed, found, known.history)
+
     def estimate(self, fitted: CrossFitted, log: RatingLog, unbiased: RatingLog | None = None) -> Selection:
-        """The selection that nets trained before give evidence of under this recipe's assumption."""
+        """The selection that nets trained before give evidence of."""
         return estimate(fitted, log, unexplained=self.unexplained, largest=self.largest_pairs, unbiased=unbiased)
 
     def n_folds_for(self, n_ratings: int) -> int:
-        """More folds where ratings are few: there a net that misses a twentieth knows more than if it misses a fifth."""
+        """More folds where ratings are few: there a net that misses a twentieth knows more than one missing a fifth."""
         if self.n_folds is not None:
             return self.n_folds
         return next((folds for most, folds in FOLDS if n_ratings <= most), 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted(Propensity):
+    """A utility propensity whose nets and base are known: only what depends on its assumptions is estimated again."""
+
+    recipe: Utility
+    known: FittedUtility
+
+    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedUtility:
+        return self.recipe.refitted(self.known, split.log)

@@ -108,11 +108,17 @@ class RowsView:
         return self._view.cast.error(logit, one) - self._view.cast.error(logit, zero)
 
     def propensity(self, role: str = "propensity") -> Tensor:
-        """p: probability of having been seen, given the rating where the model can tell, never below the clip."""
-        return self.probability(role).clamp(min=self._view.cast.clips.get(role, 0.0))
+        """p: probability of having been seen, never below the clip, then given the rating where the model can tell."""
+        said = self.probability(role)
+        return said if self._is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
 
     def inverse_propensity(self, role: str = "propensity") -> Tensor:
         return 1 / self.propensity(role)
+
+    def _is_tilted(self, role: str) -> bool:
+        """Whether the role speaks of these rows' own ratings: then it has been clipped before that."""
+        rests = role not in self._view.learning and self._rows.known_ratings is not None
+        return rests and getattr(self._view.cast.players[role], "tilt", None) is not None
 
     def _at_rest(self, role: str) -> Tensor:
         cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
@@ -131,7 +137,8 @@ def speak_at_rest(cast: Cast, role: str, pairs: Block | Rows) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
 
     A propensity that can tell how much more often a pair is seen for its own rating says so by its `tilt`,
-    P(seen given the rating) / P(seen), which applies where the rating is known.
+    P(seen given the rating) / P(seen), which applies where the rating is known. The clip comes before the tilt: it
+    bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
     player, calibrator = cast.players[role], cast.players.get(cast.calibrators.get(role, ""))
     logits = player(pairs.users, pairs.items)
@@ -142,5 +149,5 @@ def speak_at_rest(cast: Cast, role: str, pairs: Block | Rows) -> Tensor:
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
     if tilt is None or ratings is None:
         return said
-    tilted: Tensor = said * tilt(pairs.users, pairs.items, ratings)
+    tilted: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(pairs.users, pairs.items, ratings)
     return tilted.clamp(max=1.0)

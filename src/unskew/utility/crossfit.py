@@ -53,13 +53,6 @@ class CrossFitted:
                     parts[start + inside] = _parts(net, u[inside], i[inside])
         return parts
 
-    def item_effects(self, n_items: int) -> Values:
-        """The effect of every item, averaged over the nets."""
-        items, somebody = torch.arange(n_items), torch.full((n_items,), -1)
-        with one_thread(), torch.no_grad():
-            said = np.mean([net(somebody, items).double().numpy() for net in self.nets], axis=0)
-        return np.asarray(said - said.mean())
-
 
 def _parts(net: Net, users: NDArray[np.int64], items: NDArray[np.int64]) -> Values:
     average = float(net(torch.tensor([-1]), torch.tensor([-1])))

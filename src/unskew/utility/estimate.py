@@ -21,6 +21,7 @@ from unskew.utility.unexplained import Unexplained, unexplained_from
 Values = NDArray[np.float64]
 
 CALIBRATION_ROWS = 1 << 20
+RARE = 0.2  # chance of being seen, by activity and exposure alone, up to which selection leaves its full trace
 RATE_PAIRS = 1 << 17  # to average predictions over
 _CALIBRATION, _POPULATION, _RATE = range(3)  # independent random streams of one seed
 
@@ -34,6 +35,7 @@ class Trail:
     levels: Levels
     calibration: OrderedLogit
     spread: float
+    items: ItemTrace
     population: Population
 
     @classmethod
@@ -42,26 +44,21 @@ class Trail:
         parts = fitted.parts(log.users[rows], log.items[rows])
         calibration = fit_ordered(parts, levels.level(log.ratings[rows]), len(levels))
         spread = float(abs(calibration.slopes[2]) * parts[:, 2].std())
+        items = _item_trace(log, rows, parts, levels.level(log.ratings[rows]), calibration)
         generator = _rng(fitted.seed, _POPULATION)
         pairs = population(fitted, calibration, log, largest=largest, generator=generator)
-        return cls(fitted, log, levels, calibration, spread, pairs)
+        return cls(fitted, log, levels, calibration, spread, items, pairs)
 
     @property
     def threshold(self) -> float:
-        """The score at which utility counts from: the middle threshold, the only one of a binary log."""
-        return float(self.calibration.thresholds[len(self.calibration.thresholds) // 2])
+        return self.calibration.middle
 
     def interactions(self, unexplained: float) -> InteractionTrace:
         return InteractionTrace(self.population, self.threshold, unexplained)
 
-    def items(self, unexplained: float) -> ItemTrace:
-        counts = np.bincount(self.log.items, minlength=self.log.n_items).astype(np.float64)
-        effects = self.calibration.slopes[1] * self.fitted.item_effects(self.log.n_items)
-        return item_trace(counts, effects, self.threshold, unexplained)
-
     def selection(self, unexplained: float, from_slice: Unexplained | None = None) -> Selection:
         """The estimate under this k."""
-        profile, items, c = self.interactions(unexplained).profile(), self.items(unexplained), self.calibration
+        profile, c = self.interactions(unexplained).profile(), self.calibration
         nan = float("nan")
         share = self.population.share_of_information
         numbers = Numbers(
@@ -73,8 +70,8 @@ class Trail:
             low=profile.low,
             high=profile.high,
             gain=profile.gain,
-            item_slope=items.slope,
-            item_error=items.error,
+            item_slope=self.items.slope,
+            item_error=self.items.error,
             **_named("user_calibration", "item_calibration", "interaction_calibration", values=c.slopes),
             **_named(
                 "user_calibration_error",
@@ -118,6 +115,27 @@ def estimate(
 
     k = unexplained_from(log_likelihood, lambda k: trail.interactions(k).highest(), assumed=unexplained)
     return trail.selection(k.value, k)
+
+
+def _item_trace(
+    log: RatingLog, rows: NDArray[np.int64], parts: Values, level: NDArray[np.int64], calibration: OrderedLogit
+) -> ItemTrace:
+    """From each item's utility by its own left-out ratings: one Newton step, unshrunk, from what the nets say of it.
+
+    Pairs that were likely to be seen anyway are left out: selection has not made their ratings look better.
+    """
+    users, items = log.users[rows], log.items[rows]
+    activity, counts = (
+        np.bincount(codes, minlength=n).astype(np.float64)
+        for codes, n in ((log.users, log.n_users), (log.items, log.n_items))
+    )
+    liked = expit(calibration.score(parts) - calibration.middle)
+    rare = activity[users] * counts[items] < RARE * len(log)
+    certainty = liked * (1 - liked) * rare
+    step = certainty * calibration.slopes[1] * parts[:, 1] + rare * ((level >= calibration.middle_level) - liked)
+    known, pull = (np.bincount(items, weights=column, minlength=log.n_items) for column in (certainty, step))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return item_trace(counts, pull / known, 1 / known)
 
 
 def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values, t: float) -> float:

@@ -86,16 +86,26 @@ def slope_of_seen_logit(z: ArrayLike, t: float) -> Values:
 
 @lru_cache(maxsize=64)
 def _inverse(t: float) -> tuple[CubicHermiteSpline, tuple[float, float], tuple[float, float]]:
-    # Where P(r | seen) is not yet tiny at +-30, which takes a large |t|, more nodes go on until it is.
-    beyond = np.linspace(FAR, max(FAR / (1 - abs(t)), FAR + 1), _STEPS + 1)[1:]
-    side = np.concatenate([np.linspace(0, FAR, _STEPS + 1), beyond])
-    nodes = np.concatenate([-side[:0:-1], side])
+    nodes = _nodes(t, _STEPS)
     said, steepness = seen_logit(nodes, t), 1 / slope_of_seen_logit(nodes, t)
     return (
         CubicHermiteSpline(said, nodes, steepness),
         (float(said[0]), float(said[-1])),
         (float(steepness[0]), float(steepness[-1])),
     )
+
+
+def roughly_population_logit(said: Values, t: float) -> Values:
+    """As `population_logit`, by lines between nodes 1/20 apart: right to 1e-4, and ready for a new t in no time."""
+    nodes = _nodes(t, int(20 * FAR))
+    return np.interp(said, seen_logit(nodes, t), nodes) if t else said
+
+
+def _nodes(t: float, steps: int) -> Values:
+    """So many steps on each side to +-30, and as many beyond until P(r | seen) is tiny even for a large |t|."""
+    beyond = np.linspace(FAR, max(FAR / (1 - abs(t)), FAR + 1), steps + 1)[1:]
+    side = np.concatenate([np.linspace(0, FAR, steps + 1), beyond])
+    return np.concatenate([-side[:0:-1], side])
 
 
 def largest_slope(unexplained: float) -> float:

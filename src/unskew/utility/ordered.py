@@ -63,6 +63,16 @@ class OrderedLogit:
     errors: Values
     thresholds: Values
 
+    @property
+    def middle_level(self) -> int:
+        """The level at which liking begins: that of the only threshold of a binary log."""
+        return len(self.thresholds) // 2 + 1
+
+    @property
+    def middle(self) -> float:
+        """Its threshold: the score at which utility is 0."""
+        return float(self.thresholds[self.middle_level - 1])
+
     def score(self, x: Values) -> Values:
         return np.asarray(x @ self.slopes)
 

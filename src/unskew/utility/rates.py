@@ -7,49 +7,60 @@ from typing import Any
 import numba
 import numpy as np
 
-SWEEPS, TOLERANCE = 200, 3e-5  # until no margin is missed by more than this share; the likelihood errs by its square
+SWEEPS, TOLERANCE = 200, 3e-5  # until no factor moves by more than this share; the likelihood errs by its square
+HALF = 0.6931471805599453  # the rate at which the chance of being seen is 1/2
 
 
 @numba.njit(cache=True)
 def fit_margins(
-    start: Any, item: Any, weight: Any, case: Any, cases_of_group: Any, cases_of_item: Any, a: Any, b: Any, rare: bool
-) -> tuple[float, float, float]:
-    """Fit a_g and b_i, in place, so that expected and counted cases agree for every group and every item.
+    start: Any, item: Any, weight: Any, case: Any, groups: Any, items: Any, a: Any, b: Any, rare: bool
+) -> tuple[float, float]:
+    """Maximum likelihood of a_g and b_i, in place.
 
-    Element n of group g has the rate x = a_g b_i weight_n; it is expected to be a case with chance 1 - exp(-x) or, if
-    cases are `rare`, x. Iterative scaling: each factor in turn is multiplied by counted / expected. Returns the
-    log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus the sum over elements of x, the largest gap left
-    as a share of its margin, and the largest share of elements with a rate above log 2, a chance above 1/2.
+    Element n of group g has x = a_g b_i weight_n events on average and is a case if it has any: with chance
+    1 - exp(-x) or, where cases are `rare`, x. `groups` and `items` count cases; those without any have no rate.
+    Iterative scaling: each factor in turn becomes (events of its cases) / (expected events at factor 1), a case having
+    1 event if rare and else E[events | any] = x / (1 - exp(-x)), which makes it an EM algorithm for the chances.
+    Returns the log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus the sum over elements of x, and the
+    share of elements with a chance above 1/2.
     """
-    expected = np.empty(len(b))
-    gap = 0.0
+    expected, events = np.empty(len(b)), np.empty(len(b))
     for _ in range(SWEEPS):
-        gap = 0.0
-        expected[:] = 0.0
+        moved = 0.0
+        expected[:], events[:] = 0.0, 0.0
         for g in range(len(a)):
-            if cases_of_group[g] == 0.0:
+            if groups[g] == 0.0:
                 continue
-            total = 0.0
+            at_one, own = 0.0, 0.0
             for n in range(start[g], start[g + 1]):
-                x = a[g] * b[item[n]] * weight[n]
-                total += x if rare else -np.expm1(-x)
-            gap = max(gap, abs(total / cases_of_group[g] - 1))
-            a[g] *= cases_of_group[g] / max(total, 1e-300)
+                at_one += b[item[n]] * weight[n]
+                if case[n]:
+                    own += events_of(a[g] * b[item[n]] * weight[n], rare)
+            before, a[g] = a[g], own / max(at_one, 1e-300)
+            moved = max(moved, abs(before / a[g] - 1))
             for n in range(start[g], start[g + 1]):
-                x = a[g] * b[item[n]] * weight[n]
-                expected[item[n]] += x if rare else -np.expm1(-x)
+                x = a[g] * weight[n]
+                expected[item[n]] += x
+                if case[n]:
+                    events[item[n]] += events_of(x * b[item[n]], rare)
         for i in range(len(b)):
-            if cases_of_item[i] > 0.0:
-                gap = max(gap, abs(expected[i] / cases_of_item[i] - 1))
-                b[i] *= cases_of_item[i] / max(expected[i], 1e-300)
-        if gap < TOLERANCE:
+            if items[i] > 0.0:
+                before, b[i] = b[i], events[i] / max(expected[i], 1e-300)
+                moved = max(moved, abs(before / b[i] - 1))
+        if moved < TOLERANCE:
             break
     likelihood, above = 0.0, 0
     for g in range(len(a)):
         for n in range(start[g], start[g + 1]):
             x = a[g] * b[item[n]] * weight[n]
-            above += x > 0.6931471805599453
+            above += x > HALF
             if case[n]:
                 likelihood += np.log(x) if rare else x + np.log(-np.expm1(-x))
             likelihood -= x
-    return likelihood, gap, above / max(len(item), 1)
+    return likelihood, above / max(len(item), 1)
+
+
+@numba.njit(cache=True)
+def events_of(x: float, rare: bool) -> float:
+    """How many events a case of rate x has had on average."""
+    return 1.0 if rare or x < 1e-12 else x / -np.expm1(-x)

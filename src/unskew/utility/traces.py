@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
-from unskew.utility.law import largest_slope, population_logit
-from unskew.utility.population import LARGEST_SCORE, Elements, Population
+from unskew.utility.law import largest_slope, roughly_population_logit
+from unskew.utility.population import Elements, Population
 from unskew.utility.rates import fit_margins
 
 Values = NDArray[np.float64]
 
 NORMAL_95 = float(ndtri(0.975))
-_GRID = np.linspace(-2 * LARGEST_SCORE, 2 * LARGEST_SCORE, 3841)  # lines between these nodes are right to 1e-5
 
 
 class Profile(NamedTuple):
@@ -42,9 +41,8 @@ class InteractionTrace:
         self._margins = [_Margins(elements, population.sampled) for elements in population.folds]
 
     def log_likelihood(self, slope: float) -> float:
-        z = population_logit(_GRID, self.unexplained * slope)
-        said = [np.interp(fold.elements.score - self.threshold, _GRID, z) for fold in self._margins]
-        return sum(fold.log_likelihood(slope, utility) for fold, utility in zip(self._margins, said, strict=True))
+        t = self.unexplained * slope
+        return sum(fold.log_likelihood(slope, self.threshold, t) for fold in self._margins)
 
     def highest(self) -> float:
         """The slope of highest likelihood."""
@@ -76,7 +74,7 @@ class InteractionTrace:
             value = root(outer)
             if abs(value - NORMAL_95) < 0.01 or (abs(outer) == bound and value < NORMAL_95):
                 return outer
-            rise = (value - reached) / max(abs(outer - inner), 1e-12)
+            rise = (value - reached) / (side * (outer - inner))
             inner, reached = outer, value
             step = float(np.clip((NORMAL_95 - value) / max(rise, 1e-3), -0.2, 0.2))
         return inner
@@ -92,11 +90,11 @@ class _Margins:
         self.b = self.cases[1] / max(self.cases[1].sum(), 1.0)
         self.above_half = 0.0
 
-    def log_likelihood(self, slope: float, utility: Values) -> float:
+    def log_likelihood(self, slope: float, threshold: float, t: float) -> float:
         e = self.elements
-        weight = np.exp(slope * utility + e.log_weight)
+        weight = np.exp(slope * roughly_population_logit(e.score - threshold, t) + e.log_weight)
         margins = e.start, e.item, weight, e.case, *self.cases, self.a, self.b
-        likelihood, _, self.above_half = fit_margins(*margins, self.rare)
+        likelihood, self.above_half = fit_margins(*margins, self.rare)
         return float(likelihood)
 
 
@@ -107,19 +105,24 @@ class ItemTrace(NamedTuple):
     error: float
 
 
-def item_trace(counts: Values, score: Values, threshold: float, unexplained: float) -> ItemTrace:
-    """Least squares of log(count + 1/2) on z = m_t^{-1}(score - threshold), t from the slope that comes out.
+def item_trace(counts: Values, utility: Values, variance: Values) -> ItemTrace:
+    """The slope of x = log(count + 1/2) on z, where z is known only with noise of a given variance.
 
-    Right if exposure has nothing to do with quality; the error is robust to items of unequal noise.
+    Regressing x on a noisy z would flatten the slope, and a z shrunk towards the average forgets that items with few
+    ratings may have few because they are bad. So z, weighted by how well it is known, is regressed on x instead, and
+    turned round: slope = cov(x, z) / var(z), where cov(x, z) = gamma var(x), var(z) = gamma^2 var(x) + what is left.
+    Right if exposure has nothing to do with quality.
     """
-    log_count, bound = np.log(counts + 0.5), largest_slope(unexplained)
-    slope = 0.0
-    for _ in range(10):
-        z = population_logit(score - threshold, unexplained * slope)
-        centred = z - z.mean()
-        total = float(centred @ centred)
-        if total < 1e-9:
-            return ItemTrace(0.0, float("inf"))
-        slope = float(np.clip(centred @ log_count / total, -bound, bound))
-    residual = log_count - log_count.mean() - slope * centred
-    return ItemTrace(slope, float(np.sqrt((centred**2) @ (residual**2)) / total))
+    x, known = np.log(counts + 0.5), np.isfinite(variance)
+    if known.sum() < 3 or np.ptp(x[known]) == 0:
+        return ItemTrace(0.0, float("inf"))
+    z, v, at = utility[known], variance[known], x[known]
+    left = float(np.var(z))
+    for _ in range(100):
+        weight = 1 / (v + left)
+        centred = at - np.average(at, weights=weight)
+        gamma = float((weight * centred) @ z / (weight @ centred**2))
+        residual = z - np.average(z, weights=weight) - gamma * centred
+        left = max(float(weight**2 @ (residual**2 - v) / (weight**2).sum()), 1e-4)
+    turned = np.var(x) / (gamma**2 * np.var(x) + left)
+    return ItemTrace(gamma * float(turned), float(turned / np.sqrt(weight @ centred**2)))
