@@ -68,9 +68,8 @@ def naive_beside(method: unskew.Method) -> unskew.Naive:
     roles = method.plan().roles
     prediction = roles["prediction"]
     if prediction.on is None:
-        net = getattr(prediction.net, "net", prediction.net)  # what fits itself says of which net it is made
-        assert isinstance(net, NetRecipe)
-        return unskew.Naive(net=net)
+        assert isinstance(prediction.net, NetRecipe)
+        return unskew.Naive(net=prediction.net)
     trunk = vars(roles[prediction.on].net)
     return unskew.Naive(net=unskew.MF(n_factors=trunk["n_factors"], spread=trunk["spread"]))
 

@@ -168,7 +168,7 @@ def test_every_method_is_told_the_truth_where_it_takes_a_propensity_and_meets_na
         assert (role.net is truth, role.net is truth and role.clip == 0.01) == (source == "true",) * 2
     prediction = method.plan().roles["prediction"]
     naive = worlds.naive_beside(method)
-    assert naive.net == getattr(prediction.net, "net", prediction.net) or prediction.on
+    assert naive.net == prediction.net or prediction.on
     assert naive == unskew.Naive(net=naive.net)
 
 

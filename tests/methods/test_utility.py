@@ -124,17 +124,17 @@ def test_methods_that_assume_nothing_about_unexplained_liking_say_so(indifferent
     assert model.selection is None
 
 
-def test_members_are_averaged_in_probability_and_the_first_is_naive_itself(indifferent_world):
+def test_members_are_averaged_in_probability_and_saved_together(indifferent_world, tmp_path):
     log = indifferent_world.log
     model = unskew.NaiveUtility(utility=LIGHT, n_members=3).fit(log, seed=5, training=SHORT)
     nets = model.cast.players["prediction"].nets
     assert len(nets) == 3
-    pairs = np.divmod(np.arange(log.n_pairs), log.n_items)
-    one = replace(model, cast=replace(model.cast, players={"prediction": nets[0]}))
-    assert (everywhere(one) == everywhere(unskew.Naive().fit(log, seed=5, training=SHORT))).all()
-    each = [replace(one, cast=replace(model.cast, players={"prediction": net})).predict_codes(*pairs) for net in nets]
+    alone = [replace(model, cast=replace(model.cast, players={"prediction": net}, calibrators={})) for net in nets]
+    each = [everywhere(one) for one in alone]
     np.testing.assert_allclose(everywhere(model), np.mean(each, 0), atol=1e-6)
     assert (each[0] != each[1]).any()
+    model.save(tmp_path / "model")
+    assert (everywhere(unskew.load(tmp_path / "model")) == everywhere(model)).all()
 
 
 def test_every_method_that_takes_a_propensity_takes_this_one(liking, liking_world):

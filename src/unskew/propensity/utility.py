@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from torch import Tensor
 
 from unskew.data.log import RatingLog
@@ -71,6 +73,13 @@ class FittedUtility(FittedPropensity):
     def population(self, logits: ArrayLike, users: Codes | None = None) -> Values:
         """What is said when seen, mapped to what holds for all: logits in, logits out, the order unchanged."""
         return self.selection.population(logits, users)
+
+    def calibrated(self, logits: Tensor, users: Tensor, _: object = None) -> Tensor:
+        """The same in the part of a calibrator: probabilities, by raw logits of seen pairs."""
+        if not self.slope:
+            return torch.sigmoid(logits)
+        mapped = self.population(logits.double().numpy(), users.numpy())
+        return torch.from_numpy(expit(mapped).astype(np.float32))
 
     @property
     def knows_ratings(self) -> bool:

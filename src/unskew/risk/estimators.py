@@ -12,10 +12,10 @@ from torch import Tensor
 from unskew.risk.sample import Sample
 
 
-def naive(v: Sample, role: str = "prediction") -> Tensor:
+def naive(v: Sample) -> Tensor:
     """(1/|O|) sum_O e: right only if the seen pairs are a random sample."""
     o = v.observed
-    return o.total(o.error(role)) / o.total(torch.ones_like(o.ratings))
+    return o.total(o.error()) / o.total(torch.ones_like(o.ratings))
 
 
 def ips(v: Sample) -> Tensor:

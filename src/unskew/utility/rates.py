@@ -37,7 +37,7 @@ def fit_margins(
                 if case[n]:
                     own += events_of(a[g] * b[item[n]] * weight[n], rare)
             before, a[g] = a[g], own / max(at_one, 1e-300)
-            moved = max(moved, abs(before / a[g] - 1))
+            moved = max(moved, abs(before - a[g]) / max(a[g], 1e-300))
             for n in range(start[g], start[g + 1]):
                 x = a[g] * weight[n]
                 expected[item[n]] += x
@@ -46,7 +46,7 @@ def fit_margins(
         for i in range(len(b)):
             if items[i] > 0.0:
                 before, b[i] = b[i], events[i] / max(expected[i], 1e-300)
-                moved = max(moved, abs(before / b[i] - 1))
+                moved = max(moved, abs(before - b[i]) / max(b[i], 1e-300))
         if moved < TOLERANCE:
             break
     likelihood, above = 0.0, 0
