@@ -72,7 +72,8 @@ class InteractionTrace:
         for _ in range(20):
             outer = float(np.clip(inner + side * step, -bound, bound))
             value = root(outer)
-            if abs(value - NORMAL_95) < 0.01 or (abs(outer) == bound and value < NORMAL_95):
+            at_bound = abs(outer) == bound and value < NORMAL_95
+            if abs(value - NORMAL_95) < 0.01 or at_bound or outer == inner:
                 return outer
             rise = (value - reached) / (side * (outer - inner))
             inner, reached = outer, value
