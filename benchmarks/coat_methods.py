@@ -3,63 +3,45 @@
     python benchmarks/coat_methods.py DATA/coat --seeds 3 --workers 2 --out table.md
 
 Nothing is tuned here, but the defaults were not chosen blind to the test set (docs/benchmarks.md), which is read
-once for every fit. A run that is stopped goes on where it ended (see `records.py`).
+once for every fit. A run that is stopped goes on where it ended.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 
-from records import (
-    Job,
-    Outcome,
-    Values,
-    chosen,
-    failed,
-    markdown,
-    mean_and_sd,
-    parser,
-    publish,
-    run,
-    script,
-    seed_names,
-)
+from scripts import chosen, failed, mean_and_sd, parser, publish, script
 
 import unskew
+from unskew.bench.formats import markdown_grid
+from unskew.bench.jobs import Job, Outcome, run
+from unskew.bench.measure import measured_fit
+from unskew.bench.records import Values
+from unskew.bench.report import seed_names
 
 POSITIVE = 3
 METRICS = {"mse": "MSE", "auc": "AUC", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10"}
 TRAINING = unskew.Training(progress=False)
 
 
-@cache
 def coat(folder: str) -> unskew.datasets.Dataset:
     return unskew.datasets.coat(folder, positive=POSITIVE)
 
 
-@cache
-def warm_up() -> None:
-    """Load what is compiled, once a process, so that the first method's seconds do not include it."""
-    tiny = unskew.simulate(n_users=80, n_items=50, density=0.15)
-    short = unskew.Training(max_epochs=1, progress=False)
-    unskew.DRJL(propensity=unskew.Additive()).fit(tiny.log, training=short)
-
-
-def scores(method: unskew.Method, folder: str, seed: int) -> Values:
-    data = coat(folder)
-    warm_up()
-    began = time.perf_counter()
-    model = method.fit(data.train, seed=seed, training=TRAINING)
-    seconds = time.perf_counter() - began
+def scores(data: unskew.datasets.Dataset, *, method: unskew.Method, seed: int) -> Values:
+    model, costs = measured_fit(method, data.train, seed, TRAINING)
     found = unskew.evaluate(model, data.test, empty_users="one")
-    return {metric: found[metric] for metric in METRICS} | {"seconds": seconds}
+    return {metric: found[metric] for metric in METRICS} | {"seconds": costs["seconds"]}
 
 
-def jobs(recipes: Mapping[str, unskew.Method], folder: str, seeds: int) -> list[Job]:
+def jobs(recipes: Mapping[str, unskew.Method], seeds: int) -> list[Job]:
     return [
-        Job(f"{name}/{seed}", f"{method!r}, {TRAINING!r}, positive {POSITIVE}", partial(scores, method, folder, seed))
+        Job(
+            f"{name}/{seed}",
+            f"{method!r}, {TRAINING!r}, positive {POSITIVE}",
+            partial(scores, method=method, seed=seed),
+        )
         for seed in range(seeds)
         for name, method in recipes.items()
     ]
@@ -72,7 +54,7 @@ def table(names: list[str], outcome: Outcome, seeds: int) -> str:
         values = [each for each in found if each] if all(found) else []
         cells = [mean_and_sd([each[metric] for each in values]) if values else "failed" for metric in METRICS]
         rows.append([name, *cells, mean_and_sd([each["seconds"] for each in values], digits=1) if values else ""])
-    return markdown(["method", *METRICS.values(), "fit seconds"], rows)
+    return markdown_grid(["method", *METRICS.values(), "fit seconds"], rows)
 
 
 def setting(data: unskew.datasets.Dataset, seeds: int) -> str:
@@ -92,7 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("folder", help="the folder of the published Coat files")
     asked = options.parse_args(arguments)
     recipes, data = chosen(asked.method), coat(asked.folder)
-    outcome = run(jobs(recipes, asked.folder, asked.seeds), asked.records, asked.workers)
+    outcome = run(jobs(recipes, asked.seeds), asked.records, asked.workers, data)
     publish((setting(data, asked.seeds), table(list(recipes), outcome, asked.seeds), failed(outcome)), asked.out)
 
 

@@ -4,7 +4,7 @@
 
 Pairs are seen by popularity in one kind of world and by taste in the other; world and fit have the same seed. Methods
 that take a propensity are told the true one, clipped at 0.01; methods that learn a propensity net of their own keep
-it. Each is compared with Naive with the same net. A run that is stopped goes on where it ended (see `records.py`).
+it. Each is compared with Naive with the same net. A run that is stopped goes on where it ended.
 """
 
 from __future__ import annotations
@@ -14,23 +14,14 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from records import (
-    Job,
-    Outcome,
-    Values,
-    chosen,
-    failed,
-    markdown,
-    mean_and_sd,
-    parser,
-    publish,
-    run,
-    script,
-    seed_names,
-)
 from scipy.stats import ttest_rel
+from scripts import chosen, failed, mean_and_sd, parser, publish, script
 
 import unskew
+from unskew.bench.formats import markdown_grid
+from unskew.bench.jobs import Job, Outcome, run
+from unskew.bench.records import Values
+from unskew.bench.report import seed_names
 from unskew.methods.registry import settings_of, with_settings
 from unskew.nets.base import NetRecipe
 
@@ -74,7 +65,7 @@ def naive_beside(method: unskew.Method) -> unskew.Naive:
     return unskew.Naive(net=unskew.MF(n_factors=trunk["n_factors"], spread=trunk["spread"]))
 
 
-def true_risk(method: unskew.Method, selection: str, size: Size, seed: int) -> Values:
+def true_risk(size: Size, *, method: unskew.Method, selection: str, seed: int) -> Values:
     here = world(selection, size, seed)
     training = unskew.Training(progress=False)
     model = told(method, unskew.Known(here.propensity)).fit(here.log, seed=seed, training=training)
@@ -100,7 +91,7 @@ class Comparison:
             Job(
                 _key(selection, name, seed),
                 f"{method!r}, {facts}",
-                partial(true_risk, method, selection, self.size, seed),
+                partial(true_risk, method=method, selection=selection, seed=seed),
             )
             for seed in self.seeds
             for selection in SELECTIONS
@@ -138,7 +129,7 @@ class Comparison:
         for name, method in self.methods.items():
             pairs = (self.cells(outcome, selection, name) for selection in SELECTIONS)
             rows.append([name, propensity_of(method), *(cell for pair in pairs for cell in pair)])
-        return markdown(header, rows)
+        return markdown_grid(header, rows)
 
     def cases_that_fail(self, outcome: Outcome) -> str:
         """The methods whose mean risk is not below that of Naive, world by world."""
@@ -180,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     asked = options.parse_args(arguments)
     comparison = Comparison(chosen(asked.method), tuple(asked.size), asked.seeds)
     setting = comparison.setting()  # before the work, as it refuses a size that no world can have
-    outcome = run(comparison.jobs(), asked.records, asked.workers)
+    outcome = run(comparison.jobs(), asked.records, asked.workers, comparison.size)
     publish((setting, comparison.table(outcome), comparison.cases_that_fail(outcome), failed(outcome)), asked.out)
 
 

@@ -22,7 +22,7 @@ ALLOWED = {
     "utility": {"data", "nets", "training", "risk"},
     "propensity": {"data", "nets", "training", "risk", "utility"},
     "calibration": {"data", "nets", "training", "metrics"},
-    "overlap": {"data", "training"},
+    "overlap": {"training"},
     "topk": {"data"},
     "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files"},
     "methods": {"data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender", "overlap"},
@@ -30,6 +30,8 @@ ALLOWED = {
     "evaluation": {"data", "metrics"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
+    "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
+    | {"evaluation", "files", "recipe"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

@@ -115,8 +115,7 @@ def test_propensities_are_answered_by_external_ids(log):
 def test_the_history_tells_each_stage_and_the_kept_epoch(log):
     model = unskew.IPS(propensity=unskew.Factors(n_folds=2)).fit(log, training=SHORT)
     assert set(model.history.kept) == {
-        "propensity fold 1/2 propensity",
-        "propensity fold 2/2 propensity",
+        "propensity propensity",
         "prediction",
     }
     assert "prediction: 3 epochs" in str(model.history)

@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import datasets
+from . import bench, datasets
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -98,6 +98,7 @@ __all__ = [
     "Utility",
     "World",
     "__version__",
+    "bench",
     "datasets",
     "evaluate",
     "expected_calibration_error",

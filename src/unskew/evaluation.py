@@ -125,7 +125,7 @@ def evaluate(
         n_users=len(lists.users),
         n_empty_users=int((lists.positives == 0).sum()),
         empty_users=empty_users,
-        positive_from=_positive_from(test),
+        positive_from=positive_from(test),
         notes=(*pair_notes, *user_notes),
     )
 
@@ -146,7 +146,8 @@ def _scores(source: Any, test: RatingLog) -> NDArray[np.float64]:
     return scores
 
 
-def _positive_from(test: RatingLog) -> float:
+def positive_from(test: RatingLog) -> float:
+    """The external rating from which a pair counts as positive."""
     scale = test.scale
     return float(scale.from_unit(POSITIVE_FROM)) if scale.positive is None else scale.positive
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unskew.data.feed import Block
 from unskew.training.loop import Trained
-from unskew.training.view import View, speak_at_rest
+from unskew.training.view import View
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,11 @@ class Overlap:
 def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
     """Measured on the rows that were trained on and on the loop's own sample of pairs."""
     clip = trained.cast.clips[role]
-    view = View(trained.cast, trained.feed.train)
+    view = View(trained.cast, trained.feed.train, still=frozenset(trained.cast.players))
     answers = getattr(trained.cast.players[role], "answers_unseen", True)
     observed, pairs = view.observed, view.sampled.probability(role) if answers else None
-    seen = speak_at_rest(view.cast, role, Block(observed.users, observed.items, None))
-    weight = observed.inverse_propensity(role)
+    seen = observed.whatever_the_rating(role)
+    weight = observed.inverse_propensity(role) if observed.is_tilted(role) else 1 / seen.clamp(min=clip)
     clipped = seen < clip
     return Overlap(
         base_rate=len(trained.feed.log) / trained.feed.log.n_pairs,

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from unskew.calibration.report import CalibrationReport
-from unskew.data.feed import Block
+from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
@@ -119,7 +119,7 @@ class Recommender:
             for start in range(0, len(users), CHUNK):
                 chunk = slice(start, start + CHUNK)
                 u, i = (torch.from_numpy(np.asarray(codes[chunk], np.int64)) for codes in (users, items))
-                said[chunk] = speak_at_rest(self.cast, role, Block(u, i, None)).numpy()
+                said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i), slice(None), 1.0)).numpy()
         return said
 
     def player(self, role: str) -> Any:

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from unskew.calibration.experts import ExpertPlatt, gumbel, solve_experts, temperature
+from unskew.calibration import mixing
+from unskew.calibration.experts import ExpertBatch, ExpertPlatt, Mixture, solve_experts, temperature
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.platt import SMALLEST_SLOPE, Examples, solve_platt
 from unskew.calibration.published import PublishedExperts
@@ -179,11 +181,50 @@ def test_the_last_planned_epoch_takes_as_many_steps_as_any_other():
 
 def test_cold_gumbel_draws_choose_experts_as_often_as_the_assignment_says():
     """With tau -> 0 the chosen expert is argmax(log alpha + g), whose frequencies are alpha (acceptance test 9)."""
-    import torch
+    alpha = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
+    uniform = rng().random((40_000, 4), dtype=np.float32)
+    beta = mixing.noisy_assignment(np.tile(np.log(alpha), (40_000, 1)), uniform, np.float32(1e-3))
+    np.testing.assert_allclose(np.bincount(beta.argmax(1)) / 40_000, alpha, atol=0.01)
+    np.testing.assert_allclose(beta.sum(1), 1, atol=1e-5)
 
-    alpha = torch.tensor([0.5, 0.3, 0.15, 0.05])
-    draws = (alpha.log() + gumbel((40_000, 4), torch.Generator().manual_seed(0))).argmax(1)
-    np.testing.assert_allclose(np.bincount(draws) / 40_000, alpha, atol=0.01)
+
+def objectives(recipe, mixed, batch):
+    """What the recipes minimise, for PyTorch to differentiate."""
+    y, w = torch.from_numpy(batch.labels), torch.from_numpy(batch.weights)
+    if isinstance(recipe, PublishedExperts):
+        return -(y * torch.log_softmax(mixed, 0)).sum() / y.sum()
+    return -(w * (y * mixed.log() + (1 - y) * (1 - mixed).log())).sum()
+
+
+@pytest.mark.parametrize("recipe", [ExpertPlatt(), ExpertPlatt(shrinkage=0.0), PublishedExperts()], ids=repr)
+def test_a_step_of_the_experts_follows_the_derivative_that_pytorch_finds(recipe):
+    e = examples(n=300, n_users=20, labels=np.random.default_rng(3).integers(0, 2, 300).astype(float))
+    batch = ExpertBatch.of(e, (0.8, -0.2))
+    mixture = Mixture.start(3, 0.8, -0.2, batch.vectors, rng())
+    inputs, tau = mixture.inputs(batch.vectors), 0.7
+    maps, gate = (table.value.clone().requires_grad_() for table in (mixture.maps, mixture.gate))
+    noise = -torch.log(-torch.log(torch.from_numpy(rng().random((20, 3), dtype=np.float32))))
+    beta = torch.softmax((inputs @ gate.T + noise) / tau, 1)
+    said = torch.sigmoid(maps[:, 0].exp() * torch.from_numpy(batch.logits).unsqueeze(1) + maps[:, 1])
+    loss = objectives(recipe, (beta[torch.from_numpy(batch.users)] * said).sum(1), batch)
+    away = (maps - batch.common).square().sum() + gate.square().sum()
+    (loss + recipe.shrinkage / batch.effective_size / 2 * away).backward()
+    mixture.step(batch, inputs, tau, recipe, rng())
+    for table, expected in ((mixture.maps, maps.grad), (mixture.gate, gate.grad)):
+        torch.testing.assert_close(table.first_moment / 0.1, expected, atol=1e-6, rtol=1e-3)
+
+
+def test_what_is_said_of_known_users_is_what_their_vectors_say():
+    e = examples(n_users=40)
+    fitted = ExpertPlatt(assignment="expected", steps=20).fit(e, generator=rng())
+
+    class Role:
+        def user_vectors(self, users):
+            return torch.from_numpy(e.vectors)[users]
+
+    logits, users = torch.linspace(-3, 3, 40), torch.arange(40).flip(0)
+    tables = fitted.tables(Role(), np.arange(40))
+    torch.testing.assert_close(fitted.looked_up(logits, users, tables), fitted.calibrated(logits, users, Role()))
 
 
 def test_a_collapsed_assignment_is_counted_and_said():
@@ -205,3 +246,13 @@ def test_the_published_objective_does_not_calibrate_what_is_already_calibrated()
     published = said(PublishedExperts().fit(e, generator=rng()), e)
     assert abs(ours.mean() - e.labels.mean()) < 1e-6
     assert abs(published.mean() - e.labels.mean()) > 0.05
+
+
+def test_examples_of_some_users_are_all_of_theirs_and_about_as_many_as_asked_for():
+    e = examples(n=4000, n_users=40)
+    assert e.of_some_users(4000, rng()) is e
+    some = e.of_some_users(1000, rng())
+    assert 800 < len(some) <= 1000
+    for place, code in enumerate(some.user_codes):
+        np.testing.assert_array_equal(some.logits[some.users == place], e.logits[e.users == code])
+        np.testing.assert_array_equal(some.vectors[place], e.vectors[code])

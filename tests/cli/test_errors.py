@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import unskew
+from unskew.bench.judge import Criterion
 from unskew.cli import app, options
 from unskew.data.log import Duplicates
 from unskew.metrics.ranking import EmptyUsers
@@ -18,6 +19,7 @@ from unskew.recommender import OnUnknown
 
 Run = Callable[..., Result]
 FIT = ("fit", "ratings.csv", "--out", "new", "--method")
+BENCHMARK = ("benchmark", "ratings.csv", "--out", "new")
 
 REFUSED = {
     "unknown method": ((*FIT, "nave"), "There is no method 'nave'; did you mean 'naive'?"),
@@ -88,6 +90,43 @@ REFUSED = {
     "unknown user asked for": (("recommend", "model", "--user", "u999"), "pass --on-unknown fallback"),
     "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),
     "users without a column": (("recommend", "model", "--users", "items.csv"), "no column 'user_id'"),
+    "neither method nor recipe": (("fit", "ratings.csv", "--out", "new"), "give one of the two"),
+    "method and recipe": ((*FIT, "naive", "--recipe", "a.toml"), "give one of the two"),
+    "missing recipe": (("fit", "ratings.csv", "--out", "new", "--recipe", "a.toml"), "a.toml cannot be read"),
+    "unknown method to tune": (("tune", "ratings.csv", "--method", "nave"), "did you mean 'naive'?"),
+    "recipe in a missing folder": (
+        ("tune", "ratings.csv", "--method", "naive", "--out", "no/a.toml"),
+        "no/a.toml cannot be written",
+    ),
+    "recipe in place of a folder": (
+        ("tune", "ratings.csv", "--method", "naive", "--out", "folder.csv"),
+        "give the path of a file",
+    ),
+    "no trials": (("tune", "ratings.csv", "--method", "naive", "--trials", 0), "trials must be a whole number"),
+    "no tuner": (("tune", "ratings.csv", "--method", "naive", "--workers", 0), "--workers must be a whole number"),
+    "more judges than folds": (
+        ("tune", "ratings.csv", "--method", "naive", "--judges", 11),
+        "There cannot be 11 judges of 10 folds",
+    ),
+    "unknown method to compare": ((*BENCHMARK, "--methods", "naive,nave"), "did you mean 'naive'?"),
+    "method to compare with itself": ((*BENCHMARK, "--methods", "naive,ips,naive"), "--methods names naive twice"),
+    "no seeds": ((*BENCHMARK, "--seeds", 0), "--seeds must be a whole number"),
+    "missing log to compare on": (("benchmark", "none.csv", "--out", "new"), "none.csv does not exist"),
+    "dataset without a folder": (("benchmark", "coat", "--out", "new"), "name the folder of its files by --data"),
+    "dataset that is not there": (
+        ("benchmark", "yahoo-r3", "--data", "no", "--out", "new"),
+        "no does not exist: get Yahoo!R3",
+    ),
+    "folder for a file": ((*BENCHMARK, "--data", "."), "--data is for datasets"),
+    "test of a dataset": (
+        ("benchmark", "world", "--test", "test.csv", "--out", "new"),
+        "world has a random test of its own",
+    ),
+    "columns of a world": (("benchmark", "world", "--user", "who", "--out", "new"), "is not read from files"),
+    "test told twice": ((*BENCHMARK, "--test", "test.csv", "--test-fraction", 0.1), "give one of the two"),
+    "share beyond all": ((*BENCHMARK, "--test-fraction", 1.5), "fraction must lie between 0 and 1"),
+    "unknown users in the test": ((*BENCHMARK, "--test", "strangers.csv"), "pass --on-unknown fallback"),
+    "tables in place of a file": (("benchmark", "ratings.csv", "--out", "test.csv"), "cannot be made a folder"),
     "demo of a negative seed": (("demo", "--seed", -1), "seed is -1"),
     "demo in place of a file": (("demo", "--out", "test.csv"), "test.csv cannot be made a folder"),
 }
@@ -162,7 +201,12 @@ def test_a_folder_that_may_not_be_written_to_is_refused(run: Run, here: Path) ->
 
 @pytest.mark.parametrize(
     ("offered", "known"),
-    [(options.Duplicates, Duplicates), (options.EmptyUsers, EmptyUsers), (options.OnUnknown, OnUnknown)],
+    [
+        (options.Duplicates, Duplicates),
+        (options.EmptyUsers, EmptyUsers),
+        (options.OnUnknown, OnUnknown),
+        (options.Criterion, Criterion),
+    ],
 )
 def test_the_choices_offered_are_the_librarys(offered: type[options.Duplicates], known: object) -> None:
     assert tuple(choice.value for choice in offered) == get_args(known)

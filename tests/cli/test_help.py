@@ -15,7 +15,7 @@ from typer.testing import Result
 
 import unskew
 
-COMMANDS = ("demo", "fit", "evaluate", "predict", "recommend", "methods", "datasets")
+COMMANDS = ("demo", "fit", "evaluate", "predict", "recommend", "tune", "benchmark", "methods", "datasets")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """
@@ -42,7 +42,7 @@ def example_of(help_text: str) -> str:
 
 def test_help_imports_nothing_heavy() -> None:
     modules, _ = in_a_fresh_process((), *((command,) for command in COMMANDS))
-    heavy = {"torch", "sklearn", "scipy", "pyarrow", "numpy", "matplotlib", "rich"}
+    heavy = {"optuna", "torch", "sklearn", "scipy", "pyarrow", "numpy", "matplotlib", "rich"}
     assert heavy.isdisjoint(modules)
 
 

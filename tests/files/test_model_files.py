@@ -23,7 +23,7 @@ import unskew
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.data.features import Features
-from unskew.data.feed import Block
+from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
@@ -188,7 +188,7 @@ def test_every_calibrator_answers_with_the_same_bits(calibrator, tmp_path):
     other = saved_and_loaded(model, tmp_path / "model")
     assert_same_answers(model, other)
     assert other.method == model.method
-    pairs = Block(*(torch.tensor(codes[:50].tolist()) for codes in (LOG.users, LOG.items)), None)
+    pairs = Rows(Pairs(*(torch.tensor(codes[:50].tolist()) for codes in (LOG.users, LOG.items))), slice(None), 1.0)
     before, after = (speak_at_rest(one.cast, "imputation", pairs) for one in (model, other))
     assert torch.equal(before, after)
 

@@ -47,7 +47,7 @@ def test_clipping_is_counted_and_reported(world):
     assert unskew.Naive().fit(world.log, training=QUIET).overlap is None
 
 
-def test_a_column_of_known_propensities_is_enough_for_weighting_and_too_little_for_tdr(world):
+def test_a_column_of_known_propensities_is_enough_for_weighting_and_too_little_to_differentiate_a_correction(world):
     column = unskew.Known(world.propensity(world.log.users, world.log.items))
     by_column = unskew.IPS(propensity=column, clip=0.02).fit(world.log, training=QUIET)
     by_function = unskew.IPS(propensity=unskew.Known(world.propensity), clip=0.02).fit(world.log, training=QUIET)
@@ -56,7 +56,7 @@ def test_a_column_of_known_propensities_is_enough_for_weighting_and_too_little_f
     assert by_column.overlap.mean_over_pairs is None
     assert "known of seen pairs only" in str(by_column.overlap)
     with pytest.raises(DataError, match="pass a function"):
-        unskew.TDR(propensity=column).fit(world.log, training=QUIET)
+        unskew.TDR(propensity=column, differentiate=True).fit(world.log, training=QUIET)
 
 
 def test_snips_equals_naive_when_all_propensities_are_equal(world):

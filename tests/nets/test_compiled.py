@@ -1,5 +1,7 @@
 """The compiled net held against the plain PyTorch net: logits, gradients, and parameters after a hundred steps."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numba
 import numpy as np
 import pytest
@@ -74,6 +76,20 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     numba.set_num_threads(before)
     assert torch.equal(states[0], states[1])
     assert torch.equal(states[0], net.users.value)
+
+
+def test_many_callers_at_once_get_the_same_answers(monkeypatch):
+    monkeypatch.setattr(kernels, "PARALLEL_FROM", 0)
+    net = build(MF(n_factors=8), "compiled")
+    users, items = (torch.from_numpy(np.random.default_rng(1).integers(20, size=20_000)) for _ in range(2))
+
+    def ask(_):
+        with torch.no_grad():
+            return net(users, items)
+
+    expected = ask(0)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(expected, answer) for answer in pool.map(ask, range(40)))
 
 
 @settings(max_examples=60, deadline=None)

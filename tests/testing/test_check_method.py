@@ -257,7 +257,7 @@ CHEATS = [
     (HasASeedOfItsOwn(), r"one seed gives the same bits at 1 and at 2 threads, but \d+ of 2400 predictions differ"),
     (CountsThreads(), "one seed gives the same bits at 1 and at 2 threads"),
     (IgnoresTheSeed(), "another seed gives other bits"),
-    (ChangesItsSettings(), "fit leaves the recipe as it was, but .*learning_rate=0.01.* has become "),
+    (ChangesItsSettings(), "fit leaves the recipe as it was, but .*learning_rate=0.03.* has become "),
     (TakesNotes(), r"fit leaves the recipe as it was, but .* has become .*notes=\['\d+ ratings'\]"),
     (PredictsNothing(), r"predictions are probabilities, but \d+ of \d+ are not after .*, such as \[nan\]"),
     (PredictsMoreThanOne(), r"predictions are probabilities, but .* such as \[1\."),

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.data.feed import Feed
+from unskew.data import feed as feeds
+from unskew.data.feed import Feed, Rows
+from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.data.split import holdout_split
-from unskew.propensity.factors import Outside
+from unskew.propensity.factors import FoldNets
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +23,9 @@ def split():
     return holdout_split(log, 0.2, seed=1)
 
 
-def feed(split, batch_size=64, pairs_per_row=2.0, region=None):
+def feed(split, batch_size=64, pairs_per_row=2.0, members=None):
     return Feed(
-        split, batch_size=batch_size, pairs_per_row=pairs_per_row, generator=np.random.default_rng(3), region=region
+        split, batch_size=batch_size, pairs_per_row=pairs_per_row, generator=np.random.default_rng(3), members=members
     )
 
 
@@ -57,7 +59,8 @@ def test_mini_batch_totals_average_to_the_full_total(split):
 
 def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
     f = feed(split, pairs_per_row=50.0)
-    (sampled,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
+    (block,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
+    sampled = Rows(block, slice(None), 1.0)
     counts = np.bincount((sampled.users * 30 + sampled.items).numpy(), minlength=1200)
     expected = len(sampled.users) / 1200
     assert ((counts - expected) ** 2 / expected).sum() < 1200 + 4 * np.sqrt(2 * 1200)
@@ -66,13 +69,45 @@ def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
     np.testing.assert_array_equal(sampled.seen.numpy(), seen[sampled.users, sampled.items])
 
 
-def test_outside_a_fold_no_pair_of_the_fold_is_met_and_the_rest_is_counted(split):
-    region = Outside(fold=1, n_folds=4, seed=9)
-    f = feed(split, region=region)
+def test_the_net_of_a_fold_meets_every_pair_but_those_of_its_fold(split):
+    f = feed(split, members=FoldNets(split.log, 4, seed=9))
+    met = []
     for batch in [*f.epoch(), f.holdout]:
         for rows in (batch.observed, batch.sampled):
-            assert region(rows.users.numpy(), rows.items.numpy()).all()
-        assert batch.n_pairs == pytest.approx(900)
+            (member, users), (other, items) = np.divmod(rows.users.numpy(), 40), np.divmod(rows.items.numpy(), 30)
+            np.testing.assert_array_equal(member, other)
+            assert (pair_fold(9, users, items, 4) != member).all()
+        assert batch.observed.weight * len(batch.observed.users) == pytest.approx(3 * 300)
+        assert batch.n_pairs == 3 * 1200
+    for batch in f.epoch():
+        met.append((batch.observed.users * 30 * 4 + batch.observed.items).numpy())
+    met = np.concatenate(met)
+    assert len(met) == len(np.unique(met)) == 3 * 240
+
+
+def test_sampled_pairs_of_folds_are_uniform_over_what_their_nets_may_meet(split):
+    f = feed(split, pairs_per_row=100.0, members=FoldNets(split.log, 3, seed=9))
+    (block,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
+    users, items = block.pairs(slice(None))
+    counts = np.bincount((users * 90 + items).numpy(), minlength=120 * 90).reshape(120, 90)
+    allowed = np.zeros((120, 90), bool)
+    for member in range(3):
+        u, i = np.divmod(np.arange(1200), 30)
+        allowed[u + 40 * member, i + 30 * member] = pair_fold(9, u, i, 3) != member
+    expected = len(block) / allowed.sum()
+    assert (counts[~allowed] == 0).all()
+    assert ((counts[allowed] - expected) ** 2 / expected).sum() < 2400 + 4 * np.sqrt(2 * 2400)
+
+
+def test_a_log_longer_than_a_stretch_is_visited_whole_and_never_read_far_apart(split, monkeypatch):
+    monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 70)
+    batches = list(feed(split, batch_size=32).epoch())
+    assert sorted(len(batch.observed.users) for batch in batches) == [16, *[32] * 7]
+    rows = [batch.observed.index for batch in batches]
+    np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(240))
+    assert all(np.ptp(index) < 64 for index in rows)
+    column = feed(split).train.observed.column("x", lambda part: part.users.double())
+    np.testing.assert_array_equal(column, split.train.users)
 
 
 def test_columns_are_computed_once_for_a_block_and_forgotten_on_request(split):
@@ -96,3 +131,12 @@ def test_seen_pairs_agree_with_a_set():
     users, items = np.divmod(np.arange(6), 2)
     np.testing.assert_array_equal(SeenPairs(log)(users, items), [False, True, False, True, True, False])
     np.testing.assert_array_equal(SeenPairs(log).of_user(2), [0])
+
+
+def test_the_sample_beside_the_hold_out_gives_every_user_and_item_a_like_share(split):
+    users, items = feed(split).holdout.sampled.block.pairs(slice(None))
+    for codes, size in ((users, 40), (items, 30)):
+        counts = np.bincount(codes, minlength=size)
+        assert np.ptp(counts) <= 5  # independent draws would give about sixty
+    counts = np.bincount(users * 30 + items, minlength=1200)
+    assert counts.min() > 0

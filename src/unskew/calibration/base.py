@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from torch import Tensor
 
-from unskew.calibration.platt import LARGEST_LOGIT, Examples
+from unskew.calibration.mixing import mixed
+from unskew.calibration.platt import Examples
 from unskew.training.fitted import Occasion
 from unskew.training.view import RowsView, View
 
 Target = Literal["propensity", "imputation"]
+Tables = tuple[NDArray[np.float32], ...]
+
+USERS_AT_ONCE = 1 << 16
 
 
 class FittedCalibrator(ABC):
@@ -29,11 +32,24 @@ class FittedCalibrator(ABC):
     def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
         """(weights, slopes, intercepts), each with one row a user and one column a map mixed for that user."""
 
-    def calibrated(self, logits: Tensor, users: Tensor, vectors: Tensor) -> Tensor:
-        """Calibrated probabilities; `vectors` has one row an example."""
-        mix, a, b = self.maps(users.numpy(), vectors.numpy())
-        s = np.clip(logits.numpy().astype(np.float64), -LARGEST_LOGIT, LARGEST_LOGIT)[:, None]
-        return torch.from_numpy((mix * expit(a * s + b)).sum(1).astype(np.float32))
+    def calibrated(self, logits: Tensor, users: Tensor, of: Any) -> Tensor:
+        """Calibrated probabilities of what the role `of` has said."""
+        met, place = np.unique(users.numpy(), return_inverse=True)
+        return self.looked_up(logits, torch.from_numpy(place), self.tables(of, met))
+
+    def tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
+        """The maps of these users, whose vectors are those of the role `of`; one row a user, or one for all."""
+        starts = range(0, len(users), USERS_AT_ONCE)
+        parts = [self._tables(of, users[start : start + USERS_AT_ONCE]) for start in starts]
+        return tuple(np.concatenate(tables) if len(tables[0]) > 1 else tables[0] for tables in zip(*parts, strict=True))
+
+    def _tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
+        maps = self.maps(users, of.user_vectors(torch.from_numpy(users)).numpy())
+        return tuple(np.ascontiguousarray(table, np.float32) for table in maps)
+
+    def looked_up(self, logits: Tensor, rows: Tensor, tables: Tables) -> Tensor:
+        """Calibrated probabilities by the rows of tables."""
+        return torch.from_numpy(mixed(logits.numpy(), rows.numpy(), *tables))
 
 
 class Calibrator(ABC):

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unskew.calibration import mixing
 from unskew.calibration.base import Calibrator, FittedCalibrator
 from unskew.calibration.platt import Examples, Values, solve_platt
 from unskew.nets.table import Table
@@ -18,17 +19,13 @@ from unskew.training.checks import check_choice, check_number
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
+MOST_EXAMPLES = 16_384  # that train the assignment; the maps at rest are solved on all
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
 
 def temperature(planned: float) -> float:
     """tau = T0 (TQ / T0)^(q / Q), q/Q the share of the planned epochs behind us."""
     return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
-
-
-def gumbel(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Gumbel(0, 1) noise, -log(-log U)."""
-    return -torch.log(-torch.log(torch.rand(shape, generator=generator).clamp(1e-10, 1 - 1e-7)))
 
 
 class Mixture(nn.Module):
@@ -44,46 +41,53 @@ class Mixture(nn.Module):
         self.register_buffer("spread", spread)
 
     @classmethod
-    def start(cls, n_experts: int, a: float, b: float, vectors: Tensor, generator: torch.Generator) -> Mixture:
+    def start(cls, n_experts: int, a: float, b: float, vectors: Tensor, generator: np.random.Generator) -> Mixture:
         """All experts near the scalar solution (a, b), apart enough to break their symmetry."""
-        noise = 0.1 * torch.randn(n_experts, 2, generator=generator)
-        gate = 0.01 * torch.randn(n_experts, vectors.shape[1] + 1, generator=generator)
+        shapes = (n_experts, 2), (n_experts, vectors.shape[1] + 1)
+        noise, gate = (torch.from_numpy(generator.standard_normal(shape, np.float32)) for shape in shapes)
+        noise, gate = 0.1 * noise, 0.01 * gate
         spread = vectors.std(0, correction=0)
         maps = torch.tensor([np.log(a), b], dtype=torch.float32) + noise
         return cls(maps, gate, vectors.mean(0), torch.where(spread > 1e-8, spread, 1.0))
 
-    def log_assignment(self, vectors: Tensor, gate: Tensor | None = None) -> Tensor:
-        gate = self.gate.every() if gate is None else gate
+    def inputs(self, vectors: Tensor) -> Tensor:
+        """x_u, and a one for the constant."""
         x = (vectors - self.centre) / self.spread
-        return torch.log_softmax(x @ gate[:, :-1].T + gate[:, -1], 1)
+        return torch.cat([x, torch.ones(len(x), 1)], 1)
 
-    def step(self, batch: ExpertBatch, tau: float, recipe: ExpertPlatt, generator: torch.Generator) -> None:
+    def log_assignment(self, vectors: Tensor) -> Tensor:
+        return torch.log_softmax(self.inputs(vectors) @ self.gate.value.T, 1)
+
+    def step(
+        self, batch: ExpertBatch, inputs: Tensor, tau: Any, recipe: ExpertPlatt, generator: np.random.Generator
+    ) -> None:
         """One full-batch step on the recipe's objective, with one Gumbel draw a user.
 
-        Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the common
-        one, n the effective number of examples.
+        beta_u = softmax((W x_u + c + g_u) / tau): the normalising term of log alpha_u is the same for all experts and
+        drops out. Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the
+        common one, n the effective number of examples.
         """
-        gate = self.gate.every()
-        log_alpha = self.log_assignment(batch.vectors, gate)
-        beta = torch.softmax((log_alpha + gumbel((len(log_alpha), log_alpha.shape[1]), generator)) / tau, 1)
-        maps = self.maps.every()
-        said = torch.sigmoid(maps[:, 0].exp() * batch.logits.unsqueeze(1) + maps[:, 1])
-        mixed = (beta[batch.users] * said).sum(1).clamp(1e-7, 1 - 1e-7)
-        loss = recipe.objective(mixed, batch)
-        away = (maps - batch.common).square().sum() + gate.square().sum()
-        (loss + recipe.shrinkage / batch.effective_size / 2 * away).backward()  # type: ignore[no-untyped-call]
-        self.maps.step(recipe.learning_rate, 0.0)
-        self.gate.step(recipe.learning_rate, 0.0)
+        maps, gate, tau = self.maps.value, self.gate.value, np.float32(tau)
+        noise = generator.random((len(inputs), len(gate)), dtype=np.float32)
+        beta = mixing.noisy_assignment((inputs @ gate.T).numpy(), noise, tau)
+        slopes = maps[:, 0].exp().numpy()
+        said, total = mixing.said_and_mixed(batch.logits, batch.users, beta, slopes, maps[:, 1].contiguous().numpy())
+        change = recipe.change(total, batch)
+        of_scores, of_maps = mixing.gradients(change, said, batch.logits, batch.users, beta, slopes, tau)
+        shrinkage = recipe.shrinkage / batch.effective_size
+        of_gate = torch.from_numpy(of_scores).T @ inputs + shrinkage * gate
+        self.maps.move(torch.from_numpy(of_maps) + shrinkage * (maps - batch.common), recipe.learning_rate)
+        self.gate.move(of_gate, recipe.learning_rate)
 
 
 @dataclass(frozen=True, eq=False)
 class ExpertBatch:
-    """The examples as tensors, their weights adding up to 1, beside the common map (log a, b)."""
+    """The examples in single precision, their weights adding up to 1, beside the common map (log a, b)."""
 
-    logits: Tensor
-    labels: Tensor
-    weights: Tensor
-    users: Tensor
+    logits: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    weights: NDArray[np.float32]
+    users: NDArray[np.int64]
     vectors: Tensor
     common: Tensor
     effective_size: float
@@ -92,10 +96,10 @@ class ExpertBatch:
     def of(cls, examples: Examples, common: tuple[float, float]) -> ExpertBatch:
         w = examples.weights
         return cls(
-            torch.from_numpy(examples.bounded_logits.astype(np.float32)),
-            torch.from_numpy(examples.labels.astype(np.float32)),
-            torch.from_numpy((w / w.sum()).astype(np.float32)),
-            torch.from_numpy(examples.users),
+            examples.bounded_logits.astype(np.float32),
+            examples.labels.astype(np.float32),
+            (w / w.sum()).astype(np.float32),
+            examples.users,
             torch.from_numpy(examples.vectors),
             torch.tensor([np.log(common[0]), common[1]], dtype=torch.float32),
             float(w.sum() ** 2 / (w**2).sum()),
@@ -198,26 +202,27 @@ class ExpertPlatt(Calibrator):
         planned: float = 1.0,
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
-        noise = torch.Generator().manual_seed(int(generator.integers(2**63)))
         common = self.start(examples)
-        batch = ExpertBatch.of(examples, common)
+        batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
         if isinstance(previous, FittedExperts):
             mixture = copy.deepcopy(previous.mixture)
         else:
-            mixture = Mixture.start(self.n_experts, *common, batch.vectors, noise)
+            mixture = Mixture.start(self.n_experts, *common, batch.vectors, generator)
+        inputs = mixture.inputs(batch.vectors)
         for tau in self._temperatures(planned, goes_on=previous is not None):
-            mixture.step(batch, tau, self, noise)
+            mixture.step(batch, inputs, tau, self, generator)
         hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
-        return self.at_rest(mixture, examples, batch.vectors, common, hard)
+        return self.at_rest(mixture, examples, torch.from_numpy(examples.vectors), common, hard)
 
     def start(self, examples: Examples) -> tuple[float, float]:
         """The map all experts start from, and are drawn towards: the scalar solution."""
         a, b = solve_platt(examples)
         return float(a[0]), float(b[0])
 
-    def objective(self, mixed: Tensor, batch: ExpertBatch) -> Tensor:
-        """The weighted cross-entropy of the mixed probabilities."""
-        return -(batch.weights * (batch.labels * mixed.log() + (1 - batch.labels) * (1 - mixed).log())).sum()
+    def change(self, total: NDArray[np.float32], batch: ExpertBatch) -> NDArray[np.float32]:
+        """d objective / d mixed probability, the objective being the weighted cross-entropy."""
+        change: NDArray[np.float32] = mixing.cross_entropy_change(total, batch.labels, batch.weights)
+        return change
 
     def _temperatures(self, planned: float, goes_on: bool) -> list[float]:
         if goes_on or planned < 1:

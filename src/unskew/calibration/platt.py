@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit
 
 Values = NDArray[np.float64]
@@ -52,6 +53,19 @@ class Examples:
 
         return level(mean_at, self.target_mean)
 
+    def of_some_users(self, most: int, generator: np.random.Generator) -> Examples:
+        """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""
+        if len(self) <= most:
+            return self
+        order = generator.permutation(len(self.user_codes))
+        counts = np.bincount(self.users, minlength=len(order))
+        chosen = np.sort(order[: max(2, np.searchsorted(np.cumsum(counts[order]), most))])
+        place = np.full(len(order), -1)
+        place[chosen] = np.arange(len(chosen))
+        rows = place[self.users] >= 0
+        columns = self.logits[rows], self.labels[rows], self.weights[rows], place[self.users[rows]]
+        return Examples(*columns, self.vectors[chosen], self.user_codes[chosen])
+
     def take(self, rows: NDArray[np.integer]) -> Examples:
         return Examples(
             self.logits[rows], self.labels[rows], self.weights[rows], self.users[rows], self.vectors, self.user_codes
@@ -93,12 +107,13 @@ def solve_platt(
 
 
 def level(mean_at: Callable[[float], float], target: float) -> float:
-    """The shift d of all intercepts with mean_at(d) = target, by bisection; mean_at must not fall."""
+    """The shift d of all intercepts with mean_at(d) = target, or the end nearest to it; mean_at must not fall."""
     low, high = -60.0, 60.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if mean_at(middle) > target else (middle, high)
-    return (low + high) / 2
+    if mean_at(low) >= target:
+        return low
+    if mean_at(high) <= target:
+        return high
+    return float(brentq(lambda shift: mean_at(shift) - target, low, high, xtol=1e-13))
 
 
 class _Problem:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unskew.calibration.experts import ExpertBatch, ExpertPlatt, FittedExperts, Mixture
@@ -25,8 +27,10 @@ class PublishedExperts(ExpertPlatt):
     def start(self, examples: Examples) -> tuple[float, float]:
         return 1.0, -1.0
 
-    def objective(self, mixed: Tensor, batch: ExpertBatch) -> Tensor:
-        return -(batch.labels * torch.log_softmax(mixed, 0)).sum() / batch.labels.sum()
+    def change(self, total: NDArray[np.float32], batch: ExpertBatch) -> NDArray[np.float32]:
+        """softmax(p) - y / sum y."""
+        chosen = np.exp(total - total.max())
+        return np.asarray(chosen / chosen.sum() - batch.labels / batch.labels.sum(), np.float32)
 
     @torch.no_grad()
     def at_rest(

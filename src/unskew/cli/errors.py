@@ -26,6 +26,11 @@ _OPTIONS = (
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
+    ("judges must", "--judges must"),
+    ("workers must", "--workers must"),
+    ("seeds must", "--seeds must"),
+    ("Choose another place", "Give another --out"),
+    ("choose another place", "give another --out"),
 )
 
 
@@ -38,8 +43,8 @@ class OneSentenceErrors(TyperGroup):
         except UnskewError as error:
             typer.echo(f"error: {with_options(str(error))}", err=True)
             raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            typer.echo("interrupted: no half-written file was left behind.", err=True)
+        except KeyboardInterrupt as interrupt:  # which may say how to go on
+            typer.echo(str(interrupt) or "interrupted: no half-written file was left behind.", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
 

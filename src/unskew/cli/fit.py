@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import unskew
 from unskew.cli import options, settings
 from unskew.cli.output import print_json
 from unskew.cli.reading import SOURCE_HELP, Reading
@@ -22,26 +21,23 @@ EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out m
 
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
-    method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
-    ],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the model.", show_default=False)],
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option("--recipe", metavar="FILE", help="A recipe instead of a method, such as `unskew tune` writes."),
+    ] = None,
     user: options.UserColumn = "user_id",
     item: options.ItemColumn = "item_id",
     rating: options.RatingColumn = "rating",
-    positive: Annotated[
-        float | None,
-        typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
-    ] = None,
+    positive: options.Positive = None,
     graded: options.Graded = None,
     duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
     delimiter: options.Delimiter = None,
-    user_features: Annotated[
-        Path | None, typer.Option("--user-features", metavar="FILE", help="A file with a row of features per user.")
-    ] = None,
-    item_features: Annotated[
-        Path | None, typer.Option("--item-features", metavar="FILE", help="A file with a row of features per item.")
-    ] = None,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
     accept_altered: options.AcceptAltered = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
@@ -51,17 +47,13 @@ def command(
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, for the parts that can use them."),
     ] = None,
     seed: options.Seed = 0,
-    epochs: Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a stage.")] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", help="Ratings in a step; by default it grows with the log."),
-    ] = None,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a method on a log of ratings and save the model."""
-    recipe = settings.method_from(method, assignments or [])
-    limits: dict[str, Any] = {} if epochs is None else {"max_epochs": epochs}
-    training = unskew.Training(batch_size=batch_size, **limits)
+    chosen, training = settings.recipe_from(method, recipe, assignments or [])
+    training = settings.limited(training, epochs, batch_size)
     _check_model_path(out)
     reading = Reading(
         user=user,
@@ -81,7 +73,7 @@ def command(
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    model = recipe.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+    model = chosen.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
     model.save(out)
     if as_json:
         print_json(_facts(model, out))

@@ -21,6 +21,12 @@ class EmptyUsers(StrEnum):
     ZERO = "zero"
 
 
+class Criterion(StrEnum):
+    WEIGHTED_LOG_LOSS = "weighted_log_loss"
+    LOG_LOSS = "log_loss"
+    AUC = "auc"
+
+
 class OnUnknown(StrEnum):
     RAISE = "raise"
     FALLBACK = "fallback"
@@ -49,6 +55,33 @@ AcceptAltered = Annotated[
 OnUnknownOption = Annotated[
     OnUnknown,
     typer.Option("--on-unknown", help="Refuse unknown users and items, or answer for the average one."),
+]
+UserFeatures = Annotated[
+    Path | None, typer.Option("--user-features", metavar="FILE", help="A file with a row of features per user.")
+]
+ItemFeatures = Annotated[
+    Path | None, typer.Option("--item-features", metavar="FILE", help="A file with a row of features per item.")
+]
+Positive = Annotated[
+    float | None,
+    typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a stage.")]
+BatchSize = Annotated[
+    int | None,
+    typer.Option("--batch-size", metavar="N", help="Ratings in a step; by default it grows with the log."),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", help="Fits side by side, in processes of one thread each.")
+]
+CriterionOption = Annotated[
+    Criterion, typer.Option("--criterion", help="By what trials are judged; the same for all methods.")
+]
+JudgeFolds = Annotated[
+    int, typer.Option("--judge-folds", metavar="N", help="Into how many random folds trials cut the log.")
+]
+Judges = Annotated[
+    int, typer.Option("--judges", metavar="N", help="On how many of the folds, one after the other, a trial is judged.")
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -44,8 +44,12 @@ class Reading:
 
     def log(self, source: str) -> RatingLog:
         """The log to learn from; of a dataset the part its users chose."""
-        dataset = self._dataset(source, "usual")
+        dataset = self.dataset(source)
         return self._file(source, _THUMB, None) if dataset is None else dataset.train
+
+    def dataset(self, source: str) -> Dataset | None:
+        """The dataset that NAME:FOLDER stands for; None if the source is a file."""
+        return self._dataset(source, "usual")
 
     def test(self, source: str, scale: Scale) -> RatingLog:
         """The log to be judged by, on the model's scale unless options say otherwise; of a dataset the random part."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unskew
@@ -11,6 +13,7 @@ from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.methods.base import Method
+    from unskew.training.options import Training
 
 HELP = (
     "A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
@@ -19,13 +22,36 @@ HELP = (
 
 
 def method_from(name: str, assignments: Sequence[str]) -> Method:
-    """The method of this name, with these settings instead of its defaults.
+    """The method of this name, with these settings instead of its defaults."""
+    return changed(unskew.make(name), assignments)
+
+
+def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> tuple[Method, Training]:
+    """What a method's name or a recipe file stands for, with these settings instead of its own."""
+    if (name is None) == (file is None):
+        raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
+    if name is not None:
+        return method_from(name, assignments), unskew.Training()
+    from unskew.recipe import read_recipe
+
+    method, training = read_recipe(file or "")
+    return (changed(method, assignments) if assignments else method), training
+
+
+def limited(training: Training, epochs: int | None, batch_size: int | None) -> Training:
+    """Training as it is but for what options say."""
+    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size}
+    return replace(training, **{name: value for name, value in said.items() if value is not None})
+
+
+def changed(method: Method, assignments: Sequence[str]) -> Method:
+    """The method with these settings instead of its own.
 
     The recipe is edited as plain data and read back, so that every name and every value is checked by the library.
     """
     from unskew.recipe import from_plain, to_plain
 
-    recipe = to_plain(unskew.make(name))
+    recipe = to_plain(method)
     done: set[str] = set()
     for assignment in assignments:
         setting, equals, text = assignment.partition("=")
@@ -35,8 +61,8 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
             raise ParameterError(f"--set {setting} is given twice: give it once.")
         done.add(setting)
         _put(recipe, setting.split("."), literal(text))
-    method: Method = from_plain(recipe)
-    return method
+    edited: Method = from_plain(recipe)
+    return edited
 
 
 def literal(text: str) -> Any:

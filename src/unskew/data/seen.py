@@ -1,29 +1,55 @@
-"""Which pairs were seen: a sorted list of pair numbers, never a matrix."""
+"""Which pairs were seen: the items of every user in order, never a matrix."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.duplicates import pair_keys
 from unskew.data.log import RatingLog
 
 
 class SeenPairs:
-    """Answers "was this pair seen?" for many pairs at once; holds 8 bytes a rating."""
+    """Answers "was this pair seen?" for many pairs at once; holds 4 bytes a rating and 8 a user."""
 
     def __init__(self, log: RatingLog) -> None:
-        self._n_items = log.n_items
-        self._keys = pair_keys(log.users, log.items, log.n_items)
-        self._keys.sort()
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(log.users, minlength=log.n_users))])
+        self._items: NDArray[np.int32] = _by_user(log.users, log.items, self._starts)
 
     def __call__(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.bool_]:
-        keys = pair_keys(users, items, self._n_items)
-        place = np.searchsorted(self._keys, keys)
-        place[place == len(self._keys)] = 0
-        return np.asarray(self._keys[place] == keys)
+        found: NDArray[np.bool_] = _look_up(users, items, self._starts, self._items)
+        return found
 
-    def of_user(self, user: int) -> NDArray[np.int64]:
-        """The items this user has rated."""
-        start, stop = np.searchsorted(self._keys, [user * self._n_items, (user + 1) * self._n_items])
-        return self._keys[start:stop] - user * self._n_items
+    def of_user(self, user: int) -> NDArray[np.int32]:
+        """The items this user has rated, in order."""
+        return self._items[self._starts[user] : self._starts[user + 1]]
+
+
+@numba.njit(cache=True)
+def _by_user(users: Any, items: Any, starts: Any) -> Any:
+    """The items gathered by user, those of each user in order."""
+    place, gathered = starts[:-1].copy(), np.empty(len(items), np.int32)
+    for n in range(len(items)):
+        gathered[place[users[n]]] = items[n]
+        place[users[n]] += 1
+    for u in range(len(starts) - 1):
+        gathered[starts[u] : starts[u + 1]].sort()
+    return gathered
+
+
+@numba.njit(cache=True)
+def _look_up(users: Any, items: Any, starts: Any, gathered: Any) -> Any:
+    """By bisection among the items of each user."""
+    found = np.empty(len(users), np.bool_)
+    for n in range(len(users)):
+        low, high = starts[users[n]], starts[users[n] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if gathered[middle] < items[n]:
+                low = middle + 1
+            else:
+                high = middle
+        found[n] = low < starts[users[n] + 1] and gathered[low] == items[n]
+    return found

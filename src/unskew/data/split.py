@@ -31,6 +31,12 @@ class Split:
         return self.log.take(self.train_rows)
 
     @property
+    def train_mean(self) -> float:
+        """The mean rating of the training rows."""
+        held_out = self.log.ratings[self.holdout_rows].sum(dtype=np.float64)
+        return float((self.log.ratings.sum(dtype=np.float64) - held_out) / len(self.train_rows))
+
+    @property
     def holdout(self) -> RatingLog:
         return self.log.take(self.holdout_rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,15 @@ def log_files(log: RatingLog) -> dict[str, bytes]:
             columns_of = {of: features.values[:, column] for column, of in enumerate(features.names)}
             files[name] = _written(pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()}))
     return files
+
+
+def fingerprint(log: RatingLog) -> str:
+    """The same for the same log only: its rows in their order, ids, scale and features."""
+    digest = hashlib.sha256(repr(LogFacts.of(log)).encode())
+    for name, contents in sorted(log_files(log).items()):
+        digest.update(f"{name} {len(contents)}\n".encode())
+        digest.update(contents)
+    return digest.hexdigest()[:32]
 
 
 def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:

@@ -11,6 +11,7 @@ from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
 from unskew.errors import ParameterError
+from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
 from unskew.overlap import overlap_of
@@ -20,6 +21,7 @@ from unskew.propensity.utility import Refitted, Utility
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.training.checks import check_choice, check_number
+from unskew.training.compiling import announced
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
@@ -32,6 +34,10 @@ class Method(ABC):
     @abstractmethod
     def plan(self) -> Plan:
         """Who learns what from which rows, in which order."""
+
+    def space(self) -> Space:
+        """Which settings a search tries, and where; nothing if there is nothing to tune."""
+        return {}
 
     def fit(
         self,
@@ -49,7 +55,8 @@ class Method(ABC):
     ) -> Recommender:
         """Carry out a plan of this method."""
         split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
-        trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+        with announced(training.progress):
+            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
@@ -99,8 +106,8 @@ class NetMethod(Method):
     """
 
     net: NetRecipe = field(default_factory=MF)
-    learning_rate: float = 0.01
-    l2: float = 0.1
+    learning_rate: float = 0.03
+    l2: float = 0.09
     error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:
@@ -111,6 +118,9 @@ class NetMethod(Method):
     @property
     def error_function(self) -> ErrorFunction:
         return ERRORS[self.error]
+
+    def space(self) -> Space:
+        return {"l2": L2, **net_space(self.net)}
 
     def learner(self) -> Role:
         """A role played by a fresh net of this method's architecture."""
@@ -133,6 +143,9 @@ class PropensityMethod(NetMethod):
         super().__post_init__()
         if self.clip is not None:
             check_number(self, "clip", least=0, most=1)
+
+    def space(self) -> Space:
+        return super().space() | {"clip": CLIP}
 
     def propensity_role(self) -> Role:
         return Role(self.propensity, clip=self.clip)

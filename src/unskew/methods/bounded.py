@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unskew.methods.robust import DRJL
+from unskew.methods.space import LogUniform, Space
 from unskew.risk.estimators import snips
 from unskew.risk.joint import worst_weights
 from unskew.risk.robust import dr, imputation_error, per_stake
@@ -31,6 +32,9 @@ class BRDDR(DRJL):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, "odds_bound", least=1)
+
+    def space(self) -> Space:
+        return super().space() | {"odds_bound": LogUniform(1.1, 10.0)}
 
     def worst_case(self, v: View) -> Tensor:
         """(1/|D|) [sum_D e_imputed + sum_O v (e - e_imputed)] at the v that is worst relative to the benchmark."""

@@ -8,6 +8,7 @@ from unskew.calibration.base import Calibrates, Calibrator, Target
 from unskew.calibration.experts import ExpertPlatt
 from unskew.errors import ParameterError, PlanError
 from unskew.methods.base import Method
+from unskew.methods.space import Choice, Space, inside
 from unskew.training.plan import Fit, Plan, Role, Stage
 
 
@@ -35,6 +36,11 @@ class DoublyCalibrated(Method):
                 )
         if self.propensity is None and self.imputation is None:
             raise ParameterError("DoublyCalibrated calibrates nothing: propensity and imputation are both None.")
+
+    def space(self) -> Space:
+        experts = [part.n_experts for part in (self.propensity, self.imputation) if isinstance(part, ExpertPlatt)]
+        own: Space = {"n_experts": Choice((2, 5, 10, 20), when_none=experts[0])} if experts else {}
+        return inside("base", self.base.space()) | own
 
     def _calibrator(self, target: Target) -> Calibrator | None:
         calibrator: Calibrator | None = getattr(self, target)

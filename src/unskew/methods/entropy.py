@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unskew.methods.base import NetMethod
+from unskew.methods.space import LogUniform, Space
 from unskew.risk.estimators import naive
 from unskew.risk.joint import contrast, negative_entropy
 from unskew.training.checks import check_number
@@ -29,6 +30,9 @@ class CVIB(NetMethod):
         super().__post_init__()
         check_number(self, "contrast", least=0)
         check_number(self, "confidence", least=0)
+
+    def space(self) -> Space:
+        return super().space() | {"contrast": LogUniform(0.01, 1.0), "confidence": LogUniform(0.005, 0.5)}
 
     def loss(self, v: View) -> Tensor:
         return naive(v) + self.contrast * contrast(v) + self.confidence * negative_entropy(v)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from unskew.methods.base import Method
+from unskew.methods.space import CLIP, L2, LogUniform, Space, net_space
 from unskew.nets.towers import Tower, Trunk
 from unskew.risk.errors import ERRORS
 from unskew.risk.estimators import seen_likelihood, snips
@@ -47,6 +48,10 @@ class MultiDR(Method):
     @property
     def error_function(self) -> ErrorFunction:
         return ERRORS[self.error]
+
+    def space(self) -> Space:
+        weights = dict.fromkeys(("prediction_weight", "imputation_weight"), LogUniform(0.1, 10.0))
+        return {"l2": L2, **net_space(self.net), "clip": CLIP, **weights}
 
     def loss(self, v: View) -> Tensor:
         return (
@@ -97,6 +102,9 @@ class ESCM2DR(MultiDR):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, "entire_space_weight", least=0)
+
+    def space(self) -> Space:
+        return super().space() | {"entire_space_weight": LogUniform(0.01, 1.0)}
 
     def loss(self, v: View) -> Tensor:
         return super().loss(v) + self.entire_space_weight * entire_space(v)

@@ -12,6 +12,7 @@ from scipy.optimize import lsq_linear
 from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
+from unskew.methods.space import LogUniform, Space
 from unskew.propensity.base import Propensity
 from unskew.propensity.tables import Popularity
 from unskew.risk.estimators import snips
@@ -84,6 +85,9 @@ class MR(PropensityMethod):
         super().__post_init__()
         check_number(self, "ridge", least=0)
         check_number(self, "pairs_per_row", above=0)
+
+    def space(self) -> Space:
+        return super().space() | {"ridge": LogUniform(1e-4, 0.1)}
 
     def prediction_loss(self, v: View) -> Tensor:
         o, d = v.observed, v.sampled

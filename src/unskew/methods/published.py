@@ -40,6 +40,7 @@ class DRJLPublished(DRJL):
 
     net: NetRecipe = field(default_factory=literature_net)
     propensity: Propensity = field(default_factory=literature_propensity)
+    learning_rate: float = 0.01
     l2: float = 0.25
     imputation_l2: float | None = 0.002
     clip: float | None = 0.05

@@ -9,8 +9,18 @@ from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
+from unskew.methods.space import LogUniform, Space
+from unskew.risk import closed
+from unskew.risk.closed import closed_form
 from unskew.risk.estimators import snips
-from unskew.risk.robust import dr, imputation_error, per_stake, targeted_dr, targeted_imputation_error
+from unskew.risk.robust import (
+    dr,
+    imputation_error,
+    per_stake,
+    target_epsilon,
+    targeted_dr,
+    targeted_imputation_error,
+)
 from unskew.training.checks import check_choice, check_number
 from unskew.training.plan import Fit, Plan, Role, Stage, Update
 from unskew.training.view import View
@@ -26,7 +36,7 @@ class DRJL(PropensityMethod):
     """
 
     imputation_l2: float | None = None
-    pairs_per_row: float = 2.0
+    pairs_per_row: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,6 +44,10 @@ class DRJL(PropensityMethod):
         if self.imputation_l2 is not None:
             check_number(self, "imputation_l2", least=0)
 
+    def space(self) -> Space:
+        return super().space() | {"imputation_l2": LogUniform(0.001, 1.0, when_none=self.l2)}
+
+    @closed_form(lambda self, v: closed.imputation_gap(v, self.imputation_weight(v)))
     def imputation_loss(self, v: View) -> Tensor:
         weight = self.imputation_weight(v)
         return imputation_error(v, weight) * per_stake(v, weight)
@@ -42,6 +56,7 @@ class DRJL(PropensityMethod):
         """1/p."""
         return v.observed.inverse_propensity()
 
+    @closed_form(lambda self, v: closed.doubly_robust(v))
     def prediction_loss(self, v: View) -> Tensor:
         return dr(v)
 
@@ -91,14 +106,30 @@ class TDR(DRJL):
         super().__post_init__()
         check_choice(self, "learning", ("collaborative", "joint", "none"))
 
+    def space(self) -> Space:
+        space = super().space()
+        if self.learning == "none":  # no imputation learns
+            del space["imputation_l2"]
+        return space
+
+    def _imputation_in_closed_form(self, v: View) -> float | None:
+        epsilon = None if self.learning == "joint" else target_epsilon(v.observed)
+        return closed.imputation_gap(v, self.imputation_weight(v), epsilon)
+
+    def _prediction_in_closed_form(self, v: View) -> float | None:
+        return None if self.differentiate else closed.doubly_robust(v)
+
+    @closed_form(_imputation_in_closed_form)
     def imputation_loss(self, v: View) -> Tensor:
         if self.learning == "joint":
             return super().imputation_loss(v)
         weight = self.imputation_weight(v)
         return targeted_imputation_error(v, weight) * per_stake(v, weight)
 
+    @closed_form(_prediction_in_closed_form)
     def prediction_loss(self, v: View) -> Tensor:
-        return targeted_dr(v, differentiate=self.differentiate)
+        # A constant epsilon adds h, which the prediction cannot move: plain DR has the same derivative.
+        return targeted_dr(v) if self.differentiate else dr(v)
 
     def plan(self) -> Plan:
         plan = super().plan()

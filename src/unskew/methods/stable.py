@@ -8,6 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from unskew.methods.base import NetMethod
+from unskew.methods.space import CLIP, LogUniform, Space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
 from unskew.risk.estimators import seen_likelihood, snips
@@ -42,6 +43,10 @@ class StableDR(NetMethod):
             check_number(self, "clip", least=0, most=1)
         check_choice(self, "imputation", ("dr", "mrdr"))
         check_number(self, "pairs_per_row", above=0)
+
+    def space(self) -> Space:
+        own: Space = {"clip": CLIP, "propensity_l2": LogUniform(0.001, 0.1), "balance": LogUniform(1.0, 100.0)}
+        return super().space() | own
 
     def imputation_loss(self, v: View) -> Tensor:
         weight = v.observed.inverse_propensity()

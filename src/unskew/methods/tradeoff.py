@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unskew.data.log import RatingLog
 from unskew.methods.robust import DRJL, MRDR
+from unskew.methods.space import Choice, Space
 from unskew.recommender import Recommender
 from unskew.risk.estimators import snips
 from unskew.training.checks import check_number
@@ -33,6 +34,11 @@ class DRMSE(DRJL):
         super().__post_init__()
         if self.trade_off is not None:
             check_number(self, "trade_off", least=0, most=1)
+
+    def space(self) -> Space:
+        """The trade-off only if it is one: at either end this is another method, and so it remains."""
+        between = self.trade_off not in (None, 0, 1)
+        return super().space() | ({"trade_off": Choice((0.25, 0.5, 0.75))} if between else {})
 
     def imputation_weight(self, v: View) -> Tensor:
         """lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2, w = 1/p: w (w - 1) [lambda (w - 1) + 1 - lambda]."""

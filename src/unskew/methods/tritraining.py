@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
+from unskew.methods.space import LogUniform, Space
 from unskew.risk.estimators import naive, snips
 from unskew.risk.joint import agreement
 from unskew.training.checks import check_number
@@ -32,6 +33,9 @@ class AT(PropensityMethod):
         super().__post_init__()
         check_number(self, "tolerance", above=0)
         check_number(self, "pairs_per_row", above=0)
+
+    def space(self) -> Space:
+        return super().space() | {"tolerance": LogUniform(0.005, 0.5)}
 
     def labelled(self, role: str) -> Loss:
         """The mean error of a role against the first labeller over the pairs on which the labellers agree."""

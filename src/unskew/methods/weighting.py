@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unskew.methods.base import NetMethod, PropensityMethod
+from unskew.methods.space import Choice, LogUniform, Space
 from unskew.risk.estimators import eib, ips, naive, snips
 from unskew.training.checks import check_choice, check_number
 from unskew.training.plan import Loss, Plan, Stage, Update
@@ -63,6 +64,9 @@ class EIB(NetMethod):
         check_number(self, "imputed_rating", least=0, most=1)
         check_number(self, "weight", above=0)
         check_choice(self, "form", ("absolute", "same"))
+
+    def space(self) -> Space:
+        return super().space() | {"imputed_rating": Choice((0.1, 0.2, 0.3, 0.4)), "weight": LogUniform(0.01, 1.0)}
 
     def imputed_error(self, v: View) -> Tensor:
         """omega |r - gamma_0| or omega e(r, gamma_0) on the sampled pairs."""

@@ -13,6 +13,8 @@ from unskew.nets import kernels
 from unskew.nets.factors import FactorNet
 from unskew.nets.table import Table
 
+State = tuple[NDArray[Any], ...]
+
 
 class CompiledFactorNet(FactorNet):
     """A factor net whose logits and steps are computed by `kernels`; `offset` is None for a net without biases.
@@ -24,6 +26,7 @@ class CompiledFactorNet(FactorNet):
 
     def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
         super().__init__(users, items, offset)
+        self._biased = int(offset is not None)
         self._read: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -32,14 +35,28 @@ class CompiledFactorNet(FactorNet):
         logits: Tensor = _Logits.apply(torch.empty(0, requires_grad=True), self, users, items)  # type: ignore[no-untyped-call]
         return logits
 
+    @property
+    def _states(self) -> tuple[State, State, State]:
+        """Users', items' and the offset's numbers as arrays that share memory with the tables.
+
+        Found once: tables change in place, and looking through PyTorch for them would take longer than a small step.
+        """
+        found: tuple[State, State, State] | None = self.__dict__.get("_found")
+        if found is None:
+            offset = self.users if self.offset is None else self.offset
+            found = self.__dict__["_found"] = (_state(self.users), _state(self.items), _state(offset))
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_found"}
+
     def _logits(self, users: Tensor, items: Tensor) -> Tensor:
-        if bool((users < 0).any()) or bool((items < 0).any()):
-            return super().forward(users, items)  # the average row of somebody unknown: rare enough for plain PyTorch
+        of_users, of_items, of_offset = self._states
+        offset = of_offset[0][0, 0] if self._biased else np.float32(0.0)
         out = np.empty(len(users), np.float32)
-        offset = np.float32(0.0) if self.offset is None else np.float32(self.offset.value[0, 0].item())
-        tables = self.users.value.numpy(), self.items.value.numpy()
-        work = len(users) * tables[0].shape[1]
-        kernels.gather_dot(users.numpy(), items.numpy(), *tables, offset, int(self.offset is not None), out, work=work)
+        kernel = kernels.for_work(len(out) * of_users[0].shape[1])
+        if kernel.gather_dot(users.numpy(), items.numpy(), of_users[0], of_items[0], offset, self._biased, out):
+            return super().forward(users, items)  # the average row of somebody unknown: rare enough for plain PyTorch
         return torch.from_numpy(out)
 
     def keep(self, users: Tensor, items: Tensor, slopes: Tensor) -> None:
@@ -49,33 +66,19 @@ class CompiledFactorNet(FactorNet):
     def step(self, learning_rate: float, l2: float) -> None:
         if not self._read:
             return
-        users, items, slopes = (np.concatenate(parts) for parts in zip(*self._read, strict=True))
+        users, items, slopes = (
+            np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*self._read, strict=True)
+        )
         self._read.clear()
-        sides = ((self.users, users, self.items, items), (self.items, items, self.users, users))
-        # Both gradients before either step: each reads the other side's rows as they were.
-        gradients = [self._gradient(rows, other, others, slopes) for _, rows, other, others in sides]
-        for side, (touched, starts, gradient) in zip(sides, gradients, strict=True):
-            _move(side[0], touched, starts, gradient, learning_rate, l2)
-        if self.offset is not None:
-            total = np.full((1, 1), slopes.sum(dtype=np.float64), np.float32)
-            _move(self.offset, np.zeros(1, np.int64), np.array([0, 1]), total, learning_rate, 0.0)
-
-    def _gradient(self, rows: NDArray[Any], other: Table, others: NDArray[Any], slopes: NDArray[Any]) -> Any:
-        order, touched, starts = kernels.group_by_row(rows)
-        table = other.value.numpy()
-        out = np.empty((len(touched), table.shape[1]), np.float32)
-        biased = int(self.offset is not None)
-        kernels.sum_by_row(order, starts, others, slopes, table, biased, out, work=len(rows) * table.shape[1])
-        return touched, starts, out
+        states = self._states
+        kernel = kernels.for_work(4 * len(slopes) * states[0][0].shape[1])
+        kernel.learn(users, items, slopes, self._biased, np.float32(l2), np.float32(learning_rate), *states)
 
 
-def _move(
-    table: Table, touched: NDArray[Any], starts: NDArray[Any], gradient: NDArray[Any], learning_rate: float, l2: float
-) -> None:
-    decay = np.zeros(gradient.shape[1], np.float32) if table.decay is None else table.decay.numpy()
-    state = (part.numpy() for part in (table.value, table.first_moment, table.second_moment, table.steps))
-    rate, work = np.float32(learning_rate), gradient.size * 8
-    kernels.adam(touched, starts, gradient, decay, np.float32(l2), rate, *state, work=work)
+def _state(table: Table) -> State:
+    """(value, first moment, second moment, steps, decay)."""
+    decay = np.zeros(table.value.shape[1], np.float32) if table.decay is None else table.decay.numpy()
+    return *(part.numpy() for part in (table.value, table.first_moment, table.second_moment, table.steps)), decay
 
 
 class _Logits(torch.autograd.Function):

@@ -7,6 +7,8 @@ of threads. Small batches stay on one thread, where starting a second would cost
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numba
@@ -16,69 +18,14 @@ from numpy.typing import NDArray
 
 from unskew.nets.table import EPSILON, FIRST_DECAY, SECOND_DECAY
 
-PARALLEL_FROM = 1 << 17  # multiplications in a call
+PARALLEL_FROM = 1 << 20  # multiplications in a call
 RADIX_BITS = 11
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled twice: for one thread, and for many when `work`, its last argument, is large."""
-    serial = numba.njit(cache=True, fastmath=False)(function)
-    parallel = numba.njit(cache=True, fastmath=False, parallel=True)(function)
-
-    def call(*arguments: Any, work: int) -> Any:
-        return (parallel if work >= PARALLEL_FROM else serial)(*arguments)
-
-    return call
-
-
-def _gather_dot(users, items, user_rows, item_rows, offset, biased, out):  # type: ignore[no-untyped-def]
-    """out[n] = v_u . w_i (+ b_u + b_i + c), the biases in the last column of both tables."""
-    factors = user_rows.shape[1] - biased
-    for n in prange(len(users)):
-        u, i = users[n], items[n]
-        total = np.float32(0.0)
-        for c in range(factors):
-            total += user_rows[u, c] * item_rows[i, c]
-        if biased:
-            total += user_rows[u, factors] + item_rows[i, factors] + offset
-        out[n] = total
-
-
-def _sum_by_row(order, starts, others, slopes, other_rows, biased, out):  # type: ignore[no-untyped-def]
-    """out[g] = sum over the readings of touched row g of d loss / d logit times the other side's row."""
-    factors = other_rows.shape[1] - biased
-    for g in prange(len(starts) - 1):
-        for c in range(out.shape[1]):
-            out[g, c] = 0.0
-        for k in range(starts[g], starts[g + 1]):
-            n = order[k]
-            other, slope = others[n], slopes[n]
-            for c in range(factors):
-                out[g, c] += slope * other_rows[other, c]
-            if biased:
-                out[g, factors] += slope
-
-
-def _adam(touched, starts, gradient, decay, l2, rate, value, first, second, steps):  # type: ignore[no-untyped-def]
-    """Move each touched row by Adam with its own step count; l2 is counted per reading of the row."""
-    readings = starts[-1]
-    for g in prange(len(touched)):
-        row = touched[g]
-        steps[row] += 1
-        first_scale = np.float32(1 - FIRST_DECAY ** steps[row])
-        second_scale = np.float32(1 - SECOND_DECAY ** steps[row])
-        share = np.float32(l2 * (starts[g + 1] - starts[g]) / readings)
-        for c in range(gradient.shape[1]):
-            slope = gradient[g, c] + decay[c] * share * value[row, c]
-            first[row, c] += np.float32(1 - FIRST_DECAY) * (slope - first[row, c])
-            second[row, c] += np.float32(1 - SECOND_DECAY) * (slope * slope - second[row, c])
-            denominator = np.sqrt(second[row, c] / second_scale) + np.float32(EPSILON)
-            value[row, c] -= rate * (first[row, c] / first_scale) / denominator
-
-
-gather_dot = _compiled(_gather_dot)
-sum_by_row = _compiled(_sum_by_row)
-adam = _compiled(_adam)
+LAST_STEP = 20_000  # later steps need no correction in single precision
+FIRST_SCALE, SECOND_SCALE = (
+    np.array([1.0, *(1 - decay ** np.arange(1.0, LAST_STEP + 1))]) for decay in (FIRST_DECAY, SECOND_DECAY)
+)
+STRIDE, SHRINK = (1 / FIRST_SCALE).astype(np.float32), (1 / np.sqrt(SECOND_SCALE)).astype(np.float32)
+REORDERED_SUMS = {"reassoc", "contract", "nsz"}  # lets a dot product use the whole width of the processor
 
 
 @numba.njit(cache=True)
@@ -91,12 +38,15 @@ def group_by_row(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     order, spare = np.arange(n), np.empty(n, np.int64)
     largest, shift = index.max() if n else 0, 0
     while shift == 0 or (largest >> shift) > 0:
-        counts = np.zeros((1 << RADIX_BITS) + 1, np.int64)
+        digits = min(RADIX_BITS, 64 - shift)
+        counts = np.zeros(min(1 << digits, (largest >> shift) + 1) + 1, np.int64)
+        mask = (1 << digits) - 1
         for k in range(n):
-            counts[((index[k] >> shift) & ((1 << RADIX_BITS) - 1)) + 1] += 1
-        counts = np.cumsum(counts)
+            counts[((index[k] >> shift) & mask) + 1] += 1
+        for k in range(1, len(counts)):
+            counts[k] += counts[k - 1]
         for k in range(n):
-            digit = (index[order[k]] >> shift) & ((1 << RADIX_BITS) - 1)
+            digit = (index[order[k]] >> shift) & mask
             spare[counts[digit]] = order[k]
             counts[digit] += 1
         order, spare = spare, order
@@ -108,3 +58,126 @@ def group_by_row(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
             groups += 1
     starts[groups] = n
     return order, touched[:groups], starts[: groups + 1]
+
+
+def _gather_dot(users, items, user_rows, item_rows, offset, biased, out):  # type: ignore[no-untyped-def]
+    """out[n] = v_u . w_i (+ b_u + b_i + c), the biases in the last column of both tables; says how many are unknown."""
+    factors, unknown = user_rows.shape[1] - biased, 0
+    for n in prange(len(users)):
+        u, i = users[n], items[n]
+        if u < 0 or i < 0:
+            unknown += 1
+        else:
+            user, item, total = user_rows[u], item_rows[i], np.float32(0.0)
+            for c in range(factors):
+                total += user[c] * item[c]
+            if biased:
+                total += user[factors] + item[factors] + offset
+            out[n] = total
+    return unknown
+
+
+def _sum_by_row(order, starts, others, slopes, other_rows, biased):  # type: ignore[no-untyped-def]
+    """One row for each touched row g: the sum over its readings of d loss / d logit times the other side's row."""
+    width = other_rows.shape[1]
+    factors, out = width - biased, np.zeros((len(starts) - 1, width), np.float32)
+    for g in prange(len(starts) - 1):
+        row = out[g]
+        for k in range(starts[g], starts[g + 1]):
+            slope, other = slopes[order[k]], other_rows[others[order[k]]]
+            for c in range(factors):
+                row[c] += slope * other[c]
+            if biased:
+                row[factors] += slope
+    return out
+
+
+def _adam(touched, starts, gradient, l2, rate, value, first, second, steps, decay):  # type: ignore[no-untyped-def]
+    """Move each touched row by Adam with its own step count; l2 is counted per reading of the row."""
+    readings, epsilon = starts[-1], np.float32(EPSILON)
+    first_share, second_share = np.float32(1 - FIRST_DECAY), np.float32(1 - SECOND_DECAY)
+    for g in prange(len(touched)):
+        row = touched[g]
+        steps[row] += 1
+        step = int(min(steps[row], LAST_STEP))
+        stride, shrink = rate * STRIDE[step], SHRINK[step]
+        share = np.float32(l2 * (starts[g + 1] - starts[g]) / readings)
+        slopes, v, m, s = gradient[g], value[row], first[row], second[row]
+        for c in range(len(slopes)):
+            slope = slopes[c] + decay[c] * share * v[c]
+            m[c] += first_share * (slope - m[c])
+            s[c] += second_share * (slope * slope - s[c])
+            v[c] -= stride * m[c] / (np.sqrt(s[c]) * shrink + epsilon)
+
+
+def _learn(users, items, slopes, biased, l2, rate, user_state, item_state, offset_state):  # type: ignore[no-untyped-def]
+    """One step of a net from d loss / d logit of the pairs it has read.
+
+    A state is (value, first moment, second moment, steps, decay). Both gradients come before either step: each reads
+    the other side's rows as they were.
+    """
+    user_order, user_touched, user_starts = group_by_row(users)
+    item_order, item_touched, item_starts = group_by_row(items)
+    user_gradient = sum_by_row(user_order, user_starts, items, slopes, item_state[0], biased)  # type: ignore[name-defined] # noqa: F821
+    item_gradient = sum_by_row(item_order, item_starts, users, slopes, user_state[0], biased)  # type: ignore[name-defined] # noqa: F821
+    adam(user_touched, user_starts, user_gradient, l2, rate, *user_state)  # type: ignore[name-defined] # noqa: F821
+    adam(item_touched, item_starts, item_gradient, l2, rate, *item_state)  # type: ignore[name-defined] # noqa: F821
+    if biased:
+        total = 0.0
+        for slope in slopes:
+            total += slope
+        gradient, first_row = np.full((1, 1), total, np.float32), np.zeros(1, np.int64)
+        adam(first_row, np.array([0, 1]), gradient, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
+
+
+def _compiled(parallel: bool) -> SimpleNamespace:
+    """The kernels for one thread or for many.
+
+    The on-disk cache of numba tells functions apart by their name and not by how they are compiled, so each variant
+    gets a name of its own.
+    """
+    ending = "_in_parallel" if parallel else ""
+
+    def compiled(function: Callable[..., Any], parallel: bool = parallel, **names: Any) -> Any:
+        assert isinstance(function, FunctionType)
+        variant = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__ + ending)
+        variant.__qualname__, variant.__module__ = variant.__name__, function.__module__
+        return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
+
+    parts = {"sum_by_row": compiled(_sum_by_row), "adam": compiled(_adam)}
+    return SimpleNamespace(gather_dot=compiled(_gather_dot), learn=compiled(_learn, parallel=False, **parts), **parts)
+
+
+# Threads that sleep while they wait: the OpenMP ones spin, and on a busy machine a step then takes fifty times as long.
+_settings: Any = numba.config
+if _settings.THREADING_LAYER == "default":
+    _settings.THREADING_LAYER = "workqueue"
+_threads_are_taken = Lock()
+
+
+def _unless_taken(on_many: Callable[..., Any], on_one: Callable[..., Any]) -> Callable[..., Any]:
+    """The sleeping threads serve one caller at a time; another that comes meanwhile works alone, with the same bits."""
+
+    def call(*arguments: Any) -> Any:
+        if not _threads_are_taken.acquire(blocking=False):
+            return on_one(*arguments)
+        try:
+            return on_many(*arguments)
+        finally:
+            _threads_are_taken.release()
+
+    return call
+
+
+on_one_thread = _compiled(parallel=False)
+on_many_threads = SimpleNamespace(
+    **{
+        name: _unless_taken(kernel, vars(on_one_thread)[name])
+        for name, kernel in vars(_compiled(parallel=True)).items()
+    }
+)
+
+
+def for_work(multiplications: int) -> SimpleNamespace:
+    """The kernels for a call of this size."""
+    return on_many_threads if multiplications >= PARALLEL_FROM else on_one_thread

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +81,16 @@ class Table(nn.Module):
         if self.decay is not None and l2:
             gradient += self.decay * row * (l2 * count / len(index)).unsqueeze(1)
         self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+
+    def move(self, gradient: Tensor, learning_rate: float) -> None:
+        """Move all rows against a gradient that is known already."""
+        self.first_moment.lerp_(gradient, 1 - FIRST_DECAY)
+        self.second_moment.lerp_(gradient.square(), 1 - SECOND_DECAY)
+        self.steps += 1
+        step = float(self.steps[0])
+        scale = math.sqrt(1 - SECOND_DECAY**step)
+        stride = learning_rate * scale / (1 - FIRST_DECAY**step)
+        self.value.addcdiv_(self.first_moment, self.second_moment.sqrt().add_(EPSILON * scale), value=-stride)
 
     def _direction(self, touched: Tensor, gradient: Tensor) -> Tensor:
         first = self.first_moment[touched].lerp_(gradient, 1 - FIRST_DECAY)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -33,6 +34,13 @@ class Pairs(Protocol):
     def total(self, values: Tensor) -> Tensor:
         """The sum over all the cells these pairs stand for."""
 
+    @property
+    def weight(self) -> float:
+        """How many cells each of these pairs stands for."""
+
+    def learn(self, role: str, slopes: Any) -> None:
+        """Take d risk / d logit of these pairs for the role's next step."""
+
 
 class Sample(Protocol):
     """`observed` stands for all seen pairs, `sampled` for all pairs; `n_pairs` is |D|."""
@@ -45,3 +53,10 @@ class Sample(Protocol):
 
     @property
     def n_pairs(self) -> float: ...
+
+    @property
+    def error_function(self) -> Callable[[Tensor, Tensor], Tensor]: ...
+
+    @property
+    def largest_logit(self) -> float:
+        """Errors do not change beyond it."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Block, Rows
+from unskew.data.feed import Batch, Pairs, Rows
 from unskew.nets.base import Net
 from unskew.nets.table import Table
 from unskew.training.view import Cast, ErrorFunction, View
@@ -56,11 +56,10 @@ def listed_view(
     """
     n = len(seen)
     pairs = torch.arange(n), torch.zeros(n, dtype=torch.long)
-    block = Block(*pairs, torch.as_tensor(np.asarray(ratings, np.float64)))
-    everything = Block(*pairs, None)
-    everything.columns["seen"] = torch.from_numpy(seen.astype(np.float64))
+    block = Pairs(*pairs, torch.as_tensor(np.asarray(ratings, np.float64)))
+    everything = Pairs(*pairs, seen=lambda *_: torch.from_numpy(seen.astype(np.float64)))
     batch = Batch(
-        observed=Rows(block, torch.from_numpy(np.flatnonzero(seen)), 1.0),
+        observed=Rows(block, np.flatnonzero(seen), 1.0),
         sampled=Rows(everything, slice(0, n), 1.0),
         n_pairs=n,
     )

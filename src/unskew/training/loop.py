@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from unskew.data.feed import Batch, Feed, Region
+from unskew.data.feed import Batch, Feed, Members
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
@@ -42,14 +42,14 @@ def train(
     seed: int = 0,
     training: Training | None = None,
     unbiased: RatingLog | None = None,
-    region: Region | None = None,
+    members: Members | None = None,
     title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
     if not 0 <= seed < 2**63:
         raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
     with one_thread():
-        return _Loop(plan, split, seed, training or Training(), unbiased, region, title).run()
+        return _Loop(plan, split, seed, training or Training(), unbiased, members, title).run()
 
 
 @contextmanager
@@ -71,7 +71,7 @@ class _Loop:
         seed: int,
         training: Training,
         unbiased: RatingLog | None,
-        region: Region | None,
+        members: Members | None,
         title: str,
     ) -> None:
         self.plan, self.split, self.training, self.unbiased, self.title = plan, split, training, unbiased, title
@@ -81,7 +81,7 @@ class _Loop:
             batch_size=training.batch_size_for(len(split.train_rows)),
             pairs_per_row=plan.pairs_per_row,
             generator=feed,
-            region=region,
+            members=members,
             calibrates=any(role.calibrator for role in plan.roles.values()),
         )
         self.players: dict[str, Any] = self._build_nets(start)
@@ -98,13 +98,14 @@ class _Loop:
         return len(self.split.log) / self.split.log.n_pairs
 
     def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
-        log, train = self.split.log, self.split.train
-        rates = {"rating": float(train.ratings.mean()), "seen": self._density}
+        log, copies = self.split.log, self.feed.members.n_members if self.feed.members else 1
+        rates = {"rating": self.split.train_mean, "seen": self._density}
         players: dict[str, Any] = {}
         for name, role in self.plan.roles.items():
             generator = torch.Generator().manual_seed(int(start.integers(2**63)))
             if isinstance(role.net, NetRecipe):
-                catalogue = Catalogue(log.n_users, log.n_items, rates[role.starts_at], self.training.engine)
+                sizes = log.n_users * copies, log.n_items * copies
+                catalogue = Catalogue(*sizes, rates[role.starts_at], self.training.engine)
                 trunk = None if role.on is None else players[role.on]
                 players[name] = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
         return players
@@ -117,6 +118,7 @@ class _Loop:
             if stage.updates:
                 self._run_epochs(stage)
         self.feed.forget_columns()
+        self.cast.known.clear()
         return Trained(self.cast, self.history, self.feed)
 
     def _run_epochs(self, stage: Stage) -> None:
@@ -139,6 +141,7 @@ class _Loop:
                 if patience.exhausted:
                     break
         patience.restore(self.players)
+        self._look_up(stage.moves)
         self.history.kept[stage.name] = patience.best_epoch or epoch
         self._settle(stage)
 
@@ -157,8 +160,7 @@ class _Loop:
             totals = [0.0] * len(turn)
             for batches in self._batches(turn):
                 for number, (update, batch) in enumerate(zip(turn, batches, strict=True)):
-                    view = View(self.cast, batch, frozenset(update.trains), still)
-                    totals[number] += self._step(update, view)
+                    totals[number] += self._step(update, batch, still)
             for update, total in zip(turn, totals, strict=True):
                 self._check_finite(stage, update.trains, epoch, total)
                 name = "+".join(update.trains)
@@ -171,13 +173,26 @@ class _Loop:
         for shared in self.feed.epoch():
             yield tuple(shared if batches is None else next(batches) for batches in own)
 
-    def _step(self, update: Update, view: View) -> float:
-        loss = update.loss(view)
-        loss.backward()  # type: ignore[no-untyped-call]
+    def _step(self, update: Update, batch: Batch, still: frozenset[str]) -> float:
+        value = self._by_closed_form(update, batch, still)
+        if value is None:
+            loss = update.loss(View(self.cast, batch, frozenset(update.trains), still))
+            loss.backward()  # type: ignore[no-untyped-call]
+            value = loss.item()
         for name in update.trains:
             role = self.plan.roles[name]
             self.players[name].step(role.learning_rate, role.l2)
-        return loss.item()
+        return value
+
+    def _by_closed_form(self, update: Update, batch: Batch, still: frozenset[str]) -> float | None:
+        """The loss, its slopes told to who learns, if it has a closed form and all who learn can be told."""
+        form = getattr(update.loss, "closed_form", None)
+        if form is None or not all(hasattr(self.players[name], "keep") for name in update.trains):
+            return None
+        method = getattr(update.loss, "__self__", None)
+        view = View(self.cast, batch, frozenset(update.trains), still, differentiates=False)
+        value: float | None = form(view) if method is None else form(method, view)
+        return value
 
     def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
         broken = [name for name in roles if not self.players[name].is_finite()]
@@ -205,6 +220,14 @@ class _Loop:
         for fit in stage.fits:
             if fit.per == per:
                 self.players[fit.role] = self._fitted(fit, planned)
+                self._look_up({fit.role})
+
+    def _look_up(self, moved: Collection[str]) -> None:
+        """Find the maps of all users once for every calibrator that has moved."""
+        for role, name in self.cast.calibrators.items():
+            if name in moved and hasattr(self.players.get(name), "looked_up"):
+                users = np.arange(self.split.log.n_users)
+                self.cast.known[name] = self.players[name].tables(self.players[role], users)
 
     def _fitted(self, fit: Fit, planned: float) -> Any:
         recipe = self.plan.roles[fit.role].net

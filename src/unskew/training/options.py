@@ -16,7 +16,7 @@ SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
 class Training:
     """Options of the loop.
 
-    `batch_size=None` grows with the square root of the log: the power of two nearest to 4 sqrt(n), between 64 and
+    `batch_size=None` grows with the square root of the log: the power of two nearest to 8 sqrt(n), between 64 and
     16,384. Training stops when the validation risk has not fallen for `patience` epochs, and the best state is
     restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or,
     with `holdout_by="user"`, from each user. `engine="torch"` computes factor nets in plain PyTorch instead of compiled
@@ -47,5 +47,5 @@ class Training:
     def batch_size_for(self, n_rows: int) -> int:
         if self.batch_size is not None:
             return self.batch_size
-        nearest = 1 << round(math.log2(4 * math.sqrt(max(n_rows, 1))))
+        nearest = 1 << round(math.log2(8 * math.sqrt(max(n_rows, 1))))
         return min(max(nearest, SMALLEST_BATCH), LARGEST_BATCH)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Block, Rows
+from unskew.data.feed import Batch, Rows
 
 ErrorFunction = Callable[[Tensor, Tensor], Tensor]
 LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
@@ -18,26 +20,43 @@ LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share."""
+    """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share.
+
+    `known` holds, for calibrators, the maps of all users, for as long as neither they nor their roles are to be
+    looked at anew.
+    """
 
     players: Mapping[str, Any]
     clips: Mapping[str, float]
     calibrators: Mapping[str, str]
     error: ErrorFunction
+    known: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves."""
+    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves.
+
+    With `differentiates=False` nobody speaks with gradient: who learns then is told its slopes.
+    """
 
     cast: Cast
     batch: Batch
     learning: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
+    differentiates: bool = True
 
     @property
     def n_pairs(self) -> float:
         return self.batch.n_pairs
+
+    @property
+    def error_function(self) -> ErrorFunction:
+        return self.cast.error
+
+    @property
+    def largest_logit(self) -> float:
+        return LARGEST_LOGIT
 
     @cached_property
     def observed(self) -> RowsView:
@@ -83,15 +102,23 @@ class RowsView:
     def logit(self, role: str = "prediction") -> Tensor:
         """What the role's net says, uncalibrated; with gradient only if the role is learning."""
         if role not in self._logits:
-            with torch.set_grad_enabled(role in self._view.learning):
+            with torch.set_grad_enabled(self._view.differentiates and role in self._view.learning):
                 self._logits[role] = self._view.cast.players[role](self.users, self.items)
         return self._logits[role]
+
+    def learn(self, role: str, slopes: NDArray[np.float32]) -> None:
+        """Hand the role d loss / d logit of these pairs, for its next step."""
+        self._view.cast.players[role].keep(self.users, self.items, torch.from_numpy(slopes))
 
     def probability(self, role: str = "prediction") -> Tensor:
         """What the role says: raw while it learns, calibrated while it rests."""
         if role in self._view.learning:
             return torch.sigmoid(self.logit(role))
         return self._at_rest(role)
+
+    def whatever_the_rating(self, role: str) -> Tensor:
+        """What a resting role says of these pairs where it does not look at their ratings."""
+        return speak_at_rest(self._view.cast, role, self._rows, tilted=False)
 
     def error(self, role: str = "prediction") -> Tensor:
         """e: the error of the prediction against the rating."""
@@ -110,12 +137,12 @@ class RowsView:
     def propensity(self, role: str = "propensity") -> Tensor:
         """p: probability of having been seen, never below the clip, then given the rating where the model can tell."""
         said = self.probability(role)
-        return said if self._is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
+        return said if self.is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
 
     def inverse_propensity(self, role: str = "propensity") -> Tensor:
         return 1 / self.propensity(role)
 
-    def _is_tilted(self, role: str) -> bool:
+    def is_tilted(self, role: str) -> bool:
         """Whether the role speaks of these rows' own ratings: then it has been clipped before that."""
         rests = role not in self._view.learning and self._rows.known_ratings is not None
         return rests and getattr(self._view.cast.players[role], "tilt", None) is not None
@@ -123,7 +150,7 @@ class RowsView:
     def _at_rest(self, role: str) -> Tensor:
         cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
         if role in self._view.still and (calibrator is None or calibrator in self._view.still):
-            return self._rows.column(role, lambda block: speak_at_rest(cast, role, block))
+            return self._rows.column(role, lambda rows: speak_at_rest(cast, role, rows))
         return speak_at_rest(cast, role, self._rows)
 
 
@@ -133,21 +160,23 @@ def _bounded(logit: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def speak_at_rest(cast: Cast, role: str, pairs: Block | Rows) -> Tensor:
+def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
 
     A propensity that can tell how much more often a pair is seen for its own rating says so by its `tilt`,
     P(seen given the rating) / P(seen), which applies where the rating is known. The clip comes before the tilt: it
     bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
-    player, calibrator = cast.players[role], cast.players.get(cast.calibrators.get(role, ""))
-    logits = player(pairs.users, pairs.items)
+    player, name = cast.players[role], cast.calibrators.get(role, "")
+    logits, calibrator = player(pairs.users, pairs.items), cast.players.get(name)
     if calibrator is None:
         said: Tensor = torch.sigmoid(logits)
+    elif name in cast.known:
+        said = calibrator.looked_up(logits, pairs.users, cast.known[name])
     else:
-        said = calibrator.calibrated(logits, pairs.users, player.user_vectors(pairs.users))
+        said = calibrator.calibrated(logits, pairs.users, player)
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
-    if tilt is None or ratings is None:
+    if tilt is None or ratings is None or not tilted:
         return said
-    tilted: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(pairs.users, pairs.items, ratings)
-    return tilted.clamp(max=1.0)
+    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(pairs.users, pairs.items, ratings)
+    return given.clamp(max=1.0)

@@ -1,0 +1,5 @@
+from .judge import Judging
+from .protocol import Result, benchmark
+from .search import Tuned, tune
+
+__all__ = ["Judging", "Result", "Tuned", "benchmark", "tune"]

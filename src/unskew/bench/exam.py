@@ -1,0 +1,94 @@
+"""The last stage: chosen recipes fitted on the whole log, for every seed, and then asked the test set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from unskew.bench.jobs import Job, Outcome, Runner
+from unskew.bench.measure import measured_fit
+from unskew.bench.records import Records, Values
+from unskew.data.log import RatingLog
+from unskew.data.split import holdout_split
+from unskew.data.world import World
+from unskew.evaluation import Evaluation, evaluate
+from unskew.files.logs import fingerprint
+from unskew.methods.base import Method
+from unskew.metrics.accuracy import log_loss
+from unskew.metrics.ranking import EmptyUsers
+from unskew.recipe import to_plain
+from unskew.recommender import OnUnknown, Recommender
+from unskew.training.options import Training
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Exam:
+    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well."""
+
+    log: RatingLog
+    test: RatingLog
+    training: Training
+    empty_users: EmptyUsers = "skip"
+    on_unknown: OnUnknown = "raise"
+    world: World | None = None
+
+    def sat(self, method: Method, seed: int) -> Values:
+        """A fit and its marks, those of validation and those of the test apart."""
+        model, costs = measured_fit(method, self.log, seed, self.training)
+        found = self._evaluated(model)
+        truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
+        apart = {"validation": self._validated(model, seed), "test": found.metrics | truth}
+        return costs | apart | {"notes": list(found.notes)}
+
+    def _validated(self, model: Recommender, seed: int) -> Values:
+        """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""
+        held_out = holdout_split(self.log, self.training.holdout, by=self.training.holdout_by, seed=seed).holdout
+        said = model.predict_codes(held_out.users, held_out.items)
+        own = model.history.risk("prediction")
+        return {"log_loss": log_loss(held_out.ratings, said)} | ({"own_risk": own} if math.isfinite(own) else {})
+
+    def _evaluated(self, model: Recommender) -> Evaluation:
+        def answers(users: Any, items: Any) -> Any:
+            return model.predict(users, items, on_unknown=self.on_unknown)
+
+        return evaluate(answers, self.test, empty_users=self.empty_users)
+
+    def facts(self) -> dict[str, Any]:
+        """All that marks depend on beside method and seed."""
+        return {
+            "training": to_plain(self.training),
+            "empty_users": self.empty_users,
+            "on_unknown": self.on_unknown,
+            "log": fingerprint(self.log),
+            "test": fingerprint(self.test),
+            "world": None if self.world is None else repr(self.world),
+        }
+
+
+def examine(
+    exam: Exam, methods: Mapping[str, Method], seeds: int, facts: Mapping[str, Any], records: Records, workers: int
+) -> Outcome:
+    """Fit every method for every seed; `facts`, such as the criterion they were chosen by, go into the records."""
+    known = exam.facts() | dict(facts)
+    jobs = [
+        Job(
+            key(name, seed),
+            {"method": to_plain(method), "seed": seed} | known,
+            partial(_sat, method=method, seed=seed),
+        )
+        for seed in range(seeds)
+        for name, method in methods.items()
+    ]
+    with Runner(records, len(jobs), workers, exam, "fit") as runner:
+        return runner.run(jobs)
+
+
+def _sat(exam: Exam, *, method: Method, seed: int) -> Values:
+    return exam.sat(method, seed)
+
+
+def key(method: str, seed: int) -> str:
+    return f"fit/{method}/{seed}"

@@ -1,0 +1,109 @@
+"""A file of records: one line of JSON for every finished job, written when the job ends and never changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import unskew
+from unskew.errors import DataError, ParameterError
+from unskew.files.atomic import reason
+
+Values = dict[str, Any]  # what was found: numbers, texts and further such mappings
+
+RECORD_START = '{"key": '
+COMPUTING = ("torch", "numpy", "numba")  # what a figure may depend on beside ourselves
+
+
+@dataclass(frozen=True)
+class Record:
+    """A line of the file: the name of the job, all that its outcome depends on, and the outcome."""
+
+    key: str
+    recipe: Any
+    versions: dict[str, str]
+    values: Values
+
+    @property
+    def identity(self) -> str:
+        return json.dumps([self.key, self.recipe, self.versions], sort_keys=True)
+
+
+class Records:
+    """What is known from a file, and to be added to it; without a file it is known for this run only.
+
+    A record is reused for the same job, recipe and versions only. Code that changed under one version is not noticed,
+    so delete the file then.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self.file, self.notes = file, list[str]()
+        self.known = [] if file is None else self._read(file)
+        self._values = {record.identity: record.values for record in self.known}
+        self._keys = {record.key for record in self.known}
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def values(self, key: str, recipe: Any) -> Values | None:
+        """What this job has found before; None if it has not been run."""
+        return self._values.get(Record(key, recipe, versions(), {}).identity)
+
+    def stale(self, key: str, recipe: Any) -> bool:
+        """Whether the job has been run, but with another recipe or version."""
+        return key in self._keys and self.values(key, recipe) is None
+
+    def add(self, key: str, recipe: Any, values: Values) -> None:
+        """Keep what a job has found, on the disk before this returns."""
+        record = Record(key, recipe, versions(), values)
+        self._values[record.identity] = values
+        self.known.append(record)
+        if self.file is None:
+            return
+        with self.file.open("ab") as out:
+            out.write((json.dumps(asdict(record), allow_nan=False) + "\n").encode())
+            out.flush()
+            os.fsync(out.fileno())
+
+    def _read(self, file: Path) -> list[Record]:
+        """All records of the file; the rest of a line that a crash cut short is removed and noted."""
+        try:
+            file.open("ab").close()  # so that a place that cannot be written is found before the work
+            *lines, rest = file.read_bytes().split(b"\n")
+        except OSError as error:
+            raise ParameterError(f"The records file {file} cannot be used: {reason(error)}; choose another.") from error
+        records = [_parsed(file, number, line) for number, line in enumerate(lines, 1)]
+        start = RECORD_START.encode()
+        if rest and not (rest.startswith(start) or start.startswith(rest)):
+            raise _not_a_record(file, len(lines) + 1)
+        if rest:
+            os.truncate(file, file.stat().st_size - len(rest))
+            self.notes.append(f"The last line of {file} was cut short; its job is run anew.")
+        return records
+
+
+def versions() -> dict[str, str]:
+    """Of all that a figure may depend on."""
+    return {"unskew": unskew.__version__, **_others()}
+
+
+@cache
+def _others() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in COMPUTING}}
+
+
+def _parsed(file: Path, number: int, line: bytes) -> Record:
+    try:
+        return Record(**json.loads(line))
+    except (ValueError, TypeError):
+        raise _not_a_record(file, number) from None
+
+
+def _not_a_record(file: Path, line: int) -> DataError:
+    return DataError(f"Line {line} of {file} is not a record; remove the line or choose another file.")

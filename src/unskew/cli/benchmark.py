@@ -1,0 +1,172 @@
+"""unskew benchmark"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import unskew
+from unskew.cli import options, settings
+from unskew.cli.output import print_json, print_table
+from unskew.cli.reading import Reading
+from unskew.errors import ParameterError
+
+if TYPE_CHECKING:
+    from unskew.bench import Result
+    from unskew.methods.base import Method
+
+EXAMPLE = "unskew benchmark ratings.csv --test test.csv --methods naive,ips,dce-dr --tune 30 --workers 2 --out results"
+SOURCE_HELP = (
+    "A dataset's name with --data (coat, yahoo-r3, kuairec), world for a simulated one, or a file of ratings "
+    "(.csv, .tsv, .txt, .inter, also as .gz; .parquet)."
+)
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="DATASET|LOG", help=SOURCE_HELP, show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where everything is written.", show_default=False)
+    ],
+    methods: Annotated[
+        str, typer.Option("--methods", metavar="NAMES", help="Names of `unskew methods` with commas, or all.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="How often each method is fitted.")] = 10,
+    tune: Annotated[
+        int, typer.Option("--tune", metavar="N", help="Trials for each method; 0 leaves settings as they are.")
+    ] = 0,
+    workers: options.Workers = 1,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FOLDER", help="Where a dataset's files are, or its folder is.")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="FILE", help="For a log: ratings of random pairs, as the test.")
+    ] = None,
+    test_fraction: Annotated[
+        float | None,
+        typer.Option("--test-fraction", metavar="SHARE", help="For a log without --test: what to set aside, 0.2."),
+    ] = None,
+    empty_users: Annotated[
+        options.EmptyUsers,
+        typer.Option("--empty-users", help="What a user without a liked test pair counts in the means."),
+    ] = options.EmptyUsers.SKIP,
+    on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
+    criterion: options.CriterionOption = options.Criterion.WEIGHTED_LOG_LOSS,
+    judge_folds: options.JudgeFolds = 10,
+    judges: options.Judges = 5,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Of folds, search, simulated world and --test-fraction.")
+    ] = 0,
+    user: options.UserColumn = "user_id",
+    item: options.ItemColumn = "item_id",
+    rating: options.RatingColumn = "rating",
+    positive: options.Positive = None,
+    graded: options.Graded = None,
+    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
+    delimiter: options.Delimiter = None,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    accept_altered: options.AcceptAltered = False,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare methods: as much tuning for each, then seeds, then the test once.
+
+    Trials are judged on held-out folds of the log alone; the test is used for the final fits only. Whatever is
+    finished is kept: run the same command again after an interruption, and it goes on where it ended. The folder holds
+    records.jsonl, table.csv, .md, .tex and .html, costs.csv and recipes/METHOD.toml.
+
+    \b
+    unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
+    unskew benchmark world --methods naive,snips,dce-dr --seeds 5 --out world
+    """
+    from unskew.bench import Judging, benchmark
+    from unskew.cli.material import Options, material
+
+    reading = Reading(
+        user=user,
+        item=item,
+        rating=rating,
+        positive=positive,
+        graded=graded,
+        duplicates=duplicates.value,
+        delimiter=delimiter,
+        user_features=user_features,
+        item_features=item_features,
+        accept_altered=accept_altered,
+    )
+    chosen = _methods(methods)
+    judging = Judging(
+        criterion=criterion.value,
+        folds=judge_folds,
+        judges=judges,
+        seed=seed,
+        training=settings.limited(unskew.Training(), epochs, batch_size),
+    )
+    asked = Options(data=data, test=test, test_fraction=test_fraction, on_unknown=on_unknown.value, seed=seed)
+    given = material(source, reading, asked)
+    result = benchmark(
+        given.log,
+        given.test,
+        chosen,
+        out,
+        seeds=seeds,
+        trials=tune,
+        judging=judging,
+        workers=workers,
+        empty_users=empty_users.value,
+        on_unknown=on_unknown.value,
+        world=given.world,
+        about=given.about,
+    )
+    if as_json:
+        print_json(_facts(result))
+        return
+    _show(result, out)
+
+
+def _methods(names: str) -> dict[str, Method]:
+    wanted = [entry.name for entry in unskew.methods()] if names == "all" else names.split(",")
+    chosen: dict[str, Method] = {}
+    for name in map(str.strip, wanted):
+        if name in chosen:
+            raise ParameterError(f"--methods names {name} twice: name it once.")
+        chosen[name] = unskew.make(name)
+    return chosen
+
+
+def _show(result: Result, out: Path) -> None:
+    from unskew.bench.document import results
+
+    for sentence in result.table.setting:
+        typer.echo(f"{sentence}\n")
+    grid, marks = results(result.table), {1: "¹", 2: "²"}
+    rows = [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows]
+    print_table(grid.header, rows, numbers=grid.header[1:])
+    for note in result.table.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(f"\nwrote the tables, with tests of significance, and the recipes to {out}")
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    from unskew.recipe import to_plain
+
+    table = result.table
+    return {
+        "setting": list(table.setting),
+        "methods": {
+            method: {
+                "recipe": to_plain(result.recipes[method]) if method in result.recipes else None,
+                "costs": result.costs.get(method),
+                "metrics": {
+                    name: standing.cells[method]._asdict()
+                    for name, standing in table.standings.items()
+                    if method in standing.cells
+                },
+            }
+            for method in table.methods
+        },
+        "notes": list(table.notes),
+    }

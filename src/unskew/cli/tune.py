@@ -1,0 +1,117 @@
+"""unskew tune"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import unskew
+from unskew.cli import options, settings
+from unskew.cli.output import print_json
+from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.errors import ParameterError
+
+if TYPE_CHECKING:
+    from unskew.bench import Tuned
+
+EXAMPLE = "unskew tune ratings.csv --method dce-tdr --trials 50 --workers 2 --out dce-tdr.toml"
+
+
+def command(
+    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
+    ],
+    trials: Annotated[int, typer.Option("--trials", metavar="N", help="The first is the method as it is.")] = 50,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The recipe to write, by default METHOD.toml; trials stand beside."),
+    ] = None,
+    workers: options.Workers = 1,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
+    ] = None,
+    criterion: options.CriterionOption = options.Criterion.WEIGHTED_LOG_LOSS,
+    judge_folds: options.JudgeFolds = 10,
+    judges: options.Judges = 5,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the folds and of the search.")] = 0,
+    user: options.UserColumn = "user_id",
+    item: options.ItemColumn = "item_id",
+    rating: options.RatingColumn = "rating",
+    positive: options.Positive = None,
+    graded: options.Graded = None,
+    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
+    delimiter: options.Delimiter = None,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    accept_altered: options.AcceptAltered = False,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search the settings of a method on a log and write the best as a recipe.
+
+    The search is the one of `unskew benchmark`: every trial is fitted on a part of the log and judged on a fold left
+    out. Settings given by --set are where it starts. Finished trials are kept beside the recipe, in
+    RECIPE.trials.jsonl: run the same command again after an interruption, and it goes on where it ended.
+
+    \b
+    unskew tune ratings.csv --method ips --set propensity=additive --trials 20
+    unskew fit ratings.csv --recipe ips.toml --out model
+    """
+    from unskew.bench import Judging, tune
+    from unskew.recipe import write_recipe
+
+    start = settings.method_from(method, assignments or [])
+    target = out or Path(f"{method.replace('/', '-')}.toml")
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise ParameterError(f"{target} cannot be written: give the path of a file in a folder that exists.")
+    reading = Reading(
+        user=user,
+        item=item,
+        rating=rating,
+        positive=positive,
+        graded=graded,
+        duplicates=duplicates.value,
+        delimiter=delimiter,
+        user_features=user_features,
+        item_features=item_features,
+        accept_altered=accept_altered,
+    )
+    training = settings.limited(unskew.Training(), epochs, batch_size)
+    judging = Judging(
+        criterion=criterion.value,
+        folds=judge_folds,
+        judges=judges,
+        seed=seed,
+        training=training,
+    )
+    records = target.with_name(f"{target.stem}.trials.jsonl")
+    found = tune(reading.log(log), start, trials, judging=judging, workers=workers, records=records, name=method)
+    write_recipe(target, found.method, None if training == unskew.Training() else training)
+    if as_json:
+        print_json(_facts(found, target))
+        return
+    first = found.trials[0].score
+    typer.echo(f"{criterion.value}: {found.score:.4f}, with the settings it started from {_shown(first)}")
+    for name, value in found.chosen.items():
+        typer.echo(f"  {name} {value}")
+    if failed := sum(trial.score is None for trial in found.trials):
+        typer.echo(f"note: {failed} of {len(found.trials)} trials failed; {records} says why")
+    typer.echo(f"wrote the recipe to {target}; next: unskew fit {log} --recipe {target} --out MODEL")
+
+
+def _shown(score: float | None) -> str:
+    return "none, as it failed" if score is None else f"{score:.4f}"
+
+
+def _facts(found: Tuned, target: Path) -> dict[str, object]:
+    from unskew.recipe import to_plain
+
+    trials = [
+        {"number": trial.number, "score": trial.score, "chosen": dict(trial.chosen), "failure": trial.failure}
+        for trial in found.trials
+    ]
+    return {"recipe": str(target), "method": to_plain(found.method), "score": found.score, "trials": trials}

@@ -1,0 +1,131 @@
+"""`unskew benchmark` and `unskew tune` from end to end, on the tiny log and on what they can name."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+import unskew
+from unskew.bench import protocol
+from unskew.bench.jobs import Stopped
+from unskew.cli import benchmark, material, tune
+from unskew.recipe import read_recipe
+
+Run = Callable[..., Result]
+QUICK = ("--epochs", 1, "--judges", 1, "--judge-folds", 3, "--criterion", "log_loss")
+COMPARE = ("--methods", "naive,eib", "--seeds", 2, *QUICK)
+
+
+def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
+    run: Run, files: Path, tmp_path: Path
+) -> None:
+    recipe, model = tmp_path / "eib.toml", tmp_path / "model"
+    words = ("tune", files / "ratings.csv", "--method", "eib", "--trials", 3, "--out", recipe, *QUICK)
+    told = run(*words).stdout
+    assert f"next: unskew fit {files / 'ratings.csv'} --recipe {recipe}" in told
+    facts = json.loads(run(*words, "--json").stdout)
+    assert len((tmp_path / "eib.trials.jsonl").read_text().splitlines()) == 3
+    scores = [trial["score"] for trial in facts["trials"]]
+    assert facts["score"] == min(scores)
+    assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in told
+    run("fit", files / "ratings.csv", "--recipe", recipe, "--set", "learning_rate=0.02", "--out", model)
+    fitted = unskew.load(model)
+    method, training = read_recipe(recipe)
+    assert fitted.method == unskew.EIB(**(vars(method) | {"learning_rate": 0.02}))
+    assert training.max_epochs == 1 == len(fitted.history.epochs)
+
+
+def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(
+    run: Run, files: Path, tmp_path: Path
+) -> None:
+    result = run("benchmark", files / "ratings.csv", "--out", tmp_path / "out", "--tune", 2, *COMPARE)
+    page = (tmp_path / "out" / "table.html").read_text()
+    assert "This test is biased as the log is" in page
+    assert "ratings.csv, of which a random 20% was set aside" in page
+    assert "a random 20%" in result.stdout
+    log = unskew.read_log(files / "ratings.csv")
+    assert f"{len(log) - round(0.2 * len(log)):,} ratings" in page
+    assert {path.name for path in (tmp_path / "out" / "recipes").iterdir()} == {"naive.toml", "eib.toml"}
+    for word in ("naive", "eib", "MSE", "nDCG@10", "¹", "²"):
+        assert word in result.stdout
+
+
+def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run: Run, files: Path, tmp_path: Path) -> None:
+    words = ("benchmark", files / "ratings.csv", "--test", files / "test.csv", "--on-unknown", "fallback")
+    rules = ("--empty-users", "one", "--positive", 4, "--out", tmp_path / "out", *COMPARE, "--json")
+    facts = json.loads(run(*words, *rules).stdout)
+    log = unskew.read_log(files / "ratings.csv", positive=4)
+    test = unskew.read_log(files / "test.csv", positive=4)
+    training = unskew.Training(max_epochs=1, progress=False)
+    models = [unskew.EIB().fit(log, seed=seed, training=training) for seed in (0, 1)]
+    for metric in ("mse", "ndcg@5"):
+        found = [
+            unskew.evaluate(lambda u, i, m=model: m.predict(u, i, on_unknown="fallback"), test, empty_users="one")
+            for model in models
+        ]
+        mean = sum(each[metric] for each in found) / 2
+        assert facts["methods"]["eib"]["metrics"][metric]["mean"] == pytest.approx(mean)
+    assert "empty_users='one'" in facts["setting"][-2]
+    assert "Positive from a rating of 4" in facts["setting"][-2]
+
+
+def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
+    monkeypatch.setattr("unskew.demo.WORLD_SETTINGS", tiny)
+    facts = json.loads(run("benchmark", "world", "--seed", 3, "--out", tmp_path, *COMPARE, "--json").stdout)
+    world = unskew.simulate(**tiny, seed=3)
+    model = unskew.Naive().fit(world.log, seed=0, training=unskew.Training(max_epochs=1, progress=False))
+    again = unskew.Naive().fit(world.log, seed=1, training=unskew.Training(max_epochs=1, progress=False))
+    risks = [world.risk(each.predict_codes) for each in (model, again)]
+    assert facts["methods"]["naive"]["metrics"]["true_risk"]["mean"] == pytest.approx(sum(risks) / 2)
+    assert f"at best {world.risk(world.preference):.4f}" in facts["setting"][0]
+
+
+@pytest.mark.parametrize("name", ["coat", "yahoo-r3", "yahoo_r3", "kuairec"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
+    name: str, inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read from there is the claim of other tests."""
+    world = unskew.simulate(40, 30, density=0.3)
+    asked = []
+
+    def load(*named: str, **_: object) -> unskew.datasets.Dataset:
+        asked.append(named)
+        return unskew.datasets.Dataset(named[0], world.log, world.test, None, ())
+
+    monkeypatch.setattr(unskew.datasets, "load", load)
+    folder = tmp_path / name if inside else tmp_path
+    folder.mkdir(exist_ok=True)
+    options = material.Options(data=tmp_path, test=None, test_fraction=None, on_unknown="raise", seed=0)
+    given = material.material(name, material.Reading(), options)
+    assert asked == [(name.replace("-", "_"), str(folder))]
+    assert (given.log, given.test) == (world.log, world.test)
+    assert any("not chosen blind to Coat's test" in sentence for sentence in given.about) == (name == "coat")
+
+
+def test_the_examples_of_help_are_taken_as_they_are(
+    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the work is left out: options given last win."""
+    monkeypatch.chdir(files)
+    few = ("--workers", 1, *QUICK)
+    compare = shlex.split(benchmark.EXAMPLE)[1:]
+    run(*compare, "--on-unknown", "fallback", "--tune", 0, "--seeds", 1, *few, "--out", tmp_path / "results")
+    assert (tmp_path / "results" / "recipes" / "dce-dr.toml").exists()
+    run(*shlex.split(tune.EXAMPLE)[1:], "--trials", 1, *few, "--out", tmp_path / "a.toml")
+    assert isinstance(read_recipe(tmp_path / "a.toml")[0], unskew.DoublyCalibrated)
+
+
+def test_ctrl_c_says_how_to_go_on(run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise Stopped("Stopped with 3 of 4 jobs finished; run the same command again to go on.")
+
+    monkeypatch.setattr(protocol, "examine", stopped)
+    result = run("benchmark", files / "ratings.csv", "--out", tmp_path, *COMPARE, code=130)
+    assert result.stderr.endswith("run the same command again to go on.\n")

@@ -1,0 +1,40 @@
+"""A quick start: heavy imports wait until they are needed, and compiling says what it is."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from unskew.training.compiling import SENTENCE
+
+HELP = "import sys; from unskew.cli import main; sys.argv = ['unskew', '--help']; main()"
+FIT = """
+import unskew
+log = unskew.simulate(n_users=30, n_items=20, density=0.3, selection="taste", seed=0).log
+unskew.Naive().fit(log, training=unskew.Training(max_epochs=1, progress=True))
+"""
+
+
+def run(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(("code", "limit"), [("import unskew", 1.5), (HELP, 0.5)], ids=["import", "help"])
+def test_starting_is_quick(code, limit):
+    """Processor seconds of the whole process, the best of three: the machine may be busy."""
+    seconds = []
+    for _ in range(3):
+        before = os.times()
+        run(code)
+        after = os.times()
+        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(seconds) < limit
+
+
+def test_the_first_use_says_that_it_compiles_and_the_second_has_nothing_to_compile(tmp_path):
+    first, second = (run(FIT, NUMBA_CACHE_DIR=str(tmp_path)).stderr for _ in range(2))
+    assert first.count(SENTENCE) == 1
+    assert SENTENCE not in second
