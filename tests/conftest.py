@@ -46,5 +46,5 @@ def indifferent_world() -> unskew.World:
 @pytest.fixture(scope="session")
 def liking(liking_world):
     """What the log of the first world tells about selection on utility."""
-    utility = unskew.Utility(base=unskew.Additive(), n_folds=4)
+    utility = unskew.Utility(base=unskew.Additive(), n_folds=4, n_repeats=1)
     return utility.fit(liking_world.log, training=unskew.Training(progress=False))

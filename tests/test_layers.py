@@ -19,7 +19,7 @@ ALLOWED = {
     "datasets": {"data"},
     "nets": set(),
     "training": {"data", "nets"},
-    "utility": {"data", "nets", "training", "risk"},
+    "utility": {"data", "nets", "training", "risk", "calibration"},
     "propensity": {"data", "nets", "training", "risk", "utility"},
     "calibration": {"data", "nets", "training", "metrics"},
     "overlap": {"training"},

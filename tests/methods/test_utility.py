@@ -12,7 +12,7 @@ from unskew.propensity.utility import FittedUtility
 from unskew.training.plan import Role
 
 SHORT = unskew.Training(max_epochs=2, progress=False)
-LIGHT = unskew.Utility(base=unskew.Factors(n_folds=2), n_folds=2)
+LIGHT = unskew.Utility(base=unskew.Factors(n_folds=2), n_folds=2, n_repeats=1)
 PLAIN = unskew.Factors(n_folds=2)
 
 

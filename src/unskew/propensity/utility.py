@@ -28,6 +28,7 @@ from unskew.utility.selection import Selection
 
 FEWEST_PER_FOLD = 10  # ratings; below, nothing can be learned about selection
 FOLDS = ((20_000, 20), (200_000, 10))  # ratings up to which so many folds are worth their time; 5 beyond
+SMALL_LOG = 20_000  # ratings up to which chance in dealing them matters, and they are dealt twice
 
 
 class FittedUtility(FittedPropensity):
@@ -38,7 +39,7 @@ class FittedUtility(FittedPropensity):
     what was found; its main figures can be read here too.
     """
 
-    stored = ("base", "nets", "seed", "selection")
+    stored = ("base", "nets", "seed", "n_repeats", "selection")
     holds: ClassVar[dict[str, type]] = {"selection": Selection}
 
     def __init__(
@@ -46,11 +47,13 @@ class FittedUtility(FittedPropensity):
         base: FittedPropensity,
         nets: list[Net],
         seed: int,
+        n_repeats: int,
         selection: Selection,
         history: History | None = None,
     ) -> None:
-        self.base, self.nets, self.seed, self.selection, self.history = base, nets, seed, selection, history
-        self.cross_fitted = CrossFitted(nets, seed)
+        self.base, self.nets, self.seed, self.n_repeats = base, nets, seed, n_repeats
+        self.selection, self.history = selection, history
+        self.cross_fitted = CrossFitted(nets, seed, n_repeats)
         self.notes = (*base.notes, *selection.notes)
         self.answers_unseen = base.answers_unseen
 
@@ -68,7 +71,7 @@ class FittedUtility(FittedPropensity):
 
     def score(self, users: Codes, items: Codes) -> Values:
         """The calibrated logit of a positive rating given that the pair is seen, read out of fold."""
-        return self.selection.score(self.cross_fitted.parts(users, items))
+        return self.selection.score(self.cross_fitted.mean_parts(users, items))
 
     def population(self, logits: ArrayLike, users: Codes | None = None) -> Values:
         """What is said when seen, mapped to what holds for all: logits in, logits out, the order unchanged."""
@@ -129,7 +132,8 @@ class Utility(Propensity):
     `unexplained` (k) is an assumption that no log can test: how much unexplained liking counts beside explained. A
     slice of random ratings, `fit(log, unbiased=...)`, estimates it. `largest_pairs` is the number of pairs up to which
     all of them are looked at, and beyond which so many are sampled. `n_folds=None` is 20, 10 or 5, fewer for larger
-    logs.
+    logs, and `n_repeats=None` deals the pairs of a small log into folds twice, so that less depends on how they fall.
+    `n_experts` above 1 lets so many kinds of users have slopes of their own, shrunk to the common one.
     """
 
     fitted = FittedUtility
@@ -137,9 +141,11 @@ class Utility(Propensity):
     base: Propensity = field(default_factory=Factors)
     unexplained: float = 1.0
     net: NetRecipe = field(default_factory=lambda: MF(spread=0.1))
-    learning_rate: float = 0.05
+    learning_rate: float = 0.03
     l2: float = 0.08
     n_folds: int | None = None
+    n_repeats: int | None = None
+    n_experts: int = 1
     largest_pairs: int = 1 << 22
 
     def __post_init__(self) -> None:
@@ -147,8 +153,11 @@ class Utility(Propensity):
         check_number(self, "learning_rate", above=0)
         check_number(self, "l2", least=0)
         check_number(self, "largest_pairs", least=1)
+        check_number(self, "n_experts", least=1)
         if self.n_folds is not None:
             check_number(self, "n_folds", least=2)
+        if self.n_repeats is not None:
+            check_number(self, "n_repeats", least=1)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedUtility:
         log = split.log
@@ -158,26 +167,36 @@ class Utility(Propensity):
             raise ParameterError(f"The base of Utility must not depend on the rating, as {name} does; use Factors().")
         n_folds = self.n_folds_for(len(log))
         if len(log) < FEWEST_PER_FOLD * n_folds or log.ratings.min() == log.ratings.max():
-            return FittedUtility(base, [], seed, Selection.nothing(self.unexplained))
-        role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
-        fitted, history = cross_fit(role, log, n_folds, seed=seed, training=training)
-        return FittedUtility(base, fitted.nets, seed, self.estimate(fitted, log, unbiased), history)
+            return FittedUtility(base, [], seed, 1, Selection.nothing(self.unexplained))
+        role, n_repeats = Role(self.net, learning_rate=self.learning_rate, l2=self.l2), self.n_repeats_for(len(log))
+        fitted, history = cross_fit(role, log, n_folds, n_repeats, seed=seed, training=training)
+        return FittedUtility(base, fitted.nets, seed, n_repeats, self.estimate(fitted, log, unbiased), history)
 
     def refitted(self, known: FittedUtility, log: RatingLog) -> FittedUtility:
         """A fit of before under this recipe's assumption: nets and base stay, the selection is estimated again."""
         nothing = Selection.nothing(self.unexplained)
         found = self.estimate(known.cross_fitted, log) if known.nets else nothing
-        return FittedUtility(known.base, known.nets, known.seed, found, known.history)
+        return FittedUtility(known.base, known.nets, known.seed, known.n_repeats, found, known.history)
 
     def estimate(self, fitted: CrossFitted, log: RatingLog, unbiased: RatingLog | None = None) -> Selection:
         """The selection that nets trained before give evidence of."""
-        return estimate(fitted, log, unexplained=self.unexplained, largest=self.largest_pairs, unbiased=unbiased)
+        return estimate(
+            fitted,
+            log,
+            unexplained=self.unexplained,
+            largest=self.largest_pairs,
+            n_experts=self.n_experts,
+            unbiased=unbiased,
+        )
 
     def n_folds_for(self, n_ratings: int) -> int:
         """More folds where ratings are few: there a net that misses a twentieth knows more than one missing a fifth."""
         if self.n_folds is not None:
             return self.n_folds
         return next((folds for most, folds in FOLDS if n_ratings <= most), 5)
+
+    def n_repeats_for(self, n_ratings: int) -> int:
+        return self.n_repeats or (2 if n_ratings <= SMALL_LOG else 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ def lightened(part: Any) -> Any:
     if isinstance(part, Factors):
         return Factors(n_folds=2)
     if isinstance(part, Utility):
-        return replace(part, n_folds=2)
+        return replace(part, n_folds=2, n_repeats=1)
     if isinstance(part, ExpertPlatt):
         return replace(part, steps=min(part.steps, 5), steps_per_epoch=min(part.steps_per_epoch, 2))
     return part

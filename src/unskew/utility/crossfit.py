@@ -29,15 +29,34 @@ UNUSED = 1 / 64  # pairs sampled for each rating of a batch: the naive risk look
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """One naive net a fold of pairs; a pair, seen or not, is read from the net that was trained without its fold."""
+    """One naive net a fold of pairs; a pair, seen or not, is read from the net that was trained without its fold.
+
+    Pairs are dealt into folds `n_repeats` times anew, and `nets` holds those of one dealing after the other.
+    """
 
     nets: list[Net]
     seed: int
+    n_repeats: int = 1
 
-    def fold(self, users: Codes, items: Codes) -> NDArray[np.int64]:
-        return pair_fold(self.seed, users, items, len(self.nets))
+    @property
+    def n_folds(self) -> int:
+        return len(self.nets) // self.n_repeats
 
-    def parts(self, users: Codes, items: Codes) -> Values:
+    def fold(self, users: Codes, items: Codes, repeat: int = 0) -> NDArray[np.int64]:
+        return pair_fold(self.seed + repeat, users, items, self.n_folds)
+
+    def nets_of(self, repeat: int) -> list[Net]:
+        return self.nets[repeat * self.n_folds : (repeat + 1) * self.n_folds]
+
+    def vectors(self, n_users: int) -> NDArray[np.float32]:
+        """One row a user, for networks that tell users apart: those of the first net."""
+        return self.nets[0].user_vectors(torch.arange(n_users)).numpy()
+
+    def mean_parts(self, users: Codes, items: Codes) -> Values:
+        """The parts averaged over all dealings: of the seen pairs still what nets say that were not trained on them."""
+        return np.asarray(np.mean([self.parts(users, items, repeat) for repeat in range(self.n_repeats)], axis=0))
+
+    def parts(self, users: Codes, items: Codes, repeat: int = 0) -> Values:
         """One row a pair: user effect, item effect and interaction, which add up to the logit less its average.
 
         The effect of a user is what the net says of that user and the average item, the interaction is what is left.
@@ -47,8 +66,8 @@ class CrossFitted:
             for start in range(0, len(users), AT_ONCE):
                 chunk = slice(start, start + AT_ONCE)
                 u, i = (np.asarray(codes[chunk], np.int64) for codes in (users, items))
-                fold = self.fold(u, i)
-                for number, net in enumerate(self.nets):
+                fold = self.fold(u, i, repeat)
+                for number, net in enumerate(self.nets_of(repeat)):
                     inside = np.flatnonzero(fold == number)
                     parts[start + inside] = _parts(net, u[inside], i[inside])
         return parts
@@ -68,18 +87,19 @@ def _of_each(codes: NDArray[np.int64], say: Callable[[torch.Tensor], torch.Tenso
 
 
 def cross_fit(
-    role: Role, log: RatingLog, n_folds: int, *, seed: int, training: Training
+    role: Role, log: RatingLog, n_folds: int, n_repeats: int, *, seed: int, training: Training
 ) -> tuple[CrossFitted, History]:
     """Train a naive net outside each fold, stopping early by the ratings inside it."""
     stage = Stage("prediction", (Update(("prediction",), naive),), validate=naive)
     plan = Plan({"prediction": role}, (stage,), log_error, UNUSED)
     nets, history = [], History()
-    for number, split in enumerate(_splits(log, n_folds, seed), 1):
-        title = f"utility fold {number}/{n_folds}"
+    splits = (split for repeat in range(n_repeats) for split in _splits(log, n_folds, seed + repeat))
+    for number, split in enumerate(splits, 1):
+        title = f"utility fold {number}/{n_folds * n_repeats}"
         trained = train(plan, split, seed=seed, training=training, title=title)
         nets.append(trained.cast.players["prediction"])
         history.take_in(title, trained)
-    return CrossFitted(nets, seed), history
+    return CrossFitted(nets, seed, n_repeats), history
 
 
 def _splits(log: RatingLog, n_folds: int, seed: int) -> Iterator[Split]:

@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from unskew.data.log import RatingLog
 from unskew.utility.crossfit import CrossFitted
+from unskew.utility.experts import UserScores, fit_experts
 from unskew.utility.law import population_logit
 from unskew.utility.ordered import Levels, OrderedLogit, fit_ordered
 from unskew.utility.population import Population, population
@@ -23,7 +24,7 @@ Values = NDArray[np.float64]
 CALIBRATION_ROWS = 1 << 20
 RARE = 0.2  # chance of being seen, by activity and exposure alone, up to which selection leaves its full trace
 RATE_PAIRS = 1 << 17  # to average predictions over
-_CALIBRATION, _POPULATION, _RATE = range(3)  # independent random streams of one seed
+_CALIBRATION, _POPULATION, _RATE, _EXPERTS = range(4)  # independent random streams of one seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,15 @@ class Trail:
     @classmethod
     def of(cls, fitted: CrossFitted, log: RatingLog, largest: int) -> Trail:
         levels, rows = Levels.of(log.ratings), _some(len(log), CALIBRATION_ROWS, _rng(fitted.seed, _CALIBRATION))
-        parts = fitted.parts(log.users[rows], log.items[rows])
-        calibration = fit_ordered(parts, levels.level(log.ratings[rows]), len(levels))
+        users, items, level = log.users[rows], log.items[rows], levels.level(log.ratings[rows])
+        repeats = range(fitted.n_repeats)
+        parts = np.concatenate([fitted.parts(users, items, repeat) for repeat in repeats])
+        calibration = fit_ordered(parts, np.tile(level, len(repeats)), len(levels)).counted_once(len(repeats))
         spread = float(abs(calibration.slopes[2]) * parts[:, 2].std())
-        items = _item_trace(log, rows, parts, levels.level(log.ratings[rows]), calibration)
+        trace = _item_trace(log, rows, fitted.mean_parts(users, items), level, calibration)
         generator = _rng(fitted.seed, _POPULATION)
         pairs = population(fitted, calibration, log, largest=largest, generator=generator)
-        return cls(fitted, log, levels, calibration, spread, items, pairs)
+        return cls(fitted, log, levels, calibration, spread, trace, pairs)
 
     @property
     def threshold(self) -> float:
@@ -84,6 +87,7 @@ class Trail:
             sampling_error=float(profile.error * np.sqrt(max(1 - share, 0.0))) if self.population.sampled else 0.0,
             above_half=profile.above_half,
             clamped=float(self.population.clamped),
+            expert_gain=0.0,
             positive_rate=nan,
         )
         found = Selection.of(numbers, self.levels, c)
@@ -93,28 +97,45 @@ class Trail:
         log, rng = self.log, _rng(self.fitted.seed, _RATE)
         pairs = _some(log.n_pairs, RATE_PAIRS, rng)
         users, items = np.divmod(pairs, log.n_items)
-        return float(found.mean_rating(found.score(self.fitted.parts(users, items)), users).mean())
+        return float(found.mean_rating(found.score(self.fitted.mean_parts(users, items)), users).mean())
 
-    def score(self, log: RatingLog) -> Values:
-        return self.calibration.score(self.fitted.parts(log.users, log.items))
+    def unexplained_from(self, unbiased: RatingLog, assumed: float) -> Unexplained:
+        """k from random ratings, the slope following it as the log demands."""
+        score = self.calibration.score(self.fitted.mean_parts(unbiased.users, unbiased.items))
+        level, thresholds = self.levels.level(unbiased.ratings), self.calibration.thresholds
+        return unexplained_from(
+            lambda k, slope: _log_likelihood(score, level, thresholds, k * slope),
+            lambda k: self.interactions(k).highest(),
+            assumed=assumed,
+        )
+
+    def with_experts(self, found: Selection, n_experts: int) -> Selection:
+        """The same selection with a slope for each of a few kinds of users."""
+        k, n_users = found.numbers.unexplained, self.log.n_users
+        score, information = self.interactions(k).user_scores(found.slope, n_users)
+        users = UserScores(score, information, self.fitted.vectors(n_users))
+        experts = fit_experts(users, found.slope, k, n_experts, _rng(self.fitted.seed, _EXPERTS))
+        told = replace(found, slopes=experts.slopes, expert=experts.expert)
+        numbers = found.numbers._replace(expert_gain=experts.gain, positive_rate=self._positive_rate(told))
+        return replace(told, numbers=numbers)
 
 
 def estimate(
-    fitted: CrossFitted, log: RatingLog, *, unexplained: float, largest: int, unbiased: RatingLog | None = None
+    fitted: CrossFitted,
+    log: RatingLog,
+    *,
+    unexplained: float,
+    largest: int,
+    n_experts: int = 1,
+    unbiased: RatingLog | None = None,
 ) -> Selection:
     """The selection a log gives evidence of; with random ratings, at the k they give evidence of."""
     trail = Trail.of(fitted, log, largest)
     found = trail.selection(unexplained)
-    if unbiased is None or not found.slope:
-        return found
-    level = trail.levels.level(unbiased.ratings)
-    score = trail.score(unbiased)
-
-    def log_likelihood(k: float, slope: float) -> float:
-        return _log_likelihood(score, level, trail.calibration.thresholds, k * slope)
-
-    k = unexplained_from(log_likelihood, lambda k: trail.interactions(k).highest(), assumed=unexplained)
-    return trail.selection(k.value, k)
+    if unbiased is not None and found.slope:
+        k = trail.unexplained_from(unbiased, unexplained)
+        found = trail.selection(k.value, k)
+    return trail.with_experts(found, n_experts) if n_experts > 1 and found.slope else found
 
 
 def _item_trace(

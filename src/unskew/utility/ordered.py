@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,6 +72,10 @@ class OrderedLogit:
     def middle(self) -> float:
         """Its threshold: the score at which utility is 0."""
         return float(self.thresholds[self.middle_level - 1])
+
+    def counted_once(self, times: int) -> OrderedLogit:
+        """The same fit where every rating was there several times, with the errors of counting it once."""
+        return replace(self, errors=self.errors * np.sqrt(times))
 
     def score(self, x: Values) -> Values:
         return np.asarray(x @ self.slopes)

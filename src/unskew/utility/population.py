@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
-from unskew.utility.crossfit import AT_ONCE, CrossFitted
+from unskew.utility.crossfit import Codes, CrossFitted
 from unskew.utility.ordered import OrderedLogit
 
 Values = NDArray[np.float64]
@@ -31,6 +31,7 @@ class Elements:
     score: Values
     log_weight: NDArray[np.float32]
     case: NDArray[np.bool_]
+    user: NDArray[np.int64]  # of each group
     n_items: int
 
     @property
@@ -46,9 +47,13 @@ class Elements:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The elements of every fold; `n_cases` of the log's `n_seen` pairs are among them, `sampled` or all."""
+    """The elements of every fold; `n_cases` of the log's `n_seen` pairs are among them, `sampled` or all.
+
+    The folds of all dealings of the pairs are listed, so every pair is there `n_repeats` times.
+    """
 
     folds: list[Elements]
+    n_repeats: int
     sampled: bool
     n_cases: int
     n_seen: int
@@ -70,28 +75,25 @@ def population(
 
 
 def _all_pairs(fitted: CrossFitted, calibration: OrderedLogit, log: RatingLog) -> Population:
-    seen, parts, clamped = SeenPairs(log), [], 0
-    at_once = max(1, AT_ONCE // log.n_items)
-    for first in range(0, log.n_users, at_once):
-        users = np.arange(first, min(first + at_once, log.n_users))
-        u, i = np.repeat(users, log.n_items), np.tile(np.arange(log.n_items), len(users))
-        score, beyond = _scores(fitted, calibration, u, i)
+    users, items = (part.astype(np.int32) for part in np.divmod(np.arange(log.n_pairs), log.n_items))
+    seen, folds, clamped = SeenPairs(log)(users, items), [], 0
+    everybody = np.arange(log.n_users)
+    for repeat in range(fitted.n_repeats):
+        score, beyond = _scores(fitted, calibration, users, items, repeat)
+        fold = fitted.fold(users, items, repeat)
         clamped += beyond
-        parts.append((fitted.fold(u, i), u, i.astype(np.int32), score, seen(u, i)))
-    fold, u, i, score, case = (np.concatenate(column) for column in zip(*parts, strict=True))
-    folds = []
-    for number in range(len(fitted.nets)):
-        inside = np.flatnonzero(fold == number)
-        start = np.searchsorted(u[inside], np.arange(log.n_users + 1))
-        weight = np.zeros(len(inside), np.float32)
-        folds.append(Elements(start, i[inside].astype(np.int32), score[inside], weight, case[inside], log.n_items))
-    return Population(folds, sampled=False, n_cases=len(log), n_seen=len(log), clamped=clamped)
+        for number in range(fitted.n_folds):
+            inside = np.flatnonzero(fold == number)
+            start = np.searchsorted(users[inside], np.arange(log.n_users + 1))
+            weight = np.zeros(len(inside), np.float32)
+            folds.append(Elements(start, items[inside], score[inside], weight, seen[inside], everybody, log.n_items))
+    return Population(folds, fitted.n_repeats, sampled=False, n_cases=len(log), n_seen=len(log), clamped=clamped)
 
 
 def _sampled(
     fitted: CrossFitted, calibration: OrderedLogit, log: RatingLog, largest: int, generator: np.random.Generator
 ) -> Population:
-    """Seen pairs, each beside alternatives of its own user and fold.
+    """Seen pairs, each beside alternatives of its own user and fold, in the first dealing.
 
     Alternatives are the items of random ratings, drawn with probability q_i = n_i / n: items nobody rated have no
     exposure and need not be drawn. Every element, the seen pair too, weighs 1 / q_i; that the seen pair is among the
@@ -111,22 +113,22 @@ def _sampled(
         open_row, open_column = open_row[outside], open_column[outside]
     chance = np.bincount(log.items, minlength=log.n_items) / len(log)
     folds, clamped = [], 0
-    for number in range(len(fitted.nets)):
+    for number in range(fitted.n_folds):
         inside = fold == number
         i = drawn[inside].ravel()
-        score, beyond = _scores(fitted, calibration, np.repeat(users[inside], ALTERNATIVES + 1), i)
+        score, beyond = _scores(fitted, calibration, np.repeat(users[inside], ALTERNATIVES + 1), i, 0)
         clamped += beyond
         start = np.arange(0, len(i) + 1, ALTERNATIVES + 1)
         case = np.zeros(len(i), np.bool_)
         case[start[:-1]] = True
         weight = -np.log(chance[i]).astype(np.float32)
-        folds.append(Elements(start, i.astype(np.int32), score, weight, case, log.n_items))
-    return Population(folds, sampled=True, n_cases=n_cases, n_seen=len(log), clamped=clamped)
+        folds.append(Elements(start, i.astype(np.int32), score, weight, case, users[inside], log.n_items))
+    return Population(folds, 1, sampled=True, n_cases=n_cases, n_seen=len(log), clamped=clamped)
 
 
 def _scores(
-    fitted: CrossFitted, calibration: OrderedLogit, users: NDArray[np.int64], items: NDArray[np.int64]
+    fitted: CrossFitted, calibration: OrderedLogit, users: Codes, items: Codes, repeat: int
 ) -> tuple[Values, int]:
     """Calibrated scores, held within +-15, and how many had to be."""
-    score = calibration.score(fitted.parts(users, items))
+    score = calibration.score(fitted.parts(users, items, repeat))
     return np.clip(score, -LARGEST_SCORE, LARGEST_SCORE), int((np.abs(score) > LARGEST_SCORE).sum())

@@ -47,6 +47,7 @@ class Numbers(NamedTuple):
     sampling_error: float  # of the estimate, from looking at a sample of pairs; 0 if all were looked at
     above_half: float  # share of pairs with a chance above 1/2
     clamped: float  # pairs whose score was held within bounds
+    expert_gain: float  # of log-likelihood over the common slope, by slopes of experts
     positive_rate: float  # estimated over all pairs at the slope that is used
 
     @classmethod
@@ -141,6 +142,10 @@ class Selection:
         said = [self.verdict]
         if self.slope:
             said.append(self.assumption)
+        if len(self.slopes):
+            shares = np.bincount(self.expert, minlength=len(self.slopes)) / len(self.expert)
+            experts = ", ".join(f"{slope:.3f} ({share:.0%})" for slope, share in zip(self.slopes, shares, strict=True))
+            said.append(f"Slopes by expert, with their share of users: {experts}; gain {n.expert_gain:.1f}.")
         if n.sampling_error:
             said.append(f"The slope comes from a sample of pairs; its sampling error is {n.sampling_error:.3f}.")
         if n.above_half > 0.01:

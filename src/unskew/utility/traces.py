@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from unskew.utility.law import largest_slope, roughly_population_logit
 from unskew.utility.population import Elements, Population
-from unskew.utility.rates import fit_margins
+from unskew.utility.rates import fit_margins, scores_of_groups
 
 Values = NDArray[np.float64]
 
@@ -33,7 +33,8 @@ class InteractionTrace:
     """The likelihood of which pairs were seen, given how many each user and each item has in each fold.
 
     For a slope, every element's rate is a_g b_i exp(slope z), z = m_t^{-1}(score - threshold); activity and exposure
-    are fitted to the fold's margins, so only the interaction between users and items speaks.
+    are fitted to the fold's margins, so only the interaction between users and items speaks. It is the average over
+    all dealings of the pairs into folds.
     """
 
     def __init__(self, population: Population, threshold: float, unexplained: float) -> None:
@@ -42,7 +43,8 @@ class InteractionTrace:
 
     def log_likelihood(self, slope: float) -> float:
         t = self.unexplained * slope
-        return sum(fold.log_likelihood(slope, self.threshold, t) for fold in self._margins)
+        total = sum(fold.log_likelihood(slope, self.threshold, t) for fold in self._margins)
+        return total / self.population.n_repeats
 
     def highest(self) -> float:
         """The slope of highest likelihood."""
@@ -80,6 +82,14 @@ class InteractionTrace:
             step = float(np.clip((NORMAL_95 - value) / max(rise, 1e-3), -0.2, 0.2))
         return inner
 
+    def user_scores(self, slope: float, n_users: int) -> tuple[Values, Values]:
+        """Score and information about each user's own slope at the common one, averaged over all dealings."""
+        t = self.unexplained * slope
+        total = np.zeros((n_users, 2))
+        for fold in self._margins:
+            np.add.at(total, fold.elements.user, fold.scores(slope, self.threshold, t))
+        return total[:, 0] / self.population.n_repeats, total[:, 1] / self.population.n_repeats
+
 
 class _Margins:
     """The margins of one fold, which go on from where the last slope left them."""
@@ -91,9 +101,21 @@ class _Margins:
         self.b = self.cases[1] / max(self.cases[1].sum(), 1.0)
         self.above_half = 0.0
 
+    def _utility(self, slope: float, threshold: float, t: float) -> tuple[Values, Values]:
+        """z and the weight exp(slope z) of every element."""
+        utility = roughly_population_logit(self.elements.score - threshold, t)
+        return utility, np.exp(slope * utility + self.elements.log_weight)
+
+    def scores(self, slope: float, threshold: float, t: float) -> Values:
+        """Score and information of every group, with margins that fit the slope."""
+        self.log_likelihood(slope, threshold, t)
+        e, (utility, weight) = self.elements, self._utility(slope, threshold, t)
+        out = np.empty((len(self.a), 2))
+        scores_of_groups(e.start, e.item, weight, e.case, utility, self.a, self.b, self.rare, out)
+        return out
+
     def log_likelihood(self, slope: float, threshold: float, t: float) -> float:
-        e = self.elements
-        weight = np.exp(slope * roughly_population_logit(e.score - threshold, t) + e.log_weight)
+        e, (_, weight) = self.elements, self._utility(slope, threshold, t)
         margins = e.start, e.item, weight, e.case, *self.cases, self.a, self.b
         likelihood, self.above_half = fit_margins(*margins, self.rare)
         return float(likelihood)
