@@ -33,6 +33,7 @@ from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
 from .methods.utility import NaiveUtility
+from .methods.utility_joint import UtilityModel
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
 from .nets.factors import MF, NCF
@@ -96,6 +97,7 @@ __all__ = [
     "UnskewError",
     "UserPlatt",
     "Utility",
+    "UtilityModel",
     "World",
     "__version__",
     "bench",

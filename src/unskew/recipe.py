@@ -15,6 +15,7 @@ from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.methods.registry import make, methods
 from unskew.nets.factors import MF, NCF
+from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
@@ -29,6 +30,7 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 PARTS: tuple[type, ...] = (
     MF,
     NCF,
+    Scalar,
     Trunk,
     Uniform,
     Popularity,

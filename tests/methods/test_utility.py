@@ -38,11 +38,12 @@ def calibrated(method):
     ("ours", "plain"),
     [
         (unskew.NaiveUtility(utility=LIGHT), unskew.Naive()),
+        (unskew.UtilityModel(utility=LIGHT), unskew.Naive()),
         (unskew.IPS(propensity=LIGHT), unskew.IPS(propensity=PLAIN)),
         (unskew.DRJL(propensity=LIGHT), unskew.DRJL(propensity=PLAIN)),
         (calibrated(unskew.DRJL(propensity=LIGHT)), calibrated(unskew.DRJL(propensity=PLAIN))),
     ],
-    ids=["naive", "ips", "dr", "dce"],
+    ids=["naive", "joint", "ips", "dr", "dce"],
 )
 def test_without_evidence_a_method_behaves_as_without_utility_bit_for_bit(ours, plain, indifferent_world):
     model = ours.fit(indifferent_world.log, seed=5, training=SHORT)
@@ -63,6 +64,15 @@ def test_the_mapped_naive_ranks_as_naive_does_and_is_nearer_the_truth(mapped, li
     assert (np.diff(after[order]) > -1e-6).all()  # but for the rounding of float32
     assert liking_world.risk(mapped.predict_codes) < liking_world.risk(naive.predict_codes) - 0.02
     assert mapped.recommend([0, 1], k=5)["item_id"].equals(naive.recommend([0, 1], k=5)["item_id"])
+
+
+def test_the_joint_likelihood_starts_from_the_two_step_slope_and_comes_nearer_the_truth(liking, liking_world, mapped):
+    method = unskew.UtilityModel(utility=Prefitted(known=liking))
+    model = method.fit(liking_world.log, seed=1, training=unskew.Training(max_epochs=12, progress=False))
+    assert model.player("slope").value == pytest.approx(liking.slope, abs=0.05)
+    assert model.player("slope").value != pytest.approx(liking.slope, abs=1e-6)
+    assert any("joint likelihood ended" in note for note in model.history.notes)
+    assert liking_world.risk(model.predict_codes) < liking_world.risk(mapped.predict_codes)
 
 
 def test_weighting_by_the_chance_given_the_rating_lowers_the_true_risk(liking, liking_world):

@@ -22,6 +22,7 @@ from unskew.methods.stable import StableDR
 from unskew.methods.tradeoff import DRMSE, MRDRDL
 from unskew.methods.tritraining import AT
 from unskew.methods.utility import NaiveUtility
+from unskew.methods.utility_joint import UtilityModel
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
 from unskew.propensity.utility import Utility
 from unskew.training.checks import nearest
@@ -132,6 +133,7 @@ _REGISTRY = {
             DoublyCalibrated(DRJL(propensity=Utility())),
             "The doubly calibrated estimator over DR-JL with propensities that know the rating: see Utility.",
         ),
+        Entry("utility-model", UtilityModel()),
         Entry("drjl-published", DRJLPublished()),
         Entry(
             "dce-dr-published",
