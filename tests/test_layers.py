@@ -27,6 +27,7 @@ ALLOWED = {
     "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files"},
     "methods": {"data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender", "overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
+    "sensitivity": {"data", "training", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},

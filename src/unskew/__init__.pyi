@@ -45,6 +45,7 @@ from .propensity.logistic import Logistic
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
+from .sensitivity import Sensitivity, sensitivity
 from .training.options import Training
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "PublishedExperts",
     "RatingLog",
     "Recommender",
+    "Sensitivity",
     "Split",
     "StableDR",
     "Training",
@@ -112,5 +114,6 @@ __all__ = [
     "methods",
     "read_log",
     "reliability_bins",
+    "sensitivity",
     "simulate",
 ]
