@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-SWEEPS, TOLERANCE = 200, 1e-4  # until no factor moves by more than this share; the likelihood errs by its square
+SWEEPS, ENOUGH = 200, 3e-4  # until a sweep raises the log-likelihood by less than this
 HALF = 0.6931471805599453  # the rate at which the chance of being seen is 1/2
 
 
@@ -25,8 +25,9 @@ def fit_margins(
     share of elements with a chance above 1/2.
     """
     expected, events = np.empty(len(b)), np.empty(len(b))
+    likelihood, above = -np.inf, 0
     for _ in range(SWEEPS):
-        moved = 0.0
+        before, likelihood, above = likelihood, 0.0, 0
         expected[:], events[:] = 0.0, 0.0
         for g in range(len(a)):
             if groups[g] == 0.0:
@@ -36,27 +37,21 @@ def fit_margins(
                 at_one += b[item[n]] * weight[n]
                 if case[n]:
                     own += events_of(a[g] * b[item[n]] * weight[n], rare)
-            before, a[g] = a[g], own / max(at_one, 1e-300)
-            moved = max(moved, abs(before - a[g]) / max(a[g], 1e-300))
+            a[g] = own / max(at_one, 1e-300)
+            likelihood -= own
             for n in range(start[g], start[g + 1]):
-                x = a[g] * weight[n]
-                expected[item[n]] += x
+                rate = a[g] * weight[n]
+                x = rate * b[item[n]]
+                expected[item[n]] += rate
+                above += x > HALF
                 if case[n]:
-                    events[item[n]] += events_of(x * b[item[n]], rare)
+                    events[item[n]] += events_of(x, rare)
+                    likelihood += np.log(x) if rare else x + np.log(-np.expm1(-x))
+        if likelihood - before < ENOUGH:
+            break
         for i in range(len(b)):
             if items[i] > 0.0:
-                before, b[i] = b[i], events[i] / max(expected[i], 1e-300)
-                moved = max(moved, abs(before - b[i]) / max(b[i], 1e-300))
-        if moved < TOLERANCE:
-            break
-    likelihood, above = 0.0, 0
-    for g in range(len(a)):
-        for n in range(start[g], start[g + 1]):
-            x = a[g] * b[item[n]] * weight[n]
-            above += x > HALF
-            if case[n]:
-                likelihood += np.log(x) if rare else x + np.log(-np.expm1(-x))
-            likelihood -= x
+                b[i] = events[i] / max(expected[i], 1e-300)
     return likelihood, above / max(len(item), 1)
 
 
