@@ -36,6 +36,8 @@ from .methods.robust import DRJL, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
+from .methods.utility import NaiveUtility
+from .methods.utility_joint import UtilityModel
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import (
     debiased_calibration_error,
@@ -51,7 +53,9 @@ from .propensity.base import Propensity
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .propensity.utility import Utility
 from .recommender import Recommender
+from .sensitivity import Sensitivity, sensitivity
 from .training.options import Training
 
 __all__ = [
@@ -92,6 +96,7 @@ __all__ = [
     "MultiDR",
     "Naive",
     "NaiveBayes",
+    "NaiveUtility",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -99,6 +104,7 @@ __all__ = [
     "PublishedExperts",
     "RatingLog",
     "Recommender",
+    "Sensitivity",
     "Split",
     "StableDR",
     "Training",
@@ -106,6 +112,8 @@ __all__ = [
     "Uniform",
     "UnskewError",
     "UserPlatt",
+    "Utility",
+    "UtilityModel",
     "World",
     "__version__",
     "adapters",
@@ -126,6 +134,7 @@ __all__ = [
     "methods",
     "read_log",
     "reliability_bins",
+    "sensitivity",
     "simulate",
     "theory",
 ]

@@ -16,6 +16,7 @@ from unskew.training.view import View
 class Overlap:
     """Figures of the weights 1 / max(p, clip) on the training ratings, and of p over a sample of all pairs.
 
+    Where p depends on the rating, weights do too; the clip and what it touched concern p whatever the rating.
     What concerns all pairs is None for propensities that are known of the seen pairs only.
     """
 
@@ -48,8 +49,9 @@ def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
     clip = trained.cast.clips[role]
     view = View(trained.cast, trained.feed.train, still=frozenset(trained.cast.players))
     answers = getattr(trained.cast.players[role], "answers_unseen", True)
-    seen, pairs = view.observed.probability(role), view.sampled.probability(role) if answers else None
-    weight, group = (1 / seen.clamp(min=clip)).double(), trained.cast.group
+    observed, pairs = view.observed, view.sampled.probability(role) if answers else None
+    seen, group = observed.whatever_the_rating(role), trained.cast.group
+    weight = (observed.inverse_propensity(role) if observed.is_tilted(role) else 1 / seen.clamp(min=clip)).double()
     sums = [len(seen), (seen < clip).sum().item(), weight.sum().item(), weight.square().sum().item()]
     n_seen, clipped, total, squares = group.total(sums).tolist()
     least, largest = (-group.largest(-seen.min().item())).item(), group.largest(weight.max().item()).item()

@@ -15,11 +15,13 @@ from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.methods.registry import make, methods
 from unskew.nets.factors import MF, NCF
+from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 from unskew.words import nearest
 
@@ -29,6 +31,7 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 PARTS: tuple[type, ...] = (
     MF,
     NCF,
+    Scalar,
     Trunk,
     Uniform,
     Popularity,
@@ -37,6 +40,7 @@ PARTS: tuple[type, ...] = (
     Additive,
     Factors,
     Logistic,
+    Utility,
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,

@@ -23,6 +23,7 @@ from unskew.training.history import History
 from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
+from unskew.utility.selection import Selection
 
 if TYPE_CHECKING:
     from unskew.diagnosis.diagnosis import Diagnosis
@@ -38,8 +39,8 @@ class Recommender:
     For a binary log predictions are probabilities of a positive rating, for a graded one ratings. `on_unknown`
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
-    how well propensity and imputation were calibrated before and after; each is None for a method without. `training`
-    are the options of the run, None for the usual ones.
+    how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
+    utility; each is None for a method without. `training` are the options of the run, None for the usual ones.
     """
 
     method: Any
@@ -106,6 +107,16 @@ class Recommender:
             }
         )
 
+    @property
+    def selection(self) -> Selection | None:
+        players = self.cast.players.values()
+        return next((player.selection for player in players if hasattr(player, "selection")), None)
+
+    def at(self, *, unexplained: float) -> Recommender:
+        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it."""
+        model: Recommender = self.method.at(self, unexplained)
+        return model
+
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
         return self.said_codes("prediction", users, items)
@@ -123,6 +134,11 @@ class Recommender:
                 r = None if ratings is None else torch.from_numpy(np.array(ratings[chunk], np.float32))
                 said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i, r), slice(None), 1.0)).numpy()
         return said
+
+    def player(self, role: str) -> Any:
+        """Who plays a role."""
+        self._require(role)
+        return self.cast.players[role]
 
     def diagnose(self, *, unbiased: RatingLog | None = None, rival: Any = None, **settings: Any) -> Diagnosis:
         """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""

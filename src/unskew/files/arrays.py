@@ -1,9 +1,10 @@
 """What a role has learned as named arrays, and the role built from them again.
 
 A fitted role takes part by declaration. Its class names in `stored` those arguments of its constructor that it keeps
-under the same names: arrays, numbers, or a list of nets of the architecture `recipe.net`. The recipe that fits it
-names the class as its `fitted`. A class that must keep something else has `arrays()`, which may answer None for what
-is not data, and the class method `from_arrays(arrays, recipe, log)`.
+under the same names: arrays, numbers, a list of nets of the architecture `recipe.net`, a role fitted by the recipe's
+setting of that name, or something whose class it `holds`, with `arrays()` and `from_arrays(arrays)`. The recipe that
+fits it names the class as its `fitted`. A class that must keep something else has `arrays()`, which may answer None for
+what is not data, and the class method `from_arrays(arrays, recipe, log)`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def arrays_of(player: Any, recipe: Any) -> Arrays | None:
     if hasattr(player, "arrays"):
         own: Arrays | None = player.arrays()
         return own
-    return None if getattr(player, "stored", None) is None else _stored(player)
+    return None if getattr(player, "stored", None) is None else _stored(player, recipe)
 
 
 def player_from(recipe: Any, arrays: Arrays, log: RatingLog, trunk: Any = None) -> Any:
@@ -42,7 +43,7 @@ def player_from(recipe: Any, arrays: Arrays, log: RatingLog, trunk: Any = None) 
     if hasattr(cls, "from_arrays"):
         return cls.from_arrays(arrays, recipe, log)
     _check_names({name.split("/")[0] for name in arrays}, cls.stored, cls.__name__)
-    return cls(**{name: _argument(name, arrays, recipe, log) for name in cls.stored})
+    return cls(**{name: _argument(name, arrays, recipe, log, cls) for name in cls.stored})
 
 
 def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -56,22 +57,33 @@ def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
-def _stored(player: Any) -> Arrays:
+def _stored(player: Any, recipe: Any) -> Arrays | None:
     arrays: Arrays = {}
     for name in player.stored:
         value = getattr(player, name)
         if isinstance(value, list):
             for number, net in enumerate(value):
                 arrays |= prefixed(f"{name}/{number}", _net_arrays(net))
+        elif name in getattr(player, "holds", ()):
+            arrays |= prefixed(name, value.arrays())
+        elif hasattr(part := getattr(recipe, name, None), "fitted"):
+            inner = arrays_of(value, part)
+            if inner is None:
+                return None
+            arrays |= prefixed(name, inner)
         else:
             arrays[name] = np.asarray(value)
     return arrays
 
 
-def _argument(name: str, arrays: Arrays, recipe: Any, log: RatingLog) -> Any:
+def _argument(name: str, arrays: Arrays, recipe: Any, log: RatingLog, cls: Any) -> Any:
     if name in arrays:
         return arrays[name] if arrays[name].ndim else arrays[name].item()
     inside = under(name, arrays)
+    if name in getattr(cls, "holds", ()):
+        return cls.holds[name].from_arrays(inside)
+    if hasattr(part := getattr(recipe, name, None), "fitted"):
+        return player_from(part, inside, log)
     numbers = sorted({int(key.split("/")[0]) for key in inside})
     return [_net(recipe.net, under(str(number), inside), log) for number in numbers]
 

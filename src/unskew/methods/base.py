@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal
 
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.split import Split, holdout_split
+from unskew.errors import ParameterError
 from unskew.group import ALONE
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
@@ -17,6 +18,7 @@ from unskew.nets.factors import MF
 from unskew.overlap import overlap_of
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
+from unskew.propensity.utility import Refitted, Utility
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.training.checks import check_choice, check_number
@@ -50,9 +52,13 @@ class Method(ABC):
 
         With `training.spread` the first worker gets the whole model, and every other one the model of its own users.
         """
-        training = training or Training()
+        return self.fit_plan(self.plan(), log, seed=seed, training=training or Training(), unbiased=unbiased)
+
+    def fit_plan(
+        self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
+    ) -> Recommender:
+        """Carry out a plan of this method."""
         split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
-        plan = self.plan()
         with announced(training.progress):
             trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
@@ -63,6 +69,20 @@ class Method(ABC):
         cast = replace(trained.cast, group=ALONE)
         return Recommender(self, log, cast, trained.history, seed, overlap, report, training)
 
+    def at(self, model: Recommender, unexplained: float) -> Recommender:
+        """The model that this method would have become had it assumed this much unexplained liking: see `Utility`.
+
+        The nets of the cross-fitting are those of the model; all that depends on the assumption is fitted again.
+        """
+        method = assuming(self, unexplained)
+        plan = method.plan()
+        roles = {
+            name: replace(role, net=Refitted(role.net, model.player(name))) if isinstance(role.net, Utility) else role
+            for name, role in plan.roles.items()
+        }
+        training = model.training or Training()
+        return method.fit_plan(replace(plan, roles=roles), model.log, seed=model.seed, training=training)
+
 
 def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
     """Let the first worker's roles know everybody; the log of those that each worker's roles know."""
@@ -70,6 +90,26 @@ def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
         if hasattr(player, "gather"):
             player.gather(split.group)
     return log if split.group.rank == 0 else split.log
+
+
+def assuming(method: Method, unexplained: float) -> Method:
+    """The method with this `unexplained` in its `Utility`, wherever that is."""
+
+    def changed(part: Any) -> Any:
+        if isinstance(part, Utility):
+            return replace(part, unexplained=unexplained)
+        if not isinstance(part, Method) or not is_dataclass(part):
+            return part
+        settings = {setting.name: getattr(part, setting.name) for setting in fields(part)}
+        new = {name: changed(held) for name, held in settings.items()}
+        return replace(part, **{name: held for name, held in new.items() if held is not settings[name]})
+
+    if not any(isinstance(role.net, Utility) for role in method.plan().roles.values()):
+        raise ParameterError(
+            f"{type(method).__name__} assumes nothing about unexplained liking; use a method with propensity=Utility()."
+        )
+    found: Method = changed(method)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +147,8 @@ class PropensityMethod(NetMethod):
     """A method that weights seen pairs by 1 / max(p, clip).
 
     `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does. What
-    is clipped is counted and reported in `model.overlap`.
+    is clipped is counted and reported in `model.overlap`. A propensity that depends on the rating is clipped before the
+    rating is taken into account.
     """
 
     propensity: Propensity = field(default_factory=Factors)

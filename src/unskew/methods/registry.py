@@ -21,7 +21,10 @@ from unskew.methods.robust import DRJL, MRDR, TDR, TMRDR
 from unskew.methods.stable import StableDR
 from unskew.methods.tradeoff import DRMSE, MRDRDL
 from unskew.methods.tritraining import AT
+from unskew.methods.utility import NaiveUtility
+from unskew.methods.utility_joint import UtilityModel
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
+from unskew.propensity.utility import Utility
 from unskew.words import nearest
 
 
@@ -122,6 +125,15 @@ _REGISTRY = {
             DoublyCalibrated(DRJL(), imputation=None),
             "Ablation: only the propensity is calibrated.",
         ),
+        Entry("naive-utility", NaiveUtility()),
+        Entry("ips-utility", IPS(propensity=Utility()), "IPS with propensities that know the rating: see Utility."),
+        Entry("dr-utility", DRJL(propensity=Utility()), "DR-JL with propensities that know the rating: see Utility."),
+        Entry(
+            "dce-utility",
+            DoublyCalibrated(DRJL(propensity=Utility())),
+            "The doubly calibrated estimator over DR-JL with propensities that know the rating: see Utility.",
+        ),
+        Entry("utility-model", UtilityModel()),
         Entry("drjl-published", DRJLPublished()),
         Entry(
             "dce-dr-published",

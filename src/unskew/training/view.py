@@ -128,6 +128,10 @@ class RowsView:
             return torch.sigmoid(self.logit(role))
         return self._at_rest(role)
 
+    def whatever_the_rating(self, role: str) -> Tensor:
+        """What a resting role says of these pairs where it does not look at their ratings."""
+        return speak_at_rest(self._view.cast, role, self._rows, tilted=False)
+
     def error(self, role: str = "prediction") -> Tensor:
         """e: the error of the prediction against the rating."""
         return self._view.cast.error(_bounded(self.logit(role)), self.ratings)
@@ -143,11 +147,17 @@ class RowsView:
         return self._view.cast.error(logit, one) - self._view.cast.error(logit, zero)
 
     def propensity(self, role: str = "propensity") -> Tensor:
-        """p: probability of having been seen, given the rating where the model can tell, never below the clip."""
-        return self.probability(role).clamp(min=self._view.cast.clips.get(role, 0.0))
+        """p: probability of having been seen, never below the clip, then given the rating where the model can tell."""
+        said = self.probability(role)
+        return said if self.is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
 
     def inverse_propensity(self, role: str = "propensity") -> Tensor:
         return 1 / self.propensity(role)
+
+    def is_tilted(self, role: str) -> bool:
+        """Whether the role speaks of these rows' own ratings: then it has been clipped before that."""
+        rests = role not in self._view.learning and self._rows.known_ratings is not None
+        return rests and getattr(self._view.cast.players[role], "tilt", None) is not None
 
     def _at_rest(self, role: str) -> Tensor:
         cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
@@ -166,11 +176,12 @@ def on_device(column: Tensor, cast: Cast) -> Tensor:
 
 
 @torch.no_grad()
-def speak_at_rest(cast: Cast, role: str, pairs: Rows) -> Tensor:
+def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
 
     A propensity that can tell how much more often a pair is seen for its own rating says so by its `tilt`,
-    P(seen given the rating) / P(seen), which applies where the rating is known.
+    P(seen given the rating) / P(seen), which applies where the rating is known. The clip comes before the tilt: it
+    bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
     player, name = cast.players[role], cast.calibrators.get(role, "")
     users, items = on_device(pairs.users, cast), on_device(pairs.items, cast)
@@ -182,7 +193,7 @@ def speak_at_rest(cast: Cast, role: str, pairs: Rows) -> Tensor:
     else:
         said = calibrator.calibrated(logits, users, player)
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
-    if tilt is None or ratings is None:
+    if tilt is None or ratings is None or not tilted:
         return said
-    tilted: Tensor = said * tilt(users, items, on_device(ratings, cast))
-    return tilted.clamp(max=1.0)
+    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(users, items, on_device(ratings, cast))
+    return given.clamp(max=1.0)

@@ -1,0 +1,85 @@
+"""Activity and exposure at a given slope: margins fitted to elements, and the likelihood they leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+SWEEPS, ENOUGH = 200, 3e-4  # until a sweep raises the log-likelihood by less than this
+HALF = 0.6931471805599453  # the rate at which the chance of being seen is 1/2
+
+
+@numba.njit(cache=True)
+def fit_margins(
+    start: Any, item: Any, weight: Any, case: Any, groups: Any, items: Any, a: Any, b: Any, rare: bool
+) -> tuple[float, float]:
+    """Maximum likelihood of a_g and b_i, in place.
+
+    Element n of group g has x = a_g b_i weight_n events on average and is a case if it has any: with chance
+    1 - exp(-x) or, where cases are `rare`, x. `groups` and `items` count cases; those without any have no rate.
+    Iterative scaling: each factor in turn becomes (events of its cases) / (expected events at factor 1), a case having
+    1 event if rare and else E[events | any] = x / (1 - exp(-x)), which makes it an EM algorithm for the chances.
+    Returns the log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus the sum over elements of x, and the
+    share of elements with a chance above 1/2.
+    """
+    expected, events = np.empty(len(b)), np.empty(len(b))
+    likelihood, above = -np.inf, 0
+    for _ in range(SWEEPS):
+        before, likelihood, above = likelihood, 0.0, 0
+        expected[:], events[:] = 0.0, 0.0
+        for g in range(len(a)):
+            if groups[g] == 0.0:
+                continue
+            at_one, own = 0.0, 0.0
+            for n in range(start[g], start[g + 1]):
+                at_one += b[item[n]] * weight[n]
+                if case[n]:
+                    own += events_of(a[g] * b[item[n]] * weight[n], rare)
+            a[g] = own / max(at_one, 1e-300)
+            likelihood -= own
+            for n in range(start[g], start[g + 1]):
+                rate = a[g] * weight[n]
+                x = rate * b[item[n]]
+                expected[item[n]] += rate
+                above += x > HALF
+                if case[n]:
+                    events[item[n]] += events_of(x, rare)
+                    likelihood += np.log(x) if rare else x + np.log(-np.expm1(-x))
+        if likelihood - before < ENOUGH:
+            break
+        for i in range(len(b)):
+            if items[i] > 0.0:
+                b[i] = events[i] / max(expected[i], 1e-300)
+    return likelihood, above / max(len(item), 1)
+
+
+@numba.njit(cache=True)
+def scores_of_groups(
+    start: Any, item: Any, weight: Any, case: Any, utility: Any, a: Any, b: Any, rare: bool, out: Any
+) -> None:
+    """Score and information of each group about its own slope, its activity adapting: one row a group, two columns.
+
+    With fitted margins: score is the sum over events of cases of z less its mean, information events times the variance
+    of z, mean and variance over the group's elements weighted by their rates.
+    """
+    for g in range(len(start) - 1):
+        total, first, second, events, own = 0.0, 0.0, 0.0, 0.0, 0.0
+        for n in range(start[g], start[g + 1]):
+            x = a[g] * b[item[n]] * weight[n]
+            total += x
+            first += x * utility[n]
+            second += x * utility[n] ** 2
+            if case[n]:
+                events += events_of(x, rare)
+                own += events_of(x, rare) * utility[n]
+        mean = first / max(total, 1e-300)
+        out[g, 0] = own - events * mean
+        out[g, 1] = events * max(second / max(total, 1e-300) - mean**2, 0.0)
+
+
+@numba.njit(cache=True)
+def events_of(x: float, rare: bool) -> float:
+    """How many events a case of rate x has had on average."""
+    return 1.0 if rare or x < 1e-12 else x / -np.expm1(-x)
