@@ -40,7 +40,15 @@ def test_the_method_that_contributing_adds_passes_the_suite(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/methods.md", "docs/benchmarks.md", "docs/benchmarking.md"]
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/methods.md",
+        "docs/benchmarks.md",
+        "docs/utility.md",
+        "docs/benchmarking.md",
+    ],
 )
 def test_links_between_the_documents_exist(name):
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
