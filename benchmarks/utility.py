@@ -44,6 +44,7 @@ COAT = {
     "dce-dr": unskew.make("dce-dr"),
     "dce-utility": unskew.make("dce-utility"),
     "ips-utility": unskew.make("ips-utility"),
+    "utility-model": unskew.make("utility-model"),
 }
 
 

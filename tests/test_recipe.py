@@ -205,7 +205,10 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({"kind": "MF", "biases": 1}, "biases of MF must be true or false, not 1."),
         ({"kind": "Naive", "l2": "0.1"}, "l2 of Naive must be a number, not '0.1'."),
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
-        ({"kind": "Naive", "net": "MF"}, "net of Naive must be a table of the kind MF or NCF or Trunk, not 'MF'."),
+        (
+            {"kind": "Naive", "net": "MF"},
+            "net of Naive must be a table of the kind MF or NCF or Scalar or Trunk, not 'MF'.",
+        ),
         (
             {"kind": "Naive", "net": {"kind": "IPS"}},
             "net of Naive cannot be of the kind 'IPS'; choose from MF",

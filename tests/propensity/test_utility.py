@@ -22,6 +22,8 @@ def test_the_slope_and_the_positive_rate_of_a_world_are_found_from_its_log_alone
     assert liking.selection.finding == "evidence"
     assert "Evidence" in liking.verdict
     assert liking.gain > 20
+    assert abs(liking.agreement) < 1.96
+    assert all(0.5 < slope < 1.5 and error < 0.2 for slope, error in liking.calibration.values())
     assert abs(liking_world.log.positive_rate - 0.35) > 0.2
     assert liking.selection.numbers.positive_rate == pytest.approx(0.35, abs=0.03)
 

@@ -34,6 +34,7 @@ class UtilityModel(NetMethod):
     """
 
     utility: Utility = field(default_factory=lambda: Utility(base=Uniform()))
+    activity: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
     activity_l2: float = 0.01
     pairs_per_row: float = 4.0
 
@@ -48,23 +49,20 @@ class UtilityModel(NetMethod):
     def everything(self, v: View) -> Tensor:
         return utility_likelihood(v, _unexplained(v))
 
-    def activity(self) -> NetRecipe:
-        """log(a_u b_i): a net of biases alone."""
-        return MF(n_factors=0)
-
     def plan(self) -> Plan:
-        activity = Role(self.activity(), learning_rate=self.learning_rate, l2=self.activity_l2, starts_at="seen")
+        activity = Role(self.activity, learning_rate=self.learning_rate, l2=self.activity_l2, starts_at="seen")
         roles = {
             "prediction": self.learner(),
             "activity": activity,
             "slope": Role(Scalar(setting="slope"), learning_rate=self.learning_rate / 10),
             "utility": Role(self.utility),
         }
-        first = Update(("prediction",), self.ratings_alone), Update(("activity",), seen_error)
+        ratings, seen = Update(("prediction",), self.ratings_alone), Update(("activity",), seen_error)
         together = Update(("prediction", "activity", "slope"), self.everything)
         stages = (
             Stage("utility", fits=(Fit("utility"),)),
-            Stage("start", first, copies=(Copy("utility", "slope"),), validate=self.everything),
+            Stage("ratings", (ratings,), copies=(Copy("utility", "slope"),), validate=self.ratings_alone),
+            Stage("activity", (seen,), validate=seen_error),
             Stage("prediction", (together,), validate=self.everything),
         )
         return Plan(roles, stages, self.error_function, self.pairs_per_row)

@@ -109,7 +109,23 @@ class FittedUtility(FittedPropensity):
         return self.selection.numbers.item_slope
 
     @property
+    def agreement(self) -> float:
+        """By how many standard errors the slope exceeds that from item counts; within 1.96 they agree."""
+        return self.selection.agreement
+
+    @property
+    def calibration(self) -> dict[str, tuple[float, float]]:
+        """What user effects, item effects and interactions had to be multiplied by out of fold, and standard errors."""
+        n = self.selection.numbers
+        return {
+            "user": (n.user_calibration, n.user_calibration_error),
+            "item": (n.item_calibration, n.item_calibration_error),
+            "interaction": (n.interaction_calibration, n.interaction_calibration_error),
+        }
+
+    @property
     def verdict(self) -> str:
+        """In words: evidence, none, the two traces disagree, or a net without interactions."""
         return self.selection.verdict
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
