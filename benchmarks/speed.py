@@ -27,8 +27,7 @@ import unskew
 from unskew.data.split import holdout_split
 from unskew.nets.base import Net
 from unskew.propensity.additive import Additive
-from unskew.training import loop as training_loop
-from unskew.training.loop import one_thread
+from unskew.training.loop import Loop, one_thread
 
 sys.path.insert(0, str(Path(__file__).parent))
 from plain_torch import PlainStep
@@ -105,7 +104,7 @@ def our_steps(log: unskew.RatingLog, batch_size: int, n_factors: int) -> Callabl
     plan = unskew.DoublyCalibrated(base).plan()
     training = unskew.Training(batch_size=batch_size, max_epochs=1, progress=False)
     with one_thread():
-        loop = training_loop._Loop(plan, holdout_split(log, 0.1, seed=0), 0, training, None, None, "")
+        loop = Loop(plan, holdout_split(log, 0.1, seed=0), 0, training, None, None, "")
         loop.run()
         loop._look_up(plan.roles)
     stage = plan.stages[-1]

@@ -120,3 +120,12 @@ def test_coat_methods_reports_what_evaluate_says_and_resumes(tmp_path, capsys, m
         assert words in printed
     coat_methods.main(asked)
     assert capsys.readouterr().out == printed == (tmp_path / "table.md").read_text()
+
+
+def test_both_sides_of_the_speed_benchmark_take_steps():
+    speed = script("speed")
+    log = speed.world(n_users=40, n_items=30, density=0.3)
+    speed.our_steps(log, 32, 4)(2)
+    speed.PlainStep(log, 32, 4).take(2)
+    model = unskew.make("dce-dr").fit(log, training=unskew.Training(max_epochs=1, progress=False))
+    assert speed.tables_of(model) > 3 * 4 * 2 * 70 * 64
