@@ -63,7 +63,7 @@ class PlattMap:
 def bounded_logit(p: Values) -> Values:
     """logit(p), held within +-30 where p is 0 or 1."""
     with np.errstate(divide="ignore"):
-        return np.clip(logit(p), -LARGEST_LOGIT, LARGEST_LOGIT)
+        return np.asarray(np.clip(logit(p), -LARGEST_LOGIT, LARGEST_LOGIT))
 
 
 def platt_map(said: Values, labels: Values, weight: Values) -> PlattMap:
