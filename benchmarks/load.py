@@ -1,12 +1,14 @@
-"""How long a log takes to load and how much memory it needs: `python benchmarks/load.py [rows]`.
+"""How long a log takes to load and how much memory it needs: `python benchmarks/load.py [rows] [folder]`.
 
 Writes ten million distinct pairs of 500,000 users and 50,000 items as Parquet and CSV, with integer and with
-text ids, and loads each in a fresh interpreter. "Rest" is what the log's columns hold; "peak" is the most
-resident memory that the interpreter ever had, less what it had before loading.
+text ids, and loads each in fresh interpreters: into memory, into a cache, and from the cache. "Anonymous" memory
+is what is the process's own, unlike pages of files that are mapped into it (RssAnon of Linux): "peak" is the most
+that was seen in samples every 2 ms, "rest" what the log still holds, both less what the interpreter had before.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -48,39 +50,62 @@ def write(path: Path, rows: int, text: bool) -> None:
             file.write_table(chunk(start, min(start + STEP, rows), text))
 
 
-def memory(field: str) -> int:
-    """A field of this process's memory account, in bytes (Linux)."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split(f"{field}:")[1].split()[0])
+def anonymous(process: int | str = "self") -> int:
+    """The anonymous memory of a process in bytes; 0 when it has ended."""
+    status = Path(f"/proc/{process}/status").read_text().partition("RssAnon:")[2]
+    return 1024 * int(status.split()[0]) if status else 0
 
 
-def load(path: str) -> None:
-    before, start = memory("VmRSS"), time.perf_counter()
-    log = read_log(path)
-    seconds, peak = time.perf_counter() - start, memory("VmHWM") - before
-    rows = len(log)
+def load(path: str, cache: str | None) -> None:
+    before, start, computing = anonymous(), time.perf_counter(), time.process_time()
+    log = read_log(path, cache=cache)
+    seconds, computing = time.perf_counter() - start, time.process_time() - computing
     columns = log.users.nbytes + log.items.nbytes + log.ratings.nbytes
     ids = log.user_ids.arrow.nbytes + log.item_ids.arrow.nbytes
-    print(
-        f"{seconds:8.1f} {columns / rows:14.1f} {ids / 1e6:16.1f} {peak / 1e6:10.0f} {peak / rows:12.1f}",
-        flush=True,
-    )
+    figures = {"before": before, "seconds": seconds, "computing": computing, "rest": anonymous() - before}
+    print(json.dumps(figures | {"bytes_a_row": columns / len(log), "ids": ids}))
 
 
-def main(rows: int) -> None:
-    print(f"{rows:,} rows, {N_USERS:,} users, {N_ITEMS:,} items")
-    print("format    ids       seconds  bytes/row rest  vocabularies MB    peak MB  peak B/row")
-    with tempfile.TemporaryDirectory() as folder:
-        for text in (False, True):
-            for ending in (".parquet", ".csv"):
-                path = Path(folder) / f"log{ending}"
-                write(path, rows, text)
-                print(f"{ending[1:]:9} {'text' if text else 'integers':8}", end="", flush=True)
-                subprocess.run([sys.executable, __file__, "load", str(path)], check=True)
+def measured(*words: str) -> dict[str, float]:
+    """What a fresh interpreter says of its load, and the most anonymous memory it was seen with."""
+    peak = 0
+    with subprocess.Popen([sys.executable, __file__, "load", *words], stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            peak = max(peak, anonymous(process.pid))
+            time.sleep(0.002)
+        said = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    figures: dict[str, float] = json.loads(said)
+    return figures | {"peak": peak - figures["before"]}
+
+
+def line(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def main(rows: int, where: str | None) -> None:
+    print(f"{rows:,} rows, {N_USERS:,} users, {N_ITEMS:,} items\n")
+    columns = ("format", "ids", "", "seconds", "of computing", "anonymous MB, peak", "rest", "columns, bytes a row")
+    line(*columns, "vocabularies, MB")
+    line(*["---"] * 9)
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        cache = str(Path(folder) / "cache")
+        for ids in ("integers", "text"):
+            for ending in ("parquet", "csv"):
+                path = Path(folder) / f"{ids}.{ending}"
+                write(path, rows, ids == "text")
+                for way, words in {"in memory": (), "cache built": (cache,), "cache opened": (cache,)}.items():
+                    found = measured(str(path), *words)
+                    seconds = (f"{found[name]:.1f}" for name in ("seconds", "computing"))
+                    memory = (f"{found[name] / 1e6:.0f}" for name in ("peak", "rest"))
+                    sizes = f"{found['bytes_a_row']:.1f}", f"{found['ids'] / 1e6:.1f}"
+                    line(ending, ids, way, *seconds, *memory, *sizes)
+                path.unlink()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["load"]:
-        load(sys.argv[2])
+        load(sys.argv[2], next(iter(sys.argv[3:]), None))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000, next(iter(sys.argv[2:]), None))

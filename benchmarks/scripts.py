@@ -21,16 +21,22 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 def parser(doc: str | None, records: str) -> argparse.ArgumentParser:
     """The options that all benchmarks of the registered methods share."""
-    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seeds", type=_count, default=3, help="how many (default: 3)")
+    options = bare_parser(doc, records)
+    options.add_argument("--seeds", type=count, default=3, help="how many (default: 3)")
     options.add_argument("--method", action="append", help="a registered method, may be repeated (default: all)")
-    options.add_argument("--workers", type=_count, default=1, help="processes of one thread each (default: 1)")
+    return options
+
+
+def bare_parser(doc: str | None, records: str) -> argparse.ArgumentParser:
+    """The options that all benchmarks share."""
+    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--workers", type=count, default=1, help="processes of one thread each (default: 1)")
     options.add_argument("--records", type=Path, default=Path(records), help=f"finished jobs (default: {records})")
     options.add_argument("--out", type=Path, help="write the table to this file too")
     return options
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")

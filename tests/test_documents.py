@@ -39,17 +39,10 @@ def test_the_method_that_contributing_adds_passes_the_suite(monkeypatch):
     check_method(replace(capped(), propensity=unskew.Additive()))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "docs/methods.md",
-        "docs/benchmarks.md",
-        "docs/utility.md",
-        "docs/benchmarking.md",
-    ],
-)
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_between_the_documents_exist(name):
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
         if "://" not in target:

@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import bench, datasets
+from . import adapters, bench, datasets, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -10,7 +10,9 @@ from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
+from .diagnosis.diagnosis import Diagnosis, diagnose
 from .errors import (
+    CacheWarning,
     DataError,
     DivergedError,
     ModelFileError,
@@ -18,6 +20,8 @@ from .errors import (
     PlanError,
     UnskewError,
 )
+from .estimation.compare import Comparison, compare
+from .estimation.risk import estimate_risk
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
@@ -35,7 +39,13 @@ from .methods.tritraining import AT
 from .methods.utility import NaiveUtility
 from .methods.utility_joint import UtilityModel
 from .methods.weighting import EIB, IPS, SNIPS, Naive
-from .metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
+from .metrics.calibration import (
+    debiased_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+    reliability_bins,
+)
+from .metrics.summary import CalibrationSummary, calibration_summary
 from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
@@ -66,9 +76,13 @@ __all__ = [
     "TDR",
     "TMRDR",
     "Additive",
+    "CacheWarning",
+    "CalibrationSummary",
     "Calibrator",
+    "Comparison",
     "DRJLPublished",
     "DataError",
+    "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
     "Evaluation",
@@ -102,8 +116,14 @@ __all__ = [
     "UtilityModel",
     "World",
     "__version__",
+    "adapters",
     "bench",
+    "calibration_summary",
+    "compare",
     "datasets",
+    "debiased_calibration_error",
+    "diagnose",
+    "estimate_risk",
     "evaluate",
     "expected_calibration_error",
     "folds",
@@ -116,4 +136,5 @@ __all__ = [
     "reliability_bins",
     "sensitivity",
     "simulate",
+    "theory",
 ]

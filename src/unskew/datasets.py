@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Literal
 
 from unskew.data.sources.coat import COAT, coat
@@ -11,6 +10,7 @@ from unskew.data.sources.kuairec import KUAIREC, kuairec
 from unskew.data.sources.source import Dataset, Folder, Source
 from unskew.data.sources.yahoo_r3 import YAHOO_R3, yahoo_r3
 from unskew.errors import ParameterError
+from unskew.words import nearest
 
 __all__ = ["Dataset", "Source", "available", "coat", "kuairec", "load", "yahoo_r3"]
 
@@ -38,9 +38,8 @@ def load(
     `expect_original=False`, which lists the differences in the notes instead.
     """
     if name not in _LOADERS:
-        near = get_close_matches(str(name).strip().casefold(), _LOADERS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(map(repr, _LOADERS))}."
-        raise ParameterError(f"there is no dataset called {name!r}: {hint}")
+        choices = f": choose from {', '.join(map(repr, _LOADERS))}."
+        raise ParameterError(f"there is no dataset called {name!r}{nearest(name, _LOADERS, ': ', choices)}")
     source, loader = _LOADERS[name]
     threshold = source.positive if positive == "usual" else positive
     return loader(folder, positive=threshold, expect_original=expect_original)

@@ -21,5 +21,13 @@ class DivergedError(UnskewError, ArithmeticError):
     """Training left the finite numbers; names stage, role and epoch."""
 
 
-class ModelFileError(UnskewError):
-    """A model file is truncated, altered, foreign or newer than this version."""
+class FileError(UnskewError):
+    """A file that unskew wrote is missing, truncated, altered, foreign or newer than this version."""
+
+
+class ModelFileError(FileError):
+    """A model or checkpoint cannot be saved, or one of its files is not what was saved."""
+
+
+class CacheWarning(UserWarning):
+    """The cache of a log cannot be used as it is and is built again."""

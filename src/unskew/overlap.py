@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from unskew.group import Group
 from unskew.training.loop import Trained
 from unskew.training.view import View
 
@@ -46,18 +50,29 @@ def overlap_of(trained: Trained, role: str = "propensity") -> Overlap:
     view = View(trained.cast, trained.feed.train, still=frozenset(trained.cast.players))
     answers = getattr(trained.cast.players[role], "answers_unseen", True)
     observed, pairs = view.observed, view.sampled.probability(role) if answers else None
-    seen = observed.whatever_the_rating(role)
-    weight = observed.inverse_propensity(role) if observed.is_tilted(role) else 1 / seen.clamp(min=clip)
-    clipped = seen < clip
+    seen, group = observed.whatever_the_rating(role), trained.cast.group
+    weight = (observed.inverse_propensity(role) if observed.is_tilted(role) else 1 / seen.clamp(min=clip)).double()
+    sums = [len(seen), (seen < clip).sum().item(), weight.sum().item(), weight.square().sum().item()]
+    n_seen, clipped, total, squares = group.total(sums).tolist()
+    least, largest = (-group.largest(-seen.min().item())).item(), group.largest(weight.max().item()).item()
+    mean, spread, clipped_pairs = (None, None, None) if pairs is None else _over_pairs(pairs.double(), clip, group)
     return Overlap(
-        base_rate=len(trained.feed.log) / trained.feed.log.n_pairs,
-        mean_over_pairs=None if pairs is None else pairs.mean().item(),
-        spread_over_pairs=None if pairs is None else pairs.std().item(),
-        smallest_seen=seen.min().item(),
+        base_rate=trained.feed.facts.density,
+        mean_over_pairs=mean,
+        spread_over_pairs=spread,
+        smallest_seen=least,
         clip=clip,
-        clipped_seen=int(clipped.sum()),
-        clipped_share_of_seen=clipped.float().mean().item(),
-        clipped_share_of_pairs=None if pairs is None else (pairs < clip).float().mean().item(),
-        largest_weight=weight.max().item(),
-        effective_sample_size=(weight.sum().square() / weight.square().sum()).item(),
+        clipped_seen=int(clipped),
+        clipped_share_of_seen=clipped / n_seen,
+        clipped_share_of_pairs=clipped_pairs,
+        largest_weight=largest,
+        effective_sample_size=total**2 / squares,
     )
+
+
+def _over_pairs(pairs: Tensor, clip: float, group: Group) -> tuple[float, float, float]:
+    """Mean and spread of propensities over sampled pairs, and the share of them below the clip."""
+    n, total, clipped = group.total([len(pairs), pairs.sum().item(), (pairs < clip).sum().item()]).tolist()
+    mean = total / n
+    squares = group.total((pairs - mean).square().sum().item()).item()
+    return mean, math.sqrt(squares / (n - 1)), clipped / n

@@ -10,7 +10,7 @@ from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.published import PublishedExperts
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
-from unskew.files.plain import Plain, hint
+from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.methods.registry import make, methods
@@ -23,6 +23,7 @@ from unskew.propensity.logistic import Logistic
 from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.utility import Utility
 from unskew.training.options import Training
+from unskew.words import nearest
 
 RecipeClass = TypeVar("RecipeClass", bound=type)
 
@@ -107,7 +108,8 @@ def _parsed(data: dict[str, Any], name: str) -> tuple[Method, Training]:
     wanted = {"method", "training"}
     for key in data:
         if key not in wanted:
-            raise ParameterError(f"The recipe {name} may hold 'method' and 'training', not {key!r}{hint(key, wanted)}")
+            meant = nearest(key, wanted)
+            raise ParameterError(f"The recipe {name} may hold 'method' and 'training', not {key!r}{meant}")
     if "method" not in data:
         raise ParameterError(f'The recipe {name} names no method; write method = "ips" or a table [method].')
     plain, method, training = Plain(kinds()), data["method"], data.get("training", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from unskew.calibration.report import CalibrationReport
-from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
+from unskew.data.rows import Pairs, Rows
+from unskew.data.split import Split, holdout_split
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.overlap import Overlap
@@ -23,6 +24,9 @@ from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
 from unskew.utility.selection import Selection
+
+if TYPE_CHECKING:
+    from unskew.diagnosis.diagnosis import Diagnosis
 
 OnUnknown = Literal["raise", "fallback"]
 CHUNK = 1 << 18
@@ -36,7 +40,7 @@ class Recommender:
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
     how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
-    utility; each is None for a method without.
+    utility; each is None for a method without. `training` are the options of the run, None for the usual ones.
     """
 
     method: Any
@@ -48,6 +52,17 @@ class Recommender:
     calibration: CalibrationReport | None = None
     training: Training | None = None
 
+    @property
+    def split(self) -> Split:
+        """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
+        training = self.training or Training()
+        return holdout_split(self.log, training.holdout, by=training.holdout_by, seed=self.seed)
+
+    @property
+    def holdout(self) -> RatingLog:
+        """The ratings that no net was trained on."""
+        return self.split.holdout
+
     def predict(self, users: Any, items: Any, *, on_unknown: OnUnknown = "raise") -> NDArray[np.float64]:
         """The predicted rating of each pair (users[n], items[n])."""
         codes = self._codes(users, items, on_unknown)
@@ -55,11 +70,11 @@ class Recommender:
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
         """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
-        return self._spoken("propensity", *self._codes(users, items, "raise"))
+        return self.said_codes("propensity", *self._codes(users, items, "raise"))
 
     def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
         """The imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
-        said = self._spoken("imputation", *self._codes(users, items, "raise"))
+        said = self.said_codes("imputation", *self._codes(users, items, "raise"))
         return np.asarray(self.log.scale.from_unit(said), np.float64)
 
     def recommend(
@@ -104,28 +119,38 @@ class Recommender:
 
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
-        return self._spoken("prediction", users, items)
+        return self.said_codes("prediction", users, items)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""
-        from unskew.files.model import save  # which imports this module
-
-        save(self, path)
-
-    def _spoken(self, role: str, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
+    def said_codes(
+        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
         self._require(role)
         said = np.empty(len(users))
         with one_thread():
             for start in range(0, len(users), CHUNK):
                 chunk = slice(start, start + CHUNK)
                 u, i = (torch.from_numpy(np.asarray(codes[chunk], np.int64)) for codes in (users, items))
-                said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i), slice(None), 1.0)).numpy()
+                r = None if ratings is None else torch.from_numpy(np.array(ratings[chunk], np.float32))
+                said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i, r), slice(None), 1.0)).numpy()
         return said
 
     def player(self, role: str) -> Any:
         """Who plays a role."""
         self._require(role)
         return self.cast.players[role]
+
+    def diagnose(self, *, unbiased: RatingLog | None = None, rival: Any = None, **settings: Any) -> Diagnosis:
+        """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""
+        from unskew.diagnosis.diagnosis import diagnose  # which imports this module
+
+        return diagnose(self, unbiased=unbiased, rival=rival, **settings)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""
+        from unskew.files.model import save  # which imports this module
+
+        save(self, path)
 
     def _require(self, role: str) -> None:
         if role not in self.cast.players:

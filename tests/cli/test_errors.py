@@ -27,7 +27,7 @@ REFUSED = {
     "unknown setting": ((*FIT, "ips", "--set", "clp=1"), "IPS has no setting 'clp'; did you mean 'clip'?"),
     "unknown nested setting": ((*FIT, "ips", "--set", "net.n_factrs=1"), "did you mean 'n_factors'?"),
     "unknown parent of a setting": ((*FIT, "ips", "--set", "nett.n_factors=1"), "did you mean 'net'?"),
-    "setting inside a number": ((*FIT, "ips", "--set", "l2.low=1"), "l2 is 0.1, which has no settings"),
+    "setting inside a number": ((*FIT, "ips", "--set", "l2.low=1"), "l2 is 0.11, which has no settings"),
     "text for a number": ((*FIT, "ips", "--set", "l2=high"), "l2 of IPS must be a number, not 'high'"),
     "value out of range": ((*FIT, "ips", "--set", "clip=2"), "clip of IPS must be a number at least 0 and at most 1"),
     "setting without value": ((*FIT, "ips", "--set", "clip"), "--set clip is not of the form NAME=VALUE"),
@@ -51,6 +51,10 @@ REFUSED = {
     "dataset with options of files": (
         ("fit", "coat:x", "--out", "new", "--method", "naive", "--item", "i"),
         "--item is for files, and coat:x is a dataset",
+    ),
+    "dataset with a cache": (
+        ("fit", "coat:x", "--out", "new", "--method", "naive", "--cache", "c"),
+        "--cache is for files, and coat:x is a dataset",
     ),
     "file with options of datasets": ((*FIT, "naive", "--accept-altered"), "--accept-altered is for datasets"),
     "dataset as unbiased slice": ((*FIT, "naive", "--unbiased", "coat:x"), "random ratings are its test"),

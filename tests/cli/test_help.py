@@ -15,7 +15,8 @@ from typer.testing import Result
 
 import unskew
 
-COMMANDS = ("demo", "fit", "evaluate", "predict", "recommend", "tune", "benchmark", "methods", "datasets")
+COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "tune", "benchmark")
+COMMANDS += ("methods", "datasets")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """
@@ -69,11 +70,13 @@ def test_help_ends_with_an_example(run: Run, command: tuple[str, ...]) -> None:
 def test_the_examples_work_one_after_the_other(
     run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ratings.csv", "test.csv", "pairs.csv"):
+    for name in ("ratings.csv", "test.csv", "pairs.csv", "A.csv", "B.csv"):
         copy(files / name, tmp_path)
+    copy(files / "test.csv", tmp_path / "new-ratings.csv")
     monkeypatch.chdir(tmp_path)
-    for command in ("fit", "evaluate", "predict", "recommend", "methods", "datasets"):
+    for command in ("diagnose", "fit", "evaluate", "compare", "predict", "recommend", "methods", "datasets"):
         run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv")
+        *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv"),
+        *("A.csv", "B.csv", "new-ratings.csv"),
     }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unskew.data import read
+from unskew.data import stream
 from unskew.data import text as text_files
 from unskew.data.read import read_frame, read_log
 from unskew.errors import DataError, ParameterError, UnskewError
@@ -106,7 +106,7 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
     )
     whole = read_log(file(text))
     monkeypatch.setattr(text_files, "_BLOCK", 256)
-    monkeypatch.setattr(read, "_BATCH", 17)
+    monkeypatch.setattr(stream, "_BATCH", 17)
     pq.write_table(table, path := file("", "log.parquet"), row_group_size=100)
     for part in (read_log(file(text)), read_log(path)):
         assert part.to_arrow().equals(whole.to_arrow())
@@ -216,11 +216,95 @@ def test_a_file_without_rows_is_refused(file):
 def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
     assert "nowhere.csv does not exist" in refused(tmp_path / "nowhere.csv")
     (tmp_path / "folder.csv").mkdir()
-    assert "folder.csv is a folder" in refused(tmp_path / "folder.csv")
+    assert "folder.csv is a folder without files" in refused(tmp_path / "folder.csv")
+    with pytest.raises(DataError, match=r"folder.csv is a folder: give the path of a file"):
+        read_frame(tmp_path / "folder.csv")
     assert "ends in none of .csv" in refused(file(GOOD, "log.xlsx"))
     assert "ends in none of .csv" in refused(file(GOOD, "log"))
     assert "ends in none of .csv" in refused(file(GOOD, "log.parquet.gz"))
     assert "does not exist" in refused("a\0b.csv")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Writes tables as the Parquet files of a folder and answers with its path."""
+
+    def write(**tables):
+        (tmp_path / "parts").mkdir()
+        for name, columns in tables.items():
+            pq.write_table(pa.table(columns), tmp_path / "parts" / f"{name}.parquet")
+        return tmp_path / "parts"
+
+    return write
+
+
+def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(folder):
+    other = {"item_id": [9, 7], "rating": [3, 4], "user_id": ["w", "w"]}  # columns go by name
+    log = read_log(folder(b=FRAME, a=other, c={name: values[:0] for name, values in FRAME.items()}))
+    expected = {name: other[name] + FRAME[name] for name in FRAME}
+    assert log.to_arrow().to_pydict() == expected | {"rating": [1, 1, 1, 0, 0]}
+    assert list(log.user_ids) == ["w", "u", "v"]
+
+
+def test_text_files_of_a_folder_are_one_log_whose_ids_are_integers_if_all_of_them_are(tmp_path):
+    (tmp_path / "a.csv").write_text("user_id,item_id,rating\n1,7,5\n")
+    (tmp_path / "b.tsv").write_text("rating\tuser_id\titem_id\n1\t2\t8\n")
+    assert list(read_log(tmp_path).user_ids) == [1, 2]
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"user_id,item_id,rating\n03,7,5\n"))
+    assert list(read_log(tmp_path).user_ids) == ["1", "2", "03"]
+
+
+def test_names_that_begin_with_a_dot_or_an_underscore_are_passed_over(folder):
+    path = folder(a=FRAME)
+    (path / "_SUCCESS").touch()
+    (path / ".a.parquet.crc").write_bytes(b"crc")
+    (path / "_temporary").mkdir()
+    assert len(read_log(path)) == 3
+
+
+def test_a_folder_that_is_no_log_is_refused_in_one_sentence(folder, monkeypatch):
+    path = folder(a=FRAME)
+    (path / "b.csv").write_text(GOOD)
+    assert "holds a.parquet and b.csv, Parquet and text: keep one of the two" in refused(path)
+    (path / "b.csv").rename(path / "b.xlsx")
+    assert "b.xlsx ends in none of .csv" in refused(path)
+    (path / "b.xlsx").unlink()
+    (path / "more").mkdir()
+    assert "holds the folder 'more': put all files of a log into one folder" in refused(path)
+    (path / "more").rmdir()
+    monkeypatch.chdir(path)
+    (path / "a.parquet").unlink()
+    assert ". is a folder without files" in refused(".")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"rating": [5, None, 2]}, "row 2 of column 'rating' of b.parquet has no rating"),
+        ({"user_id": ["x", None, "x"]}, "row 2 of column 'user_id' of b.parquet has no id"),
+        ({"user_id": [1, 2, 3]}, "column 'user_id' of b.parquet holds ids of type int64, but those before"),
+        ({"user_id": ["x", "v", "y"]}, "user 'v' rated item 7 twice, in rows 2 and 5"),
+    ],
+)
+def test_a_fault_in_a_folder_is_named_with_its_file(folder, columns, sentence):
+    assert sentence in refused(folder(a=FRAME, b=FRAME | {"user_id": ["x", "y", "x"]} | columns))
+
+
+def test_a_column_that_one_file_of_a_folder_lacks_is_refused(folder):
+    lacking = {name: values for name, values in FRAME.items() if name != "rating"}
+    assert "b.parquet has no column 'rating'" in refused(folder(a=FRAME, b=lacking))
+
+
+def test_a_folder_whose_files_have_no_rows_is_refused(folder):
+    empty = {name: values[:0] for name, values in FRAME.items()}
+    assert "parts names its columns but has no rows" in refused(folder(a=empty, b=empty))
+
+
+def test_a_catalogue_can_be_given_and_must_list_every_id(file):
+    log = read_log(file(GOOD), item_ids=[9, 8, 7], user_ids=["v", "u", "w"])
+    assert (log.users.tolist(), log.items.tolist(), log.n_users) == ([1, 0, 1], [2, 2, 1], 3)
+    with pytest.raises(DataError, match=r"row 3 of column 'item_id' of log.csv holds 8, which the catalogue of 2 ids"):
+        read_log(file(GOOD), item_ids=["7", "9"])
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])

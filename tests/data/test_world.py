@@ -420,7 +420,7 @@ def test_a_usual_world_is_drawn_in_well_under_a_second() -> None:
 def test_a_bad_setting_is_refused_in_one_sentence(settings: dict, message: str) -> None:
     with pytest.raises(ParameterError, match=message) as refusal:
         simulate(**settings)
-    assert str(refusal.value).endswith(".")
+    assert str(refusal.value)[-1] in ".?"
     assert "\n" not in str(refusal.value)
 
 

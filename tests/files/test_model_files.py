@@ -23,11 +23,12 @@ import unskew
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.data.features import Features
-from unskew.data.feed import Pairs, Rows
 from unskew.data.log import RatingLog
+from unskew.data.rows import Pairs, Rows
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
-from unskew.files.manifest import FileEntry, sealed
+from unskew.files.manifest import sealed
+from unskew.files.seal import FileEntry
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.registry import methods
 from unskew.methods.robust import DRJL

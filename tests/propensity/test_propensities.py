@@ -113,7 +113,7 @@ def test_a_propensity_off_the_base_rate_is_refused(world):
             return 0.3 + 0.001 * (users % 7)
 
     with pytest.raises(DataError, match=r"mean of 0.3\d+ over all pairs where"):
-        refuse_collapsed(Off(), world.log, seed=0)
+        refuse_collapsed(Off(), unskew.holdout_split(world.log), seed=0)
 
 
 def test_logistic_recovers_selection_on_features():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from unskew.data.feed import Batch, Pairs, Rows
+from unskew.data.rows import Batch, Pairs, Rows
 from unskew.risk.errors import log_error, squared_error
 from unskew.risk.estimators import ips, naive, seen_likelihood, snips
 from unskew.risk.robust import dr
@@ -106,7 +106,7 @@ def test_training_by_closed_forms_is_training_by_differentiation(name, monkeypat
     training = unskew.Training(max_epochs=2, progress=False)
     method = unskew.make(name, **({} if name == "naive" else {"propensity": unskew.Additive()}))
     told = method.fit(log, training=training)
-    monkeypatch.setattr(loop._Loop, "_by_closed_form", lambda *_: None)
+    monkeypatch.setattr(loop.Loop, "_by_closed_form", lambda *_: None)
     found = method.fit(log, training=training)
     for table in ("users", "items"):
         ours, theirs = (getattr(model.cast.players["prediction"], table).value for model in (told, found))

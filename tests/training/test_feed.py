@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from unskew.data import feed as feeds
-from unskew.data.feed import Feed, Rows
+from unskew.data.feed import Feed
 from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.rows import Rows
 from unskew.data.seen import SeenPairs
 from unskew.data.split import holdout_split
 from unskew.propensity.factors import FoldNets
@@ -70,7 +71,7 @@ def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
 
 
 def test_the_net_of_a_fold_meets_every_pair_but_those_of_its_fold(split):
-    f = feed(split, members=FoldNets(split.log, 4, seed=9))
+    f = feed(split, members=FoldNets(split, 4, seed=9))
     met = []
     for batch in [*f.epoch(), f.holdout]:
         for rows in (batch.observed, batch.sampled):
@@ -86,7 +87,7 @@ def test_the_net_of_a_fold_meets_every_pair_but_those_of_its_fold(split):
 
 
 def test_sampled_pairs_of_folds_are_uniform_over_what_their_nets_may_meet(split):
-    f = feed(split, pairs_per_row=100.0, members=FoldNets(split.log, 3, seed=9))
+    f = feed(split, pairs_per_row=100.0, members=FoldNets(split, 3, seed=9))
     (block,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
     users, items = block.pairs(slice(None))
     counts = np.bincount((users * 90 + items).numpy(), minlength=120 * 90).reshape(120, 90)

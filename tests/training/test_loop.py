@@ -182,4 +182,4 @@ def test_training_options_out_of_range_are_refused_with_their_name(wrong):
 
 
 def test_the_default_batch_grows_with_the_square_root_of_the_log():
-    assert [Training().batch_size_for(n) for n in (10, 6_264, 280_000, 10_000_000)] == [64, 512, 4096, 16_384]
+    assert [Training().batch_size_for(n) for n in (10, 6_264, 280_000, 10_000_000)] == [64, 256, 2048, 16_384]

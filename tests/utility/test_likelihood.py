@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import expit
 
-from unskew.data.feed import Batch, Pairs, Rows
+from unskew.data.rows import Batch, Pairs, Rows
 from unskew.nets.scalar import ScalarNet
 from unskew.nets.table import Table
 from unskew.risk.errors import log_error

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unskew.calibration.mixing import mixed
 from unskew.calibration.platt import Examples
+from unskew.group import ALONE, Group
 from unskew.training.fitted import Occasion
 from unskew.training.view import RowsView, View
 
@@ -27,6 +28,7 @@ class FittedCalibrator(ABC):
 
     stored: ClassVar[tuple[str, ...] | None] = None  # which arguments of the constructor a file keeps
     notes: tuple[str, ...] = ()
+    group: Group = ALONE  # the workers of whom each answers for its own users
 
     @abstractmethod
     def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
@@ -34,7 +36,7 @@ class FittedCalibrator(ABC):
 
     def calibrated(self, logits: Tensor, users: Tensor, of: Any) -> Tensor:
         """Calibrated probabilities of what the role `of` has said."""
-        met, place = np.unique(users.numpy(), return_inverse=True)
+        met, place = np.unique(users.numpy(force=True), return_inverse=True)
         return self.looked_up(logits, torch.from_numpy(place), self.tables(of, met))
 
     def tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
@@ -44,12 +46,17 @@ class FittedCalibrator(ABC):
         return tuple(np.concatenate(tables) if len(tables[0]) > 1 else tables[0] for tables in zip(*parts, strict=True))
 
     def _tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
-        maps = self.maps(users, of.user_vectors(torch.from_numpy(users)).numpy())
+        maps = self.maps(self.group.codes(users), _vectors(of, users))
         return tuple(np.ascontiguousarray(table, np.float32) for table in maps)
 
     def looked_up(self, logits: Tensor, rows: Tensor, tables: Tables) -> Tensor:
         """Calibrated probabilities by the rows of tables."""
-        return torch.from_numpy(mixed(logits.numpy(), rows.numpy(), *tables))
+        said = mixed(logits.numpy(force=True), rows.numpy(force=True), *tables)
+        return torch.from_numpy(said).to(logits.device)
+
+    def gather(self, group: Group) -> None:
+        """Let the first worker's answer for the users of all: all workers know the maps of all."""
+        self.group = ALONE
 
 
 class Calibrator(ABC):
@@ -84,7 +91,9 @@ class Calibrates:
     def fit_on(self, occasion: Occasion, previous: Any) -> FittedCalibrator:
         planned = 1.0 if self.once else occasion.planned
         examples = examples_for(self.target, occasion.view)
-        return self.calibrator.fit(examples, generator=occasion.generator, planned=planned, previous=previous)
+        fitted = self.calibrator.fit(examples, generator=occasion.generator, planned=planned, previous=previous)
+        fitted.group = occasion.split.group
+        return fitted
 
 
 @torch.no_grad()
@@ -93,7 +102,8 @@ def examples_for(target: Target, view: View) -> Examples:
 
     Propensity: held-out seen pairs against sampled unseen ones, each for as many cells as it stands for, so that
     the calibrated mean is the true base rate |O|/|D| (as printed, the target would be the hold-out's own rate,
-    ten times too small). Imputation: held-out ratings, each weighted by 1 / p.
+    ten times too small). Imputation: held-out ratings, each weighted by 1 / p. Of several workers all have the
+    examples of all.
     """
     if target == "imputation":
         o = view.observed
@@ -105,19 +115,29 @@ def examples_for(target: Target, view: View) -> Examples:
 
 
 def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Tensor]]) -> Examples:
-    player = view.cast.players[target]
+    group = view.cast.group
     logits, labels, weights, users = (
-        np.concatenate([column.numpy() for column in columns])
+        np.concatenate([column.numpy(force=True) for column in columns])
         for columns in zip(*((p.logit(target), y, w, p.users) for p, y, w in parts), strict=True)
     )
     used = weights > 0
-    codes, place = np.unique(users[used], return_inverse=True)
-    vectors = player.user_vectors(torch.from_numpy(codes)).numpy()
+    rows = np.unique(users[used])
+    vectors = _vectors(view.cast.players[target], rows)
+    columns = logits[used], labels[used], weights[used], group.codes(users[used]), vectors, group.codes(rows)
+    logits, labels, weights, users, vectors, codes = (np.concatenate(group.gathered(column)) for column in columns)
+    order = np.argsort(codes)
     return Examples(
-        logits[used].astype(np.float64),
-        labels[used].astype(np.float64),
-        weights[used].astype(np.float64),
-        place.astype(np.int64),
-        vectors,
-        codes,
+        logits.astype(np.float64),
+        labels.astype(np.float64),
+        weights.astype(np.float64),
+        np.searchsorted(codes[order], users),
+        vectors[order],
+        codes[order],
     )
+
+
+def _vectors(player: Any, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What tells these users apart, in the player's own words."""
+    device = next((value.device for value in player.buffers()), None) if isinstance(player, torch.nn.Module) else None
+    vectors: Tensor = player.user_vectors(torch.from_numpy(users).to(device or "cpu"))
+    return vectors.numpy(force=True)

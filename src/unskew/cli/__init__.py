@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from unskew._version import __version__
-from unskew.cli import benchmark, datasets, demo, evaluate, fit, methods, predict, recommend, tune
+from unskew.cli import (
+    benchmark,
+    compare,
+    datasets,
+    demo,
+    diagnose,
+    evaluate,
+    fit,
+    methods,
+    predict,
+    recommend,
+    tune,
+)
 from unskew.cli.errors import OneSentenceErrors
 
 app = typer.Typer(
@@ -34,7 +46,7 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-for _module in (demo, fit, evaluate, predict, recommend, tune, benchmark, methods, datasets):
+for _module in (demo, diagnose, fit, evaluate, compare, predict, recommend, tune, benchmark, methods, datasets):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from unskew.errors import UnskewError
+from unskew.errors import CacheWarning, UnskewError
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -20,10 +23,19 @@ _OPTIONS = (
     ("set positive to", "set --positive to"),
     ("widen rating_scale", "widen --graded"),
     ("rating_scale must", "--graded must"),
+    ("as cache.", "as --cache."),
     ("expect_original=False", "--accept-altered"),
     ("pass user_features=", "pass --user-features"),
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
+    ("checkpoint_every must", "--checkpoint-every must"),
+    ("give device='cpu'", "give --device cpu"),
+    ("device='cuda'", "--device cuda"),
+    ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
+    ("log is missing", "--log is missing"),
+    ("pass a log that neither has seen", "give --log LOG that neither has seen"),
+    ("pass them as unbiased= here", "pass them by --unbiased here"),
+    ("(unbiased=)", "(--unbiased)"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
     ("judges must", "--judges must"),
@@ -39,13 +51,25 @@ class OneSentenceErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = partial(_say, warnings.showwarning)
+                return super().invoke(ctx)
         except UnskewError as error:
             typer.echo(f"error: {with_options(str(error))}", err=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as interrupt:  # which may say how to go on
             typer.echo(str(interrupt) or "interrupted: no half-written file was left behind.", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _say(
+    others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """A warning of ours as one sentence, any other as it comes."""
+    if issubclass(category, CacheWarning):
+        typer.echo(f"warning: {with_options(str(message))}", err=True)
+    else:
+        others(message, category, *where, **more)
 
 
 def with_options(sentence: str) -> str:

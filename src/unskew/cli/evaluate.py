@@ -45,6 +45,7 @@ def command(
     graded: options.Graded = None,
     duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
     delimiter: options.Delimiter = None,
+    cache: options.Cache = None,
     accept_altered: options.AcceptAltered = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -58,6 +59,7 @@ def command(
         graded=graded,
         duplicates=duplicates.value,
         delimiter=delimiter,
+        cache=cache,
         accept_altered=accept_altered,
     )
     recommender = unskew.load(model)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unskew.cli import options, settings
+from unskew.cli.errors import INTERRUPTED
 from unskew.cli.output import print_json
 from unskew.cli.reading import SOURCE_HELP, Reading
 from unskew.errors import ParameterError
@@ -38,6 +43,7 @@ def command(
     delimiter: options.Delimiter = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
+    cache: options.Cache = None,
     accept_altered: options.AcceptAltered = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
@@ -49,12 +55,32 @@ def command(
     seed: options.Seed = 0,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FOLDER", help="Keep the state of the run here, and go on from it."),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option("--checkpoint-every", metavar="N", help="Steps between two checkpoints.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where nets compute: cpu, or cuda for plain PyTorch nets.")
+    ] = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
-    """Fit a method on a log of ratings and save the model."""
+    """Fit a method on a log of ratings and save the model.
+
+    Started by torchrun, all its processes train one model: torchrun --nproc_per_node 2 -m unskew fit ...
+    """
     chosen, training = settings.recipe_from(method, recipe, assignments or [])
-    training = settings.limited(training, epochs, batch_size)
+    first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
+    engine = None if device == "cpu" else "torch"
+    kept = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+    training = settings.limited(training, epochs, batch_size, device=device, engine=engine, spread=spread, **kept)
     _check_model_path(out)
+    if checkpoint is not None:
+        from unskew.training.checkpoint import refuse_foreign
+
+        refuse_foreign(checkpoint)
     reading = Reading(
         user=user,
         item=item,
@@ -65,16 +91,24 @@ def command(
         delimiter=delimiter,
         user_features=user_features,
         item_features=item_features,
+        cache=cache,
         accept_altered=accept_altered,
     )
     ratings = reading.log(log)
-    say = _silent if as_json else typer.echo
+    say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    model = chosen.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
-    model.save(out)
+    with _resumable(checkpoint, first):
+        model = chosen.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+        if first:
+            model.save(out)
+    training.group.total(0)  # waits until the model is written
+    if checkpoint is not None and os.environ.get("LOCAL_RANK", "0") == "0":
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    if not first:
+        return
     if as_json:
         print_json(_facts(model, out))
         return
@@ -82,6 +116,19 @@ def command(
     if model.overlap is not None:
         say(str(model.overlap))
     say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
+
+
+@contextmanager
+def _resumable(checkpoint: Path | None, first: bool) -> Iterator[None]:
+    """Say how to go on after an interruption."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        if first:
+            typer.echo(f"interrupted: the same command goes on from the last checkpoint in {checkpoint}.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _silent(_: str) -> None:

@@ -49,6 +49,10 @@ Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says."),
 ]
+Cache = Annotated[
+    Path | None,
+    typer.Option("--cache", metavar="FOLDER", help="Keep the log there between runs; it need not fit into memory."),
+]
 AcceptAltered = Annotated[
     bool, typer.Option("--accept-altered", help="Accept dataset files that differ from the original, and say how.")
 ]
@@ -82,6 +86,9 @@ JudgeFolds = Annotated[
 ]
 Judges = Annotated[
     int, typer.Option("--judges", metavar="N", help="On how many of the folds, one after the other, a trial is judged.")
+]
+PropensityName = Annotated[
+    str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

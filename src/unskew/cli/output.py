@@ -42,10 +42,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: 
 
 def check_table_path(path: Path | None) -> None:
     """Refuse a path that `write_table` could not write to, before any work is done for it."""
+    check_file_path(path, (*_DELIMITERS, *_PARQUET))
+
+
+def check_file_path(path: Path | None, endings: Sequence[str]) -> None:
+    """Refuse a path that has none of these endings, or that could not be written to."""
     if path is None:
         return
-    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
-        raise ParameterError(f"{path} ends in none of .csv, .tsv, .parquet, .pq: choose a name that does.")
+    if path.suffix.lower() not in endings:
+        raise ParameterError(f"{path} ends in none of {', '.join(endings)}: choose a name that does.")
     if path.is_dir():
         raise ParameterError(f"{path} is a folder: give the path of a file.")
     if not path.absolute().parent.is_dir():

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from unskew.data.sources.source import Dataset
 
 SOURCE_HELP = (
-    "A file (.csv, .tsv, .txt, .inter, also as .gz; .parquet), or NAME:FOLDER for a dataset of `unskew datasets`."
+    "A file (.csv, .tsv, .txt, .inter, also as .gz; .parquet), a folder of such files, or NAME:FOLDER for a "
+    "dataset of `unskew datasets`."
 )
 _OF_DATASETS = ("positive", "graded", "accept_altered")
 _THUMB = 3.0  # the threshold of files, as in read_log
@@ -36,6 +37,7 @@ class Reading:
     delimiter: str | None = None
     user_features: Path | None = None
     item_features: Path | None = None
+    cache: Path | None = None
     accept_altered: bool = False
 
     def __post_init__(self) -> None:
@@ -62,17 +64,11 @@ class Reading:
             raise ParameterError(
                 f"--unbiased {source} is a dataset, whose random ratings are its test: give a file of other ones."
             )
-        from unskew.data.log import RatingLog
-        from unskew.data.read import read_frame
-
-        frame = read_frame(source, (self.user, self.item), delimiter=self._separator)
-        names: Any = {"user": self.user, "item": self.item, "rating": self.rating, "duplicates": self.duplicates}
-        ids: Any = {"user_ids": log.user_ids, "item_ids": log.item_ids}
         limits = (log.scale.low, log.scale.high)
-        return RatingLog.from_frame(frame, **names, **ids, positive=log.scale.positive, rating_scale=limits)
+        return self._read(source, log.scale.positive, limits, user_ids=log.user_ids, item_ids=log.item_ids)
 
     @property
-    def _separator(self) -> str | None:
+    def separator(self) -> str | None:
         return "\t" if self.delimiter == r"\t" else self.delimiter  # a shell leaves \t as it is
 
     def _file(self, source: str, positive: float | None, limits: tuple[float, float] | None) -> RatingLog:
@@ -82,6 +78,10 @@ class Reading:
             positive, limits = self.positive, None
         elif self.graded is not None:
             positive, limits = None, self.graded
+        features = {"user_features": self.user_features, "item_features": self.item_features}
+        return self._read(source, positive, limits, **features)
+
+    def _read(self, source: str, positive: float | None, limits: tuple[float, float] | None, **sides: Any) -> RatingLog:
         return unskew.read_log(
             source,
             self.user,
@@ -90,9 +90,9 @@ class Reading:
             positive,
             rating_scale=limits,
             duplicates=self.duplicates,  # type: ignore[arg-type]
-            delimiter=self._separator,
-            user_features=self.user_features,
-            item_features=self.item_features,
+            delimiter=self.separator,
+            cache=self.cache,
+            **sides,
         )
 
     def _dataset(self, source: str, positive: Any) -> Dataset | None:

@@ -13,6 +13,7 @@ from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.methods.base import Method
+    from unskew.propensity.base import Propensity
     from unskew.training.options import Training
 
 HELP = (
@@ -38,9 +39,9 @@ def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str])
     return (changed(method, assignments) if assignments else method), training
 
 
-def limited(training: Training, epochs: int | None, batch_size: int | None) -> Training:
-    """Training as it is but for what options say."""
-    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size}
+def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
+    """Training as it is but for what options say; an option that is None says nothing."""
+    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size, **more}
     return replace(training, **{name: value for name, value in said.items() if value is not None})
 
 
@@ -63,6 +64,17 @@ def changed(method: Method, assignments: Sequence[str]) -> Method:
         _put(recipe, setting.split("."), literal(text))
     edited: Method = from_plain(recipe)
     return edited
+
+
+def propensity_from(name: str) -> Propensity:
+    """The propensity of this name, with its default settings."""
+    from unskew.propensity.base import Propensity
+    from unskew.recipe import from_plain
+
+    found = from_plain({"kind": _class_name(name)})
+    if not isinstance(found, Propensity):
+        raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
+    return found
 
 
 def literal(text: str) -> Any:

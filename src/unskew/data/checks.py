@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.data.duplicates import Codes
+from unskew.data.columns import Codes
 from unskew.data.selection import SELECTIONS, Floats
 from unskew.errors import DataError, ParameterError
+from unskew.words import nearest
 
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
 
@@ -47,9 +47,8 @@ def check_selection(selection: str, strength: float, unexplained: float, interac
 
 def unknown_choice(name: str, value: str, known: tuple[str, ...]) -> str:
     """The sentence for a word that is not among those known, with the nearest one that is."""
-    near = get_close_matches(str(value), known, n=1)
-    hint = f"did you mean {near[0]!r}" if near else f"choose one of {', '.join(known)}"
-    return f"{name} {value!r} is unknown: {hint}."
+    choices = f": choose one of {', '.join(known)}."
+    return f"{name} {value!r} is unknown{nearest(value, known, ': ', choices)}"
 
 
 def probabilities(function: OfPairs, users: Codes, items: Codes) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals as nw
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number, is_text
 from unskew.errors import DataError
+from unskew.words import nearest
 
 MOST_CATEGORIES = 1_000  # one-hot columns are dense: a free-text column would fill the memory
 
@@ -82,13 +82,11 @@ def columns_of(frame: Any) -> dict[str, Any]:
 
 def missing_column(name: str, present: list[str], where: str) -> DataError:
     """The sentence for a column that is not there, with the nearest one that is."""
-    folded = {other.strip().casefold(): other for other in present}
-    near = get_close_matches(name.strip().casefold(), list(folded), n=1)
-    hint = f"did you mean {folded[near[0]]!r}?" if near else "name the right one."
+    hint = nearest(name, present, ": ", ": name the right one.")
     if all(other.strip().replace(".", "", 1).isdigit() for other in present):
-        hint = "is the header missing?"
+        hint = ": is the header missing?"
     listed = ", ".join(repr(other) for other in present[:20]) + (", ..." if len(present) > 20 else "")
-    return DataError(f"{where} has no column {name!r}, only {listed}: {hint}")
+    return DataError(f"{where} has no column {name!r}, only {listed}{hint}")
 
 
 def _numbers(name: str, column: pa.Array) -> tuple[list[str], NDArray[np.float32]]:

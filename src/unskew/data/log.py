@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.data.duplicates import Duplicates, merged, refuse_duplicates
+from unskew.data.catalogue import catalogue_of, matched
+from unskew.data.columns import check_codes, check_unit, frozen
+from unskew.data.duplicates import Duplicates, merge_duplicates, refuse_duplicates
 from unskew.data.features import Features, columns_of, missing_column
 from unskew.data.scale import Scale, as_ratings
 from unskew.data.vocabulary import Encoder, Vocabulary
@@ -35,7 +38,7 @@ class RatingLog:
 
     def __post_init__(self) -> None:
         for name, dtype in (("users", np.int32), ("items", np.int32), ("ratings", np.float32)):
-            object.__setattr__(self, name, _frozen(getattr(self, name), dtype, name))
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         _check_columns(self)
         _check_sides(self)
         refuse_duplicates(self.users, self.items, self.user_ids, self.item_ids)
@@ -91,6 +94,13 @@ class RatingLog:
         columns, where = (users, items, ratings), ("users", "items", "ratings")
         return _encoded(columns, where, settings, (user_ids, item_ids), (user_features, item_features))
 
+    @classmethod
+    def proved(cls, **fields: Any) -> RatingLog:
+        """A log of fields that have been checked before; nothing is checked again."""
+        log = object.__new__(cls)
+        log.__dict__.update(fields)
+        return log
+
     def __len__(self) -> int:
         return len(self.ratings)
 
@@ -127,12 +137,20 @@ class RatingLog:
 
     def take(self, rows: NDArray[Any]) -> RatingLog:
         """The log of some rows (positions or a mask), everything else the same and nothing checked again."""
-        part = object.__new__(RatingLog)
-        part.__dict__.update(self.__dict__)
-        for name in ("users", "items", "ratings"):
-            column = getattr(self, name)[rows]
+        columns = {name: getattr(self, name)[rows] for name in ("users", "items", "ratings")}
+        for column in columns.values():
             column.flags.writeable = False
-            part.__dict__[name] = column
+        return RatingLog.proved(**self.__dict__ | columns)
+
+    def of_users(
+        self, codes: NDArray[Any], rows: NDArray[Any], recoded: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> RatingLog:
+        """The log of some users, who are called anew by `recoded`; `rows` are their ratings, and nothing is checked."""
+        part, features = self.take(rows), self.user_features
+        part.__dict__["users"] = recoded(part.users).astype(np.int32)
+        part.__dict__["user_ids"] = Vocabulary(self.user_ids.take(codes))
+        if features is not None:
+            part.__dict__["user_features"] = replace(features, values=features.values[codes])
         return part
 
     def to_arrow(self) -> pa.Table:
@@ -166,19 +184,16 @@ def assemble(
     user_ids: Vocabulary,
     item_ids: Vocabulary,
     settings: Settings,
-    where: str,
     features: tuple[Any, Any] = (None, None),
 ) -> RatingLog:
-    """A log from fresh codes and external ratings, found at `where`: all ways of building one end here."""
-    scale, n_rows = settings.scale, len(ratings)
-    if not n_rows:
-        raise DataError("there are no ratings: the data has no rows.")
-    scale.refuse_strays(ratings, where)
+    """A log from fresh codes and ratings on the external scale, none of which is a stray."""
+    n_rows = len(ratings)
     if settings.duplicates != "error":
-        users, items, ratings = merged(users, items, ratings, len(item_ids), settings.duplicates)
-    unit = scale.to_unit(ratings)
-    if unit.min() == unit.max():
-        raise _one_class(ratings, scale)
+        lost, ratings = np.zeros(n_rows, np.bool_), ratings.copy()
+        merge_duplicates(users, items, ratings, lost, len(user_ids), len(item_ids), settings.duplicates)
+        users, items, ratings = users[~lost], items[~lost], ratings[~lost]
+    settings.scale.refuse_one_class(ratings.min(), ratings.max())
+    unit = settings.scale.to_unit(ratings)
     for column in (users, items, unit):
         column.flags.writeable = False  # ours alone, so the log need not copy them
     user_features, item_features = features
@@ -188,7 +203,7 @@ def assemble(
         unit,
         user_ids,
         item_ids,
-        scale,
+        settings.scale,
         None if user_features is None else Features.aligned(user_features, user_ids, settings.user),
         None if item_features is None else Features.aligned(item_features, item_ids, settings.item),
         n_rows - len(unit),
@@ -211,36 +226,17 @@ def _encoded(
             f"{where[0]}, {where[1]} and {where[2]} must be equally long, "
             f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
         )
-    return assemble(users, items, ratings, user_ids, item_ids, settings, where[2], features)
+    if not len(ratings):
+        raise DataError("there are no ratings: the data has no rows.")
+    settings.scale.refuse_strays(ratings, where[2])
+    return assemble(users, items, ratings, user_ids, item_ids, settings, features)
 
 
-def _codes(ids: Any, where: str, catalogue: Any) -> tuple[NDArray[np.int32], Vocabulary]:
+def _codes(values: Any, where: str, catalogue: Any) -> tuple[NDArray[np.int32], Vocabulary]:
     encoder = Encoder(where)
-    codes, found = encoder.add(ids), encoder.vocabulary()
-    if catalogue is None:
-        return codes, found
-    known = catalogue if isinstance(catalogue, Vocabulary) else Vocabulary(catalogue, f"the catalogue of {where}")
-    places = known.codes(found.arrow)
-    if (places < 0).any():
-        stranger = int((places < 0).argmax())
-        row = int((codes == stranger).argmax()) + 1
-        raise DataError(
-            f"row {row} of {where} holds {found[stranger]!r}, which the catalogue of {len(known):,} ids "
-            "does not list: add it there or remove the row."
-        )
-    return places[codes], known
-
-
-def _one_class(ratings: NDArray[np.float64], scale: Scale) -> DataError:
-    low, high = ratings.min(), ratings.max()
-    if scale.positive is None:
-        return DataError(f"all ratings are equal ({low:g}): a log needs at least two different ratings.")
-    threshold = f"{scale.positive:g}"
-    side = f"positive (at least {threshold})" if low >= scale.positive else f"negative (below {threshold})"
-    return DataError(
-        f"every rating is {side}, as the ratings range from {low:g} to {high:g}: "
-        "set positive to a threshold above the lowest rating and up to the highest."
-    )
+    codes = encoder.add(values)
+    ids = matched(codes, encoder.vocabulary(), catalogue_of(catalogue, where), where)
+    return ids.codes(codes), ids.vocabulary
 
 
 def _check_columns(log: RatingLog) -> None:
@@ -249,14 +245,9 @@ def _check_columns(log: RatingLog) -> None:
         raise DataError(f"users, items and ratings must be equally long columns, but have the shapes {shapes}.")
     if not len(log):
         raise DataError("there are no ratings: the log has no rows.")
-    for name, codes, size in (("users", log.users, log.n_users), ("items", log.items, log.n_items)):
-        if codes.min() < 0 or codes.max() >= size:
-            raise DataError(f"{name} holds codes from {codes.min()} to {codes.max()}, but there are {size} ids.")
-    low, high = log.ratings.min(), log.ratings.max()
-    if not (low >= 0 and high <= 1):
-        raise DataError(f"ratings must lie in [0, 1] inside a log, but range from {low:g} to {high:g}.")
-    if log.binary and not ((log.ratings == 0) | (log.ratings == 1)).all():
-        raise DataError("the ratings of a binary log must be 0 or 1: use a graded scale for anything between.")
+    check_codes(log.users, log.n_users, "users")
+    check_codes(log.items, log.n_items, "items")
+    check_unit(log.ratings, log.binary)
 
 
 def _check_sides(log: RatingLog) -> None:
@@ -266,18 +257,6 @@ def _check_sides(log: RatingLog) -> None:
             raise DataError(f"the log knows only {size} {name}: at least two users and two items are needed.")
         if features is not None and len(features.values) != size:
             raise DataError(f"{name}_features has {len(features.values):,} rows for {size:,} {name}s.")
-
-
-def _frozen(values: Any, dtype: type[np.generic], name: str) -> NDArray[Any]:
-    """The values as a read-only column of this type, copied if anyone could still write to them."""
-    given = np.asarray(values)
-    if given.dtype.kind not in ("iu" if np.issubdtype(dtype, np.integer) else "biuf"):
-        raise DataError(f"{name} must be {np.dtype(dtype)} inside a log, but are {given.dtype}.")
-    column = given.astype(dtype, copy=bool(given.flags.writeable))
-    if given.dtype.kind in "iu" and not np.array_equal(column, given):
-        raise DataError(f"{name} holds {given.max()}, which is beyond {np.dtype(dtype)}.")
-    column.flags.writeable = False
-    return column
 
 
 def _percent(share: float) -> str:

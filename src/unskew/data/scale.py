@@ -76,13 +76,13 @@ class Scale:
         unit = np.asarray(values)
         return unit if self.binary else self.low + unit * (self.high - self.low)
 
-    def refuse_strays(self, ratings: NDArray[np.float64], where: str) -> None:
+    def refuse_strays(self, ratings: NDArray[np.float64], where: str, first_row: int = 1) -> None:
         """Raise a DataError for the first rating that is missing, infinite or outside the scale."""
         good = (ratings >= self.low) & (ratings <= self.high) & np.isfinite(ratings)
         if good.all():
             return
         at = int(good.argmin())
-        row, value = f"row {at + 1} of {where}", float(ratings[at])
+        row, value = f"row {first_row + at} of {where}", float(ratings[at])
         if math.isnan(value):
             raise DataError(f"{row} has no rating (missing or NaN): give it a number or remove the row.")
         if math.isinf(value):
@@ -90,6 +90,19 @@ class Scale:
         raise DataError(
             f"{row} holds the rating {value:g}, which is outside the scale {self._range}: "
             "correct the row or widen rating_scale."
+        )
+
+    def refuse_one_class(self, low: float, high: float) -> None:
+        """Raise a DataError if ratings from low to high, each of which occurs, are all the same in [0, 1]."""
+        if self.to_unit(low) < self.to_unit(high):
+            return
+        if self.positive is None:
+            raise DataError(f"all ratings are equal ({low:g}): a log needs at least two different ratings.")
+        threshold = f"{self.positive:g}"
+        side = f"positive (at least {threshold})" if low >= self.positive else f"negative (below {threshold})"
+        raise DataError(
+            f"every rating is {side}, as the ratings range from {low:g} to {high:g}: "
+            "set positive to a threshold above the lowest rating and up to the highest."
         )
 
 

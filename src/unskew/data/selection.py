@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
-from unskew.data.duplicates import Codes, pair_keys
+from unskew.data.columns import Codes
+from unskew.data.duplicates import pair_keys
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:

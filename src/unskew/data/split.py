@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Literal
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
+from unskew.group import ALONE, Group
 
 Rows = NDArray[np.int64]
 
@@ -18,17 +20,70 @@ Rows = NDArray[np.int64]
 GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a whole log and its split, whichever part of it is here."""
+
+    n_ratings: int
+    n_users: int
+    n_items: int
+    n_train: int
+    n_held_out: int
+    train_mean: float
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_users * self.n_items
+
+    @property
+    def density(self) -> float:
+        return self.n_ratings / self.n_pairs
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A log and the numbers of its training rows and hold-out rows, each in the order of the log."""
+    """A log and the numbers of its training rows and hold-out rows, each in the order of the log.
+
+    On one worker of several, `log` is the log of that worker's users alone, and `facts` are those of all.
+    """
 
     log: RatingLog
     train_rows: Rows
     holdout_rows: Rows
+    group: Group = ALONE
+    _whole: tuple[Facts, Rows] | None = field(default=None, repr=False)
 
     @property
     def train(self) -> RatingLog:
         return self.log.take(self.train_rows)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Of the whole log."""
+        if self._whole is not None:
+            return self._whole[0]
+        counts = len(self.log), self.log.n_users, self.log.n_items, len(self.train_rows), len(self.holdout_rows)
+        return Facts(*counts, self.train_mean)
+
+    @property
+    def holdout_places(self) -> Rows:
+        """Where the hold-out's rows stand in the hold-out of the whole log."""
+        return np.arange(len(self.holdout_rows)) if self._whole is None else self._whole[1]
+
+    def spread(self, group: Group) -> Split:
+        """The part of one worker: the ratings of its users, who have the codes of their rows there."""
+        if group.alone:
+            return self
+        mine = group.mine(self.log.users)
+        place = np.cumsum(mine) - 1
+        train, held_out = mine[self.train_rows], mine[self.holdout_rows]
+        return Split(
+            self.log.of_users(np.arange(group.rank, self.log.n_users, group.size), mine, group.rows),
+            place[self.train_rows[train]],
+            place[self.holdout_rows[held_out]],
+            group,
+            (self.facts, np.flatnonzero(held_out)),
+        )
 
     @property
     def train_mean(self) -> float:

@@ -37,6 +37,44 @@ class TableFile(NamedTuple):
         return self.ending not in _PARQUET
 
 
+class Tables(NamedTuple):
+    """A file of rows, or a folder of such files in the order of their names; `tables` makes one."""
+
+    path: Path
+    files: tuple[TableFile, ...]
+    delimiter: str | None  # as it was asked for
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def is_text(self) -> bool:
+        return self.files[0].is_text
+
+
+def tables(path: str | os.PathLike[str], delimiter: str | None) -> Tables:
+    """The file, or the files of a folder; as Spark and others do, names that begin with . or _ are passed over."""
+    place = Path(path)
+    if not place.is_dir():
+        return Tables(place, (table_file(path, delimiter),), delimiter)
+    with plain_errors(str(place), "listed", "check the path"):
+        entries = [entry for entry in place.resolve().iterdir() if entry.name[0] not in "._"]
+    found = sorted(entries, key=lambda entry: entry.name)
+    if not found:
+        raise DataError(f"{place} is a folder without files: give the path of a file or of a folder of files.")
+    for entry in found:
+        if entry.is_dir():
+            raise DataError(f"{place} holds the folder {entry.name!r}: put all files of a log into one folder.")
+    files = tuple(table_file(entry, delimiter) for entry in found)
+    for file in files:
+        if file.is_text != files[0].is_text:
+            raise DataError(
+                f"{place} holds {files[0].name} and {file.name}, Parquet and text: keep one of the two in a folder."
+            )
+    return Tables(place.resolve(), files, delimiter)
+
+
 def table_file(path: str | os.PathLike[str], delimiter: str | None) -> TableFile:
     """The file with what its ending tells, or the reason why there is nothing to read."""
     file = Path(path)

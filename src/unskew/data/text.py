@@ -22,7 +22,7 @@ _KIND = b"kind"  # what RecBole says of a column, kept with the field
 _MISSHAPEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # in pyarrow's message
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|$)")
 _LONGEST_HEADER = 1 << 20
-_BLOCK = 32 << 20  # bytes of text parsed at once
+_BLOCK = 1 << 20  # bytes of text parsed at once, and the longest row; Arrow reads 32 of them ahead
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"], pa.large_string())
 
 
@@ -83,7 +83,10 @@ def _parsed(file: _TextFile, n_columns: int, places: list[int], source: TableFil
                 f"{misshapen[2]}: correct the row or quote fields that hold {source.delimiter!r}."
             ) from None
         if "straddling" in str(error):
-            raise _open_quote(source, n_rows + 1) from None
+            raise DataError(
+                f"a quotation mark is left open near row {n_rows + 1} of {source.name}, or the row is longer than "
+                f"{_BLOCK:,} bytes: close or double the mark, or shorten the row."
+            ) from None
         if "Empty CSV" not in str(error):
             raise
 

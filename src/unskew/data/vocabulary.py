@@ -33,6 +33,13 @@ class Vocabulary:
             raise DataError(f"{where} holds the id {twice!r} more than once: ids must be distinct.")
         object.__setattr__(self, "arrow", arrow)
 
+    @classmethod
+    def proved(cls, arrow: pa.Array) -> Vocabulary:
+        """A vocabulary of ids that have been one before; nothing is checked again."""
+        vocabulary = object.__new__(cls)
+        object.__setattr__(vocabulary, "arrow", arrow)
+        return vocabulary
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Vocabulary is immutable")
 
@@ -84,15 +91,25 @@ class Encoder:
         self._where = where
         self._narrow = narrow  # text that spells integers throughout becomes integers at the end
         self._codes: dict[str | int, int] = {}
+        self._kind: pa.DataType | None = None
         self._rows = 0
+
+    def go_to(self, where: str) -> None:
+        """What is added from now on stands at `where`, and its rows count from 1 again."""
+        self._where, self._rows = where, 0
 
     def add(self, values: Any) -> NDArray[np.int32]:
         """The codes of one more batch."""
         values = as_arrow(values, self._where)
         if pa.types.is_uint64(values.type):  # a later batch may not fit int64, so that is decided at the end
             values, self._narrow = values.cast(pa.large_string()), True
-        encoded = as_ids(values, self._where, self._rows + 1).dictionary_encode()
-        known = self._codes
+        ids = as_ids(values, self._where, self._rows + 1)
+        if self._kind not in (None, ids.type):
+            raise DataError(
+                f"{self._where} holds ids of type {ids.type}, but those before are of type {self._kind}: "
+                "give all of them one type."
+            )
+        self._kind, encoded, known = ids.type, ids.dictionary_encode(), self._codes
         codes = [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()]
         _refuse_too_many(len(known), self._where)
         self._rows += len(encoded)

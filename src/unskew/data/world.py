@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, xlog1py, xlogy
 
 from unskew.data.checks import OfPairs, check_selection, check_shares, check_whole, probabilities, unknown_choice
-from unskew.data.duplicates import Codes
+from unskew.data.columns import Codes
 from unskew.data.hashing import pair_uniform
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale

@@ -21,16 +21,9 @@ from unskew.errors import ModelFileError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
 from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
-from unskew.files.manifest import (
-    MANIFEST,
-    FileEntry,
-    foreign_names,
-    read_regular,
-    read_verified,
-    sealed,
-    unsealed,
-)
+from unskew.files.manifest import MANIFEST, foreign_names, read_verified, sealed, unsealed
 from unskew.files.plain import Plain
+from unskew.files.seal import FileEntry, read_regular
 from unskew.methods.base import Method
 from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity

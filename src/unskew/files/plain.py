@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
-from unskew.training.checks import nearest
+from unskew.words import nearest
 
 WANTED = {
     int: "a whole number",
@@ -182,7 +182,7 @@ class Plain:
             raise ParameterError(f"{where} has no kind; choose from {', '.join(choices)}.")
         if kind not in choices:
             what = "cannot be of the kind" if kind in self.kinds else "has the unknown kind"
-            meant = hint(kind, choices) if kind not in self.kinds else f"; choose from {', '.join(choices)}."
+            meant = nearest(kind, choices) if kind not in self.kinds else f"; choose from {', '.join(choices)}."
             raise ParameterError(f"{where} {what} {kind!r}{meant}")
         return self._build(choices[kind], settings)
 
@@ -190,7 +190,7 @@ class Plain:
         known = {setting.name: setting for setting in fields(cls) if setting.init}
         for name in settings:
             if name not in known:
-                raise ParameterError(f"{cls.__name__} has no setting {name!r}{hint(name, known)}")
+                raise ParameterError(f"{cls.__name__} has no setting {name!r}{nearest(name, known)}")
         for name, setting in known.items():
             if name not in settings and setting.default is MISSING and setting.default_factory is MISSING:
                 raise ParameterError(f"{cls.__name__} needs the setting {name!r}, which is missing.")
@@ -214,12 +214,6 @@ class Plain:
             return "a list"
         choices = self._choices(option)
         return f"a table of the kind {' or '.join(choices)}" if choices else "a table"
-
-
-def hint(name: str, choices: Collection[str]) -> str:
-    """The nearest choice, whatever the case of its letters."""
-    same = [choice for choice in choices if choice.casefold() == name.casefold()]
-    return f"; did you mean {same[0]!r}?" if same else nearest(name, choices)
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:

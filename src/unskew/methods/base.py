@@ -9,8 +9,9 @@ from typing import Any, Literal
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
-from unskew.data.split import holdout_split
+from unskew.data.split import Split, holdout_split
 from unskew.errors import ParameterError
+from unskew.group import ALONE
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -22,7 +23,7 @@ from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.training.checks import check_choice, check_number
 from unskew.training.compiling import announced
-from unskew.training.loop import train
+from unskew.training.loop import Trained, train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
@@ -47,20 +48,26 @@ class Method(ABC):
         training: Training | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one."""
+        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one.
+
+        With `training.spread` the first worker gets the whole model, and every other one the model of its own users.
+        """
         return self.fit_plan(self.plan(), log, seed=seed, training=training or Training(), unbiased=unbiased)
 
     def fit_plan(
         self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
     ) -> Recommender:
         """Carry out a plan of this method."""
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
+        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
         with announced(training.progress):
             trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
-        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report, training)
+        if not split.group.alone:
+            log = gathered(trained, split, log)
+        cast = replace(trained.cast, group=ALONE)
+        return Recommender(self, log, cast, trained.history, seed, overlap, report, training)
 
     def at(self, model: Recommender, unexplained: float) -> Recommender:
         """The model that this method would have become had it assumed this much unexplained liking: see `Utility`.
@@ -75,6 +82,14 @@ class Method(ABC):
         }
         training = model.training or Training()
         return method.fit_plan(replace(plan, roles=roles), model.log, seed=model.seed, training=training)
+
+
+def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
+    """Let the first worker's roles know everybody; the log of those that each worker's roles know."""
+    for player in trained.cast.players.values():
+        if hasattr(player, "gather"):
+            player.gather(split.group)
+    return log if split.group.rank == 0 else split.log
 
 
 def assuming(method: Method, unexplained: float) -> Method:
@@ -106,8 +121,8 @@ class NetMethod(Method):
     """
 
     net: NetRecipe = field(default_factory=MF)
-    learning_rate: float = 0.03
-    l2: float = 0.09
+    learning_rate: float = 0.01
+    l2: float = 0.11
     error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:

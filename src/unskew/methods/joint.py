@@ -73,7 +73,7 @@ class MultiDR(Method):
         logit, weight = o.logit().detach(), o.inverse_propensity().detach()
         gap = self.error_function(logit, o.ratings) - self.error_function(logit, o.probability("imputation"))
         stake = o.stake().detach().square()
-        return (weight * gap.square()).sum() / (weight * stake).sum().clamp(min=1e-12)
+        return o.total(weight * gap.square()) / o.total(weight * stake).clamp(min=1e-12)
 
     def plan(self) -> Plan:
         trunk = Role(self.net, learning_rate=self.learning_rate, l2=self.l2)

@@ -64,8 +64,12 @@ class Combines:
 
     @torch.no_grad()
     def fit_on(self, occasion: Occasion, previous: Any) -> Shares:
-        o = occasion.train.observed
-        return Shares(solve_shares(candidates(o).double().numpy(), o.error().double().numpy(), self.ridge))
+        o, group = occasion.train.observed, occasion.split.group
+        rows = torch.column_stack([candidates(o), o.error()]).double().numpy(force=True)
+        if not group.alone:  # a triangle in the place of each worker's rows has the same sums of squares
+            triangle: NDArray[np.float64] = np.linalg.qr(rows, mode="r")  # type: ignore[assignment]
+            rows = np.concatenate(group.gathered(triangle))
+        return Shares(solve_shares(rows[:, :-1], rows[:, -1], self.ridge))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +95,7 @@ class MR(PropensityMethod):
 
     def prediction_loss(self, v: View) -> Tensor:
         o, d = v.observed, v.sampled
-        eta = torch.from_numpy(v.cast.players["combination"].shares).to(o.ratings.dtype)
+        eta = torch.from_numpy(v.cast.players["combination"].shares).to(o.ratings)
         residual = o.error() - candidates(o) @ eta
         weight = torch.stack([o.inverse_propensity(role) for role in PROPENSITIES]).mean(0)
         return (d.total(candidates(d) @ eta) + o.total(residual * weight)) / v.n_pairs

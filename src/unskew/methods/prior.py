@@ -21,7 +21,7 @@ class ConstantRating:
         self.logit = logit
 
     def __call__(self, users: Tensor, items: Tensor) -> Tensor:
-        return torch.full((len(users),), self.logit)
+        return torch.full((len(users),), self.logit, device=users.device)
 
     def user_vectors(self, users: Tensor) -> Tensor:
         return torch.zeros(len(users), 1)
@@ -34,5 +34,4 @@ class MeanRating:
     fitted: ClassVar[type] = ConstantRating
 
     def fit_on(self, occasion: Occasion, previous: Any) -> ConstantRating:
-        mean = float(occasion.split.train.ratings.mean())
-        return ConstantRating(Catalogue(0, 0, base_rate=mean).base_logit)
+        return ConstantRating(Catalogue(0, 0, base_rate=occasion.split.facts.train_mean).base_logit)

@@ -48,11 +48,12 @@ class DRJLPublished(DRJL):
 
     def prediction_loss(self, v: View) -> Tensor:
         o, d = v.observed, v.sampled
-        on_seen = (o.error() * o.inverse_propensity() - o.imputed_error()).sum()
-        return (on_seen + d.imputed_error().sum()) / len(d.users)
+        imputed = d.imputed_error()
+        on_seen = o.sum(o.error() * o.inverse_propensity() - o.imputed_error())
+        return (on_seen + d.sum(imputed)) / d.sum(torch.ones_like(imputed)).detach()
 
     def imputation_loss(self, v: View) -> Tensor:
         o = v.observed
         prediction = torch.sigmoid(o.logit()).detach()
         swapped = log_error(o.logit("imputation"), prediction)
-        return (o.inverse_propensity() * (o.error().detach() - swapped).square()).sum()
+        return o.sum(o.inverse_propensity() * (o.error().detach() - swapped).square())

@@ -25,7 +25,7 @@ from unskew.methods.utility import NaiveUtility
 from unskew.methods.utility_joint import UtilityModel
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
 from unskew.propensity.utility import Utility
-from unskew.training.checks import nearest
+from unskew.words import nearest
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class DRJL(PropensityMethod):
     """
 
     imputation_l2: float | None = None
-    pairs_per_row: float = 1.0
+    pairs_per_row: float = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

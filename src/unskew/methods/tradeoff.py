@@ -13,6 +13,7 @@ from unskew.methods.space import Choice, Space
 from unskew.recommender import Recommender
 from unskew.risk.estimators import snips
 from unskew.training.checks import check_number
+from unskew.training.options import Training
 from unskew.training.plan import Copy, Plan, Stage, Update
 from unskew.training.view import View
 
@@ -49,7 +50,11 @@ class DRMSE(DRJL):
     def fit(self, log: RatingLog, **arguments: Any) -> Recommender:
         if self.trade_off is not None:
             return super().fit(log, **arguments)
-        fitted = [replace(self, trade_off=share).fit(log, **arguments) for share in TRADE_OFFS]
+        training = arguments.pop("training", None) or Training()
+        fitted = [
+            replace(self, trade_off=share).fit(log, training=training.inside(f"trade-off-{share}"), **arguments)
+            for share in TRADE_OFFS
+        ]
         best = min(fitted, key=lambda model: model.history.risk("prediction"))
         best.history.notes.append(
             f"The trade-off {best.method.trade_off} had the lowest validation risk of {TRADE_OFFS}."
@@ -66,8 +71,8 @@ class MRDRDL(MRDR):
     """
 
     def imputation_loss(self, v: View) -> Tensor:
-        weight = self.imputation_weight(v)
-        return (weight * v.observed.error("imputation")).sum() / weight.sum().clamp(min=1e-12)
+        o, weight = v.observed, self.imputation_weight(v)
+        return o.total(weight * o.error("imputation")) / o.total(weight).clamp(min=1e-12)
 
     def plan(self) -> Plan:
         base = super().plan()

@@ -43,7 +43,7 @@ class AT(PropensityMethod):
         def loss(v: View) -> Tensor:
             agreed = agreement(v, FIRST, SECOND, self.tolerance).detach()
             error = v.sampled.imputed_error(role, imputation=FIRST)
-            return (agreed * error).sum() / agreed.sum().clamp(min=1)
+            return v.sampled.total(agreed * error) / v.sampled.total(agreed).clamp(min=1)
 
         return loss
 

@@ -17,6 +17,7 @@ __all__ = [
     "Norm",
     "ReliabilityBins",
     "Strategy",
+    "debiased_calibration_error",
     "expected_calibration_error",
     "maximum_calibration_error",
     "reliability_bins",
@@ -59,19 +60,31 @@ def reliability_bins(
     where the middle of their joint weight falls, so heavy ties give fewer bins. `lower` and `upper` are the
     least and the greatest score in the bin.
     """
-    require_choice(strategy, "strategy", get_args(Strategy))
-    require_count(n_bins, "n_bins")
-    columns = probability_columns(y_true, y_prob, sample_weight)
-    counted = columns.weights > 0
-    columns = Columns(*(column[counted] for column in columns))
+    columns = counted_columns(y_true, y_prob, sample_weight)
+    bin_of = bins_of(columns, n_bins, strategy)
     if strategy == "uniform":
         edges = np.linspace(0, 1, n_bins + 1)
-        return _summary(columns, np.searchsorted(edges[1:-1], columns.predictions, side="right"), edges[:-1], edges[1:])
-    bin_of = _equal_weight_bins(columns.predictions, columns.weights, n_bins)
+        return _summary(columns, bin_of, edges[:-1], edges[1:])
     lower, upper = np.full(bin_of.max() + 1, np.inf), np.full(bin_of.max() + 1, -np.inf)
     np.minimum.at(lower, bin_of, columns.predictions)
     np.maximum.at(upper, bin_of, columns.predictions)
     return _summary(columns, bin_of, lower, upper)
+
+
+def counted_columns(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None) -> Columns:
+    """The rows that stand for something."""
+    columns = probability_columns(y_true, y_prob, sample_weight)
+    counted = columns.weights > 0
+    return Columns(*(column[counted] for column in columns))
+
+
+def bins_of(columns: Columns, n_bins: int, strategy: Strategy) -> NDArray[np.int64]:
+    """The bin of each row, as `reliability_bins` describes them; bins ascend with the score."""
+    require_choice(strategy, "strategy", get_args(Strategy))
+    require_count(n_bins, "n_bins")
+    if strategy == "uniform":
+        return np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], columns.predictions, side="right")
+    return _equal_weight_bins(columns.predictions, columns.weights, n_bins)
 
 
 def expected_calibration_error(
@@ -117,6 +130,46 @@ def maximum_calibration_error(
     bins = reliability_bins(y_true, y_prob, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight)
     trusted = bins.count >= min_count
     return float(bins.gap[trusted if trusted.any() else bins.count > 0].max())
+
+
+def debiased_calibration_error(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "quantile",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """sqrt(max(0, sum_m w_m [gap_m^2 - variance of gap_m])): the l2 error without what chance alone adds to it.
+
+    Even a perfectly calibrated score has gaps in small bins, so ECE never reaches zero; the square of a gap is too
+    large by the variance of the bin's mean of label - score, which the rows of the bin tell (Kumar, Liang & Ma,
+    NeurIPS 2019). Bins of one row have no variance and are left out. Compare with
+    `expected_calibration_error(norm="l2")`.
+    """
+    columns = counted_columns(y_true, y_prob, sample_weight)
+    bin_of = bins_of(columns, n_bins, strategy)
+    w, d = columns.weights, columns.labels - columns.predictions
+    sums = [np.bincount(bin_of, values) for values in (w, w * d, w**2, w**2 * d, (w * d) ** 2, np.ones(len(d)))]
+    return float(debiased_error(*(np.asarray(column, np.float64) for column in sums)))
+
+
+def debiased_error(
+    w: NDArray[np.float64],
+    wd: NDArray[np.float64],
+    ww: NDArray[np.float64],
+    wwd: NDArray[np.float64],
+    wwdd: NDArray[np.float64],
+    count: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The same from sums by bin (along the last axis) of w, w d, w^2, w^2 d, w^2 d^2 and 1, d = label - score."""
+    used = (count > 1) & (w > 0)
+    share, n = np.where(used, w, 0.0), np.where(used, count, 2.0)
+    total, below = share.sum(-1), np.where(used, w, 1.0)
+    gap = np.where(used, wd / below, 0.0)
+    variance = np.where(used, (wwdd - 2 * gap * wwd + gap**2 * ww) / below**2 * n / (n - 1), 0.0)
+    square = (share * (gap**2 - variance)).sum(-1) / np.where(total > 0, total, 1.0)
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
 
 def _equal_weight_bins(scores: NDArray[np.float64], weights: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
+from unskew.group import ALONE, Group
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
+ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -21,17 +24,40 @@ class Catalogue:
     """What a net has to know: how many users and items, the rate it starts from, and what computes it.
 
     The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
+    One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
+    many times over, one after the other.
     """
 
     n_users: int
     n_items: int
     base_rate: float = 0.5
     engine: Engine = "compiled"
+    group: Group = ALONE
+    copies: int = 1
 
     @property
     def base_logit(self) -> float:
         rate = min(max(self.base_rate, 1e-6), 1 - 1e-6)
         return math.log(rate / (1 - rate))
+
+    @property
+    def n_rows(self) -> tuple[int, int]:
+        """How many rows of users are here, and of items."""
+        own = len(range(self.group.rank, self.n_users, self.group.size))
+        return own * self.copies, self.n_items * self.copies
+
+    def user_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
+        """Normal starting values of the users here: those they have wherever they are."""
+        everybody = self.n_users * self.copies
+        if self.group.alone:
+            return normal(everybody, columns, spread, generator)
+        return normal(everybody, columns, spread, generator, self._are_here)
+
+    def _are_here(self, rows: Tensor) -> Tensor:
+        return rows % self.n_users % self.group.size == self.group.rank
+
+    def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
+        return normal(self.n_items * self.copies, columns, spread, generator)
 
 
 class Net(nn.Module, ABC):
@@ -53,6 +79,16 @@ class Net(nn.Module, ABC):
 
     def tables(self) -> list[Table]:
         return [module for module in self.modules() if isinstance(module, Table)]
+
+    def join(self, group: Group) -> None:
+        """Learn together with the others of the group."""
+        for table in self.tables():
+            table.group = group
+
+    def gather(self, group: Group) -> None:
+        """Let the first worker's net know the users of all."""
+        for table in self.tables():
+            table.gather(group)
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of all that has been learned, for `restore`."""
@@ -89,8 +125,19 @@ class NetRecipe(ABC):
         )
 
 
-def normal(rows: int, columns: int, spread: float, generator: torch.Generator) -> Tensor:
-    return torch.randn(rows, columns, generator=generator) * spread
+def normal(
+    rows: int,
+    columns: int,
+    spread: float,
+    generator: torch.Generator,
+    keep: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Random rows, or those of them that `keep` tells by their numbers; no more than a million are held in vain."""
+    parts = []
+    for start in range(0, max(rows, 1), ROWS_AT_ONCE):
+        drawn = torch.randn(min(rows - start, ROWS_AT_ONCE), columns, generator=generator) * spread
+        parts.append(drawn if keep is None else drawn[keep(torch.arange(start, start + len(drawn)))])
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def check_factors(n_factors: int, spread: float, least: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unskew.group import Group
 from unskew.nets import kernels
 from unskew.nets.factors import FactorNet
+from unskew.nets.sharing import SENT_WHOLE
 from unskew.nets.table import Table
 
 State = tuple[NDArray[Any], ...]
@@ -48,7 +51,7 @@ class CompiledFactorNet(FactorNet):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_found"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_found", "_buffer")}
 
     def _logits(self, users: Tensor, items: Tensor) -> Tensor:
         of_users, of_items, of_offset = self._states
@@ -58,6 +61,10 @@ class CompiledFactorNet(FactorNet):
         if kernel.gather_dot(users.numpy(), items.numpy(), of_users[0], of_items[0], offset, self._biased, out):
             return super().forward(users, items)  # the average row of somebody unknown: rare enough for plain PyTorch
         return torch.from_numpy(out)
+
+    def gather(self, group: Group) -> None:
+        super().gather(group)
+        self.__dict__.pop("_found", None)
 
     def keep(self, users: Tensor, items: Tensor, slopes: Tensor) -> None:
         """Remember d loss / d logit of pairs that were read, for the next step."""
@@ -70,9 +77,40 @@ class CompiledFactorNet(FactorNet):
             np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*self._read, strict=True)
         )
         self._read.clear()
-        states = self._states
+        states, group = self._states, self.items.group
         kernel = kernels.for_work(4 * len(slopes) * states[0][0].shape[1])
-        kernel.learn(users, items, slopes, self._biased, np.float32(l2), np.float32(learning_rate), *states)
+        settings = self._biased, np.float32(l2), np.float32(learning_rate)
+        if group.alone:
+            kernel.learn(users, items, slopes, *settings, *states)
+            return
+        shared = self._shared
+        kernel.item_side(users, items, slopes, self._biased, states[0][0], shared)
+        wait = self._begin_to_share(group, shared)
+        own = kernel.user_side(users, items, slopes, self._biased, states[1][0])
+        wait()
+        kernel.learn_together(shared, *own, *settings, *states)
+
+    @property
+    def _shared(self) -> NDArray[np.float32]:
+        """Where the items' side of a step is put together, each time in the same place."""
+        n_items, width = self.items.value.shape
+        found: NDArray[np.float32] | None = self.__dict__.get("_buffer")
+        if found is None:
+            found = self.__dict__["_buffer"] = np.empty(n_items * (width + 1) + 2, np.float32)
+        return found
+
+    def _begin_to_share(self, group: Group, shared: NDArray[np.float32]) -> Callable[[], Any]:
+        """Add up the items' side over all workers; of a large table only the rows that anybody has read."""
+        if shared.size <= SENT_WHOLE:
+            return group.add_up_later(torch.from_numpy(shared))
+        n_items, width = self.items.value.shape
+        gradient, counts = shared[: n_items * width].reshape(n_items, width), shared[n_items * width :]
+        group.add_up(torch.from_numpy(counts))
+        rows = np.flatnonzero(counts[:-2])
+        part = torch.from_numpy(gradient[rows])
+        group.add_up(part)
+        gradient[rows] = part.numpy()
+        return lambda: None
 
 
 def _state(table: Table) -> State:

@@ -30,13 +30,15 @@ class MF(NetRecipe):
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        def table(rows: int) -> Table:
-            value, decay = normal(rows, self.n_factors, self.spread, generator), torch.ones(self.n_factors)
-            if not self.biases:
-                return Table(value, decay)
-            return Table(torch.cat([value, torch.zeros(rows, 1)], 1), torch.cat([decay, torch.tensor([self.bias_l2])]))
+        def table(value: Tensor, by_user: bool) -> Table:
+            decay = torch.ones(self.n_factors)
+            if self.biases:
+                value = torch.cat([value, torch.zeros(len(value), 1)], 1)
+                decay = torch.cat([decay, torch.tensor([self.bias_l2])])
+            return Table(value, decay, by_user=by_user)
 
-        users, items = table(catalogue.n_users), table(catalogue.n_items)
+        users = table(catalogue.user_rows(self.n_factors, self.spread, generator), by_user=True)
+        items = table(catalogue.item_rows(self.n_factors, self.spread, generator), by_user=False)
         offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
         if catalogue.engine == "compiled":
             from unskew.nets.compiled import CompiledFactorNet  # numba takes a second to import
@@ -80,8 +82,8 @@ class NCF(NetRecipe):
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
         d = self.n_factors
-        users = Table(normal(catalogue.n_users, d, self.spread, generator), torch.ones(d))
-        items = Table(normal(catalogue.n_items, d, self.spread, generator), torch.ones(d))
+        users = Table(catalogue.user_rows(d, self.spread, generator), torch.ones(d), by_user=True)
+        items = Table(catalogue.item_rows(d, self.spread, generator), torch.ones(d))
         inner = Table(normal(d, 2 * d, (2 * d) ** -0.5, generator)) if self.hidden else None
         width = d if self.hidden else 2 * d
         outer = Table(normal(1, width, width**-0.5, generator))

@@ -130,6 +130,51 @@ def _learn(users, items, slopes, biased, l2, rate, user_state, item_state, offse
         adam(first_row, np.array([0, 1]), gradient, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
+def _item_side(users, items, slopes, biased, user_rows, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with the items' gradients from these readings, row by row, then with how often each was read.
+
+    The last two numbers are the sum of all slopes, the gradient of the offset, and the number of readings.
+    """
+    width = user_rows.shape[1]
+    n_items, factors, total = (len(out) - 2) // (width + 1), width - biased, 0.0
+    out[:] = 0
+    rows, counts = out[: n_items * width].reshape(n_items, width), out[n_items * width : -2]
+    for n in range(len(slopes)):
+        slope, row, user = slopes[n], rows[items[n]], user_rows[users[n]]
+        for c in range(factors):
+            row[c] += slope * user[c]
+        if biased:
+            row[factors] += slope
+        counts[items[n]] += np.float32(1.0)
+        total += slope
+    out[-2], out[-1] = total, len(slopes)
+
+
+def _user_side(users, items, slopes, biased, item_rows):  # type: ignore[no-untyped-def]
+    """(touched, starts, gradient) of the users."""
+    order, touched, starts = group_by_row(users)
+    return touched, starts, sum_by_row(order, starts, items, slopes, item_rows, biased)  # type: ignore[name-defined] # noqa: F821
+
+
+def _learn_together(shared, touched, starts, gradient, biased, l2, rate, user_state, item_state, offset_state):  # type: ignore[no-untyped-def]
+    """One step from the users' side of this worker and the items' side of all: `_learn` for several workers."""
+    width = gradient.shape[1]
+    n_items = (len(shared) - 2) // (width + 1)
+    rows, counts = shared[: n_items * width].reshape(n_items, width), shared[n_items * width : -2]
+    own_share = np.float32(l2 * starts[-1] / shared[-1])
+    adam(touched, starts, gradient, own_share, rate, *user_state)  # type: ignore[name-defined] # noqa: F821
+    read = np.flatnonzero(counts)
+    item_starts = np.zeros(len(read) + 1, np.int64)
+    for g in range(len(read)):
+        item_starts[g + 1] = item_starts[g] + np.int64(counts[read[g]])
+    if len(read) < n_items:
+        rows = rows[read]
+    adam(read, item_starts, rows, l2, rate, *item_state)  # type: ignore[name-defined] # noqa: F821
+    if biased:
+        offset, first_row = np.full((1, 1), shared[-2], np.float32), np.zeros(1, np.int64)
+        adam(first_row, np.array([0, 1]), offset, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
+
+
 def _compiled(parallel: bool) -> SimpleNamespace:
     """The kernels for one thread or for many.
 
@@ -145,7 +190,10 @@ def _compiled(parallel: bool) -> SimpleNamespace:
         return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
 
     parts = {"sum_by_row": compiled(_sum_by_row), "adam": compiled(_adam)}
-    return SimpleNamespace(gather_dot=compiled(_gather_dot), learn=compiled(_learn, parallel=False, **parts), **parts)
+    whole: dict[str, Callable[..., Any]]
+    whole = {"learn": _learn, "item_side": _item_side, "user_side": _user_side, "learn_together": _learn_together}
+    steps = {name: compiled(function, parallel=False, **parts) for name, function in whole.items()}
+    return SimpleNamespace(gather_dot=compiled(_gather_dot), **steps, **parts)
 
 
 # Threads that sleep while they wait: the OpenMP ones spin, and on a busy machine a step then takes fifty times as long.

@@ -7,6 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from unskew.group import ALONE, Group, interleaved
+from unskew.nets.sharing import with_others
+
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -19,22 +22,29 @@ class Table(nn.Module):
 
     L2 is counted per reading: it adds `l2 / 2 * mean(|row|^2)` over the rows read since the last step, so its
     strength does not depend on the batch size. `decay` says what share of it each column takes; None is none.
+
+    A table `by_user` has a row for each user. Where several workers train together, each has the rows of its own users;
+    all other tables are the same on all of them, and a step adds up what all have read.
     """
 
     value: Tensor
     first_moment: Tensor
     second_moment: Tensor
     steps: Tensor
+    inherited: Tensor
+    decay: Tensor | None
 
-    def __init__(self, value: Tensor, decay: Tensor | None = None) -> None:
+    def __init__(self, value: Tensor, decay: Tensor | None = None, *, by_user: bool = False) -> None:
         super().__init__()
-        self.decay = decay
+        self.by_user, self.group = by_user, ALONE
         self.register_buffer("value", value)
+        self.register_buffer("decay", decay, persistent=False)
         self.register_buffer("first_moment", torch.zeros_like(value), persistent=False)
         self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
         steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
         self.register_buffer("steps", steps, persistent=False)
-        self.inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+        inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+        self.register_buffer("inherited", inherited, persistent=False)
         self._read: list[tuple[Tensor, Tensor]] = []
 
     def rows(self, index: Tensor) -> Tensor:
@@ -62,10 +72,23 @@ class Table(nn.Module):
         Says how many there were. Small tables whose rows are all read at once have none.
         """
         learned = self.learned
-        missing = int((~learned).sum())
-        if missing and bool(learned.any()):
-            self.value[~learned] = self.value[learned].mean(0)
+        missing, known, mean = int((~learned).sum()), int(learned.sum()), self.value[learned].mean(0)
+        if self.by_user and not self.group.alone:
+            missing, known = map(int, self.group.total([missing, known]))
+            total = self.group.total(self.value[learned].double().sum(0).numpy(force=True))
+            mean = torch.from_numpy(total / max(known, 1)).to(self.value)
+        if missing and known:
+            self.value[~learned] = mean
         return missing
+
+    def gather(self, group: Group) -> None:
+        """Let the first worker have the rows of all users, to answer and no longer to learn."""
+        parts = group.to_first(self.value.numpy(force=True)) if self.by_user else None
+        if parts is not None:
+            self.value = torch.from_numpy(interleaved(parts)).to(self.value)
+            self.first_moment, self.second_moment = torch.zeros_like(self.value), torch.zeros_like(self.value)
+            self.steps = self.steps.new_zeros(len(self.value))
+            self.inherited = self.inherited.new_zeros(len(self.value))
 
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""
@@ -77,9 +100,14 @@ class Table(nn.Module):
         touched, place, count = torch.unique(index, return_inverse=True, return_counts=True)
         gradient = self.value.new_zeros((len(touched), self.value.shape[1]))
         gradient.index_add_(0, place, torch.cat([grad for _, grad in read if grad is not None]))
+        readings: float = len(index)
+        if not self.group.alone:
+            readings = float(self.group.total(float(readings)))
+            if not self.by_user:
+                touched, count, gradient = with_others(self.group, len(self.value), touched, count, gradient)
         row = self.value[touched]
         if self.decay is not None and l2:
-            gradient += self.decay * row * (l2 * count / len(index)).unsqueeze(1)
+            gradient += self.decay * row * (l2 * count / readings).unsqueeze(1)
         self.value[touched] = row - learning_rate * self._direction(touched, gradient)
 
     def move(self, gradient: Tensor, learning_rate: float) -> None:

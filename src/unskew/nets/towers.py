@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors, normal
+from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors
 from unskew.nets.table import Table
 
 
@@ -23,9 +23,10 @@ class Trunk(NetRecipe):
         check_factors(self.n_factors, self.spread)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        users = normal(catalogue.n_users, self.n_factors, self.spread, generator)
-        items = normal(catalogue.n_items, self.n_factors, self.spread, generator)
-        return SharedVectors(Table(users, torch.ones(self.n_factors)), Table(items, torch.ones(self.n_factors)))
+        users = catalogue.user_rows(self.n_factors, self.spread, generator)
+        items = catalogue.item_rows(self.n_factors, self.spread, generator)
+        decay = torch.ones(self.n_factors)
+        return SharedVectors(Table(users, decay, by_user=True), Table(items, decay.clone()))
 
 
 class SharedVectors(Net):
@@ -69,8 +70,9 @@ class TowerNet(Net):
         self._trunk = [trunk]  # in a list, so that the trunk's tables are not taken for the tower's
         decay = torch.tensor([bias_l2])
         self.mix = Table(torch.ones(1, trunk.users.value.shape[1]))
-        self.user_bias = Table(torch.zeros(catalogue.n_users, 1), decay)
-        self.item_bias = Table(torch.zeros(catalogue.n_items, 1), decay)
+        n_users, n_items = catalogue.n_rows
+        self.user_bias = Table(torch.zeros(n_users, 1), decay, by_user=True)
+        self.item_bias = Table(torch.zeros(n_items, 1), decay.clone())
         self.offset = Table(torch.full((1, 1), catalogue.base_logit))
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:

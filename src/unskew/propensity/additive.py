@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from scipy.special import expit, logit
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
+from unskew.group import ALONE, Group
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
 from unskew.training.options import Training
 
@@ -22,6 +24,7 @@ class FittedAdditive(FittedPropensity):
     """p = sigmoid(a_u + b_i)."""
 
     stored = ("of_user", "of_item")
+    by_user = ("of_user",)
 
     def __init__(self, of_user: Values, of_item: Values) -> None:
         self.of_user, self.of_item = of_user, of_item
@@ -46,19 +49,25 @@ class Additive(Propensity):
     fitted = FittedAdditive
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        log = split.log
+        log, group = split.log, split.group
         user_counts = np.bincount(log.users, minlength=log.n_users)
-        item_counts = np.bincount(log.items, minlength=log.n_items)
-        a, b, gap = solve_margins(user_counts, item_counts)
+        item_counts = group.total(np.bincount(log.items, minlength=log.n_items))
+        a, b, gap = solve_margins(user_counts, item_counts, group)
         fitted = FittedAdditive(a, b)
         if gap > 1e-6:
             fitted.notes = (f"The additive propensity misses a margin by {gap:.2g} ratings.",)
         return fitted
 
 
-def solve_margins(user_counts: NDArray[np.int64], item_counts: NDArray[np.int64]) -> tuple[Values, Values, float]:
-    """a and b with sum_i sigmoid(a_u + b_i) = n_u and sum_u sigmoid(a_u + b_i) = n_i, and the largest gap left."""
-    users, items = _Side.of(user_counts), _Side.of(item_counts)
+def solve_margins(
+    user_counts: NDArray[np.int64], item_counts: NDArray[np.int64], group: Group = ALONE
+) -> tuple[Values, Values, float]:
+    """a and b with sum_i sigmoid(a_u + b_i) = n_u and sum_u sigmoid(a_u + b_i) = n_i, and the largest gap left.
+
+    The users of several workers need not meet: how many of them have each count is all that the others must know.
+    """
+    how_many = group.total(np.bincount(user_counts, minlength=len(item_counts) + 1))
+    users, items = _Side.of(user_counts, np.flatnonzero(how_many), how_many), _Side.of(item_counts)
     while users.settle(items) or items.settle(users):
         pass
     gap = _newton(users, items) if users.open.any() and items.open.any() else 0.0
@@ -74,8 +83,12 @@ class _Side:
         self.open = np.ones(len(counts), bool)
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64]) -> _Side:
-        distinct, group, size = np.unique(counts, return_inverse=True, return_counts=True)
+    def of(cls, counts: NDArray[np.int64], distinct: Any = None, how_many: Any = None) -> _Side:
+        """Grouped by the `distinct` counts, those given or those there are; `how_many` have each."""
+        if distinct is None:
+            distinct, group, size = np.unique(counts, return_inverse=True, return_counts=True)
+        else:
+            group, size = np.searchsorted(distinct, counts), how_many[distinct]
         return cls(distinct.astype(np.float64), group, size.astype(np.float64))
 
     def settle(self, other: _Side) -> bool:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split, holdout_split
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError
+from unskew.group import ALONE, Group, interleaved
 from unskew.training.fitted import Occasion
 from unskew.training.options import Training
 
@@ -31,6 +32,8 @@ class FittedPropensity(ABC):
     """
 
     stored: ClassVar[tuple[str, ...] | None] = None
+    by_user: ClassVar[tuple[str, ...]] = ()  # which of them hold a row for each user
+    group: Group = ALONE  # the workers of whom each answers for its own users
     notes: tuple[str, ...] = ()
     history: History | None = None
     answers_unseen: bool = True  # False if only seen pairs are known
@@ -53,20 +56,29 @@ class FittedPropensity(ABC):
 
     # How the training loop hears a propensity: as a role at rest.
     def __call__(self, users: Tensor, items: Tensor) -> Tensor:
-        p = self.pair(users.numpy(), items.numpy())
+        p = self.pair(users.numpy(force=True), items.numpy(force=True))
         with np.errstate(divide="ignore"):
-            return torch.from_numpy((np.log(p) - np.log1p(-p)).astype(np.float32))
+            return torch.from_numpy((np.log(p) - np.log1p(-p)).astype(np.float32)).to(users.device)
 
     def user_vectors(self, users: Tensor) -> Tensor:
-        return torch.from_numpy(self.vectors(users.numpy()))
+        return torch.from_numpy(self.vectors(users.numpy(force=True)))
+
+    def gather(self, group: Group) -> None:
+        """Let the first worker's answer for the users of all."""
+        for name in self.by_user:
+            parts = group.to_first(getattr(self, name))
+            if parts is not None:
+                setattr(self, name, interleaved(parts))
+        self.group = ALONE
 
     @property
     def tilt(self) -> Any:
         return self._tilt if self.knows_ratings else None
 
     def _tilt(self, users: Tensor, items: Tensor, ratings: Tensor) -> Tensor:
-        pairs = users.numpy(), items.numpy()
-        return torch.from_numpy((self.given_rating(*pairs, ratings.numpy()) / self.pair(*pairs)).astype(np.float32))
+        pairs = users.numpy(force=True), items.numpy(force=True)
+        tilt = self.given_rating(*pairs, ratings.numpy(force=True)) / self.pair(*pairs)
+        return torch.from_numpy(tilt.astype(np.float32)).to(users.device)
 
 
 class Propensity(ABC):
@@ -78,8 +90,11 @@ class Propensity(ABC):
         self, log: RatingLog, *, seed: int = 0, training: Training | None = None, unbiased: RatingLog | None = None
     ) -> FittedPropensity:
         training = training or Training()
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)
-        return self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
+        fitted = self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        if not split.group.alone:
+            fitted.gather(split.group)
+        return fitted
 
     @abstractmethod
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
@@ -91,21 +106,34 @@ class Propensity(ABC):
         return self.fit_split(occasion.split, seed=seed, training=occasion.training, unbiased=occasion.unbiased)
 
 
-def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int, n_sampled: int = 20_000) -> None:
+def refuse_spread(recipe: Propensity, split: Split) -> None:
+    """Say that a propensity needs the whole log in one place."""
+    if not split.group.alone:
+        raise ParameterError(
+            f"{type(recipe).__name__} cannot be fitted by several workers: use Additive(), Popularity() or Factors()."
+        )
+
+
+def refuse_collapsed(fitted: FittedPropensity, split: Split, seed: int, n_sampled: int = 20_000) -> None:
     """Refuse a learned propensity that says the same of every pair or misses the base rate by more than 10%."""
-    pairs = np.random.default_rng([seed, 17]).integers(log.n_pairs, size=n_sampled)
-    p = fitted.pair(*np.divmod(pairs, log.n_items))
-    base_rate = len(log) / log.n_pairs
+    facts, group = split.facts, split.group
+    pairs = np.random.default_rng([seed, 17]).integers(facts.n_pairs, size=n_sampled)
+    users, items = np.divmod(pairs, facts.n_items)
+    mine = group.mine(users)
+    p = fitted.pair(group.rows(users[mine]), items[mine])
+    mean = float(group.total(p.sum())) / n_sampled
+    spread = np.sqrt(float(group.total(((p - mean) ** 2).sum())) / n_sampled)
+    base_rate = facts.density
     name = type(fitted).__name__
-    if p.std() < 1e-3 * p.mean():
+    if spread < 1e-3 * mean:
         raise DataError(
-            f"{name} has collapsed: it says {p.mean():.4g} of every pair (spread {p.std():.1g}); "
+            f"{name} has collapsed: it says {mean:.4g} of every pair (spread {spread:.1g}); "
             "lower its l2 or use Additive() or Uniform()."
         )
     # 20,000 draws know the mean of heavy-tailed propensities only roughly: two standard errors are not its fault.
-    slack = 0.1 * base_rate + 2 * p.std() / np.sqrt(n_sampled)
-    if abs(p.mean() - base_rate) > slack:
+    slack = 0.1 * base_rate + 2 * spread / np.sqrt(n_sampled)
+    if abs(mean - base_rate) > slack:
         raise DataError(
-            f"{name} has a mean of {p.mean():.4g} over all pairs where {base_rate:.4g} of them were seen; "
+            f"{name} has a mean of {mean:.4g} over all pairs where {base_rate:.4g} of them were seen; "
             "train it longer, lower its l2 or use Additive()."
         )

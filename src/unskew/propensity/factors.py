@@ -14,6 +14,7 @@ from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
+from unskew.group import Group
 from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
 from unskew.nets.factors import MF
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
@@ -33,10 +34,10 @@ class FoldNets:
     """One net a fold of pairs, side by side in one: a pair teaches all of them but that of its own fold.
 
     Folds are a hash of the pair, seen or not. Net f has the user rows f |U| to (f + 1) |U| - 1, and items alike; only
-    what belongs to no user and no item, such as the offset, is common to all.
+    what belongs to no user and no item, such as the offset, is common to all. |U| are the users of this worker.
     """
 
-    log: RatingLog
+    split: Split
     n_members: int
     seed: int
 
@@ -48,14 +49,16 @@ class FoldNets:
         self, users: NDArray[np.int64], items: NDArray[np.int64], copy: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows, in the one net, of the pairs for the `copy`-th of the nets that may meet them."""
-        member = (pair_fold(self.seed, users, items, self.n_members) + 1 + copy) % self.n_members
-        return users + member * self.log.n_users, items + member * self.log.n_items
+        fold = pair_fold(self.seed, self.split.group.codes(users), items, self.n_members)
+        member = (fold + 1 + copy) % self.n_members
+        return users + member * self.split.log.n_users, items + member * self.split.log.n_items
 
     def apart(self, net: Net, recipe: NetRecipe, engine: Engine) -> list[Net]:
         """The nets of the folds, each by itself."""
-        nets = []
+        nets, facts = [], self.split.facts
         for member in range(self.n_members):
-            alone = recipe.build(Catalogue(self.log.n_users, self.log.n_items, engine=engine), torch.Generator())
+            catalogue = Catalogue(facts.n_users, facts.n_items, engine=engine, group=self.split.group)
+            alone = recipe.build(catalogue, torch.Generator())
             sizes = {name: len(value) for name, value in alone.state_dict().items()}
             alone.restore(
                 {
@@ -83,11 +86,16 @@ class FittedFactors(FittedPropensity):
         if len(self.nets) == 1:
             return np.asarray(expit(self.nets[0](u, i).double().numpy()))
         p = np.empty(len(u))
-        fold = pair_fold(self.seed, users, items, len(self.nets))
+        fold = pair_fold(self.seed, self.group.codes(np.asarray(users)), items, len(self.nets))
         for number, net in enumerate(self.nets):
             inside = np.flatnonzero(fold == number)
             p[inside] = expit(net(u[inside], i[inside]).double().numpy())
         return p
+
+    def gather(self, group: Group) -> None:
+        super().gather(group)
+        for net in self.nets:
+            net.gather(group)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         """The nets' user vectors side by side."""
@@ -126,11 +134,12 @@ class Factors(Propensity):
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        n_folds = self.n_folds or (2 if len(split.log) >= LARGE_LOG else 5)
-        folds = FoldNets(split.log, n_folds, seed) if n_folds > 1 else None
+        n_folds = self.n_folds or (2 if split.facts.n_ratings >= LARGE_LOG else 5)
+        folds = FoldNets(split, n_folds, seed) if n_folds > 1 else None
         trained = train(self.plan(), split, seed=seed, training=training, members=folds)
         net: Net = trained.cast.players["propensity"]
         nets = folds.apart(net, self.net, training.engine) if folds else [net]
         fitted = FittedFactors(nets, seed, trained.history)
-        refuse_collapsed(fitted, split.log, seed)
+        fitted.group = split.group
+        refuse_collapsed(fitted, split, seed)
         return fitted

@@ -14,7 +14,7 @@ from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
-from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
+from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed, refuse_spread
 from unskew.training.options import Training
 
 
@@ -55,6 +55,7 @@ class Logistic(Propensity):
             )
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+        refuse_spread(self, split)
         log = split.log
         tables = [_table(features, side) for features, side in _sides(log)]
         draws = np.random.default_rng([seed, 31]).integers(log.n_pairs, size=int(self.pairs_per_row * len(log)))
@@ -73,7 +74,7 @@ class Logistic(Propensity):
         missing = sum(int(np.isnan(features.values).sum()) for features, _ in _sides(log))
         if missing:
             fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)
-        refuse_collapsed(fitted, log, seed)
+        refuse_collapsed(fitted, split, seed)
         return fitted
 
 

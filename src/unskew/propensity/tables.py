@@ -13,7 +13,7 @@ from unskew.data.duplicates import pair_keys
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
-from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
+from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_spread
 from unskew.training.options import Training
 
 
@@ -36,7 +36,7 @@ class Uniform(Propensity):
     fitted = FittedItems
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        return FittedItems(np.full(split.log.n_items, len(split.log) / split.log.n_pairs))
+        return FittedItems(np.full(split.facts.n_items, split.facts.density))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,10 @@ class Popularity(Propensity):
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
         log = split.log
-        counts = np.bincount(log.items, minlength=log.n_items).astype(np.float64)
+        counts = split.group.total(np.bincount(log.items, minlength=log.n_items)).astype(np.float64)
         unrated = int((counts == 0).sum())
         score = (np.maximum(counts, 0.5) / counts.max()) ** self.exponent
-        fitted = FittedItems(score if self.relative else _scaled(score, len(log) / log.n_pairs))
+        fitted = FittedItems(score if self.relative else _scaled(score, split.facts.density))
         if unrated:
             fitted.notes = (f"{unrated} items without a rating were counted as half a rating each.",)
         return fitted
@@ -100,14 +100,14 @@ class NaiveBayes(Propensity):
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
         if unbiased is None:
             raise ParameterError("NaiveBayes needs random ratings: pass fit(log, unbiased=random_log).")
-        log = split.log
-        classes = np.unique(log.ratings)
-        in_log = np.array([(log.ratings == k).mean() for k in classes])
+        log, group = split.log, split.group
+        classes = np.unique(np.concatenate(group.gathered(np.unique(log.ratings))))
+        in_log = group.total([(log.ratings == k).sum() for k in classes]) / split.facts.n_ratings
         in_slice = np.array([(unbiased.ratings == k).mean() for k in classes])
         if (in_slice == 0).any():
             missing = log.scale.from_unit(classes[in_slice == 0])
             raise DataError(f"The unbiased slice of {len(unbiased)} ratings has none with value {missing[0]:g}.")
-        base_rate = len(log) / log.n_pairs
+        base_rate = split.facts.density
         of_rating = in_log * base_rate / in_slice
         if (of_rating > 1).any():
             raise DataError("The unbiased slice implies a propensity above 1; it is too small or not random.")
@@ -196,6 +196,7 @@ class Known(Propensity):
     given_rating: Callable[[Codes, Codes, NDArray[np.float64]], ArrayLike] | None = None
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+        refuse_spread(self, split)
         function = self.pairs if callable(self.pairs) else KnownColumn(split.log, np.asarray(self.pairs))
         if self.given_rating is None:
             return FittedKnown(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unskew.risk.sample import Sample
+from unskew.risk.sample import Pairs, Sample
 
 SMALL = 1e-6
 
@@ -15,15 +15,19 @@ def contrast(v: Sample) -> Tensor:
 
     Wang et al., NeurIPS 2020, on means: pairing a random pair with an observed one would mean nothing.
     """
-    seen = v.observed.probability().mean()
-    drawn = v.sampled.probability().mean().clamp(SMALL, 1 - SMALL)
+    seen = _mean(v.observed, v.observed.probability())
+    drawn = _mean(v.sampled, v.sampled.probability()).clamp(SMALL, 1 - SMALL)
     return -seen * drawn.log() - (1 - seen) * (1 - drawn).log()
 
 
 def negative_entropy(v: Sample) -> Tensor:
     """The mean of r log r + (1 - r) log(1 - r) on observed pairs: lowest where predictions are undecided."""
     r = v.observed.probability().clamp(SMALL, 1 - SMALL)
-    return (r * r.log() + (1 - r) * (1 - r).log()).mean()
+    return _mean(v.observed, r * r.log() + (1 - r) * (1 - r).log())
+
+
+def _mean(pairs: Pairs, values: Tensor) -> Tensor:
+    return pairs.total(values) / pairs.total(torch.ones_like(values))
 
 
 def entire_space(v: Sample) -> Tensor:

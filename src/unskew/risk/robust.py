@@ -53,7 +53,7 @@ def target_epsilon(o: Pairs) -> Tensor:
     If all propensities are 1 there is nothing to correct and epsilon is 0.
     """
     h = target_covariate(o)
-    return (h * (o.error() - o.imputed_error())).sum() / h.square().sum().clamp(min=1e-12)
+    return o.total(h * (o.error() - o.imputed_error())) / o.total(h.square()).clamp(min=1e-12)
 
 
 def targeted_dr(v: Sample, *, differentiate: bool = True) -> Tensor:

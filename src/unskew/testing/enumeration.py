@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Pairs, Rows
+from unskew.data.rows import Batch, Pairs, Rows
 from unskew.nets.base import Net
 from unskew.nets.table import Table
 from unskew.training.view import Cast, ErrorFunction, View

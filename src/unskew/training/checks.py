@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from difflib import get_close_matches
 
 from unskew.errors import ParameterError
 
@@ -32,9 +31,3 @@ def check_choice(owner: object, name: str, choices: Collection[str]) -> None:
     if value not in choices:
         allowed = ", ".join(map(repr, choices))
         raise ParameterError(f"{name} of {type(owner).__name__} must be one of {allowed}, not {value!r}.")
-
-
-def nearest(name: str, choices: Collection[str]) -> str:
-    """A hint at what was meant, or nothing."""
-    close = get_close_matches(name, choices, n=1)
-    return f"; did you mean {close[0]!r}?" if close else "."

@@ -6,22 +6,29 @@ import math
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
-from unskew.data.feed import Batch, Feed, Members
+from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
+from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
-from unskew.nets.base import Catalogue, NetRecipe
+from unskew.files.arrays import arrays_of
+from unskew.nets.base import Net
+from unskew.training.checkpoint import Checkpoint, Place
 from unskew.training.fitted import Occasion
+from unskew.training.fresh import fresh_nets
 from unskew.training.history import Epoch, History
+from unskew.training.identity import identity
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Stage, Update
+from unskew.training.resume import put_back_loop, state_of_loop
 from unskew.training.stopping import Patience
 from unskew.training.view import Cast, View
 
@@ -49,7 +56,7 @@ def train(
     if not 0 <= seed < 2**63:
         raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
     with one_thread():
-        return _Loop(plan, split, seed, training or Training(), unbiased, members, title).run()
+        return Loop(plan, split, seed, training or Training(), unbiased, members, title).run()
 
 
 @contextmanager
@@ -63,7 +70,9 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Loop:
+class Loop:
+    """A plan being carried out; all that changes on the way is in attributes, for `resume` to keep and put back."""
+
     def __init__(
         self,
         plan: Plan,
@@ -78,62 +87,81 @@ class _Loop:
         start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
         self.feed = Feed(
             split,
-            batch_size=training.batch_size_for(len(split.train_rows)),
+            batch_size=training.batch_size_for(split.facts.n_train),
             pairs_per_row=plan.pairs_per_row,
             generator=feed,
             members=members,
             calibrates=any(role.calibrator for role in plan.roles.values()),
         )
-        self.players: dict[str, Any] = self._build_nets(start)
+        self.group = split.group
+        self.players = fresh_nets(plan, split, training, members.n_members if members else 1, start)
         self.cast = Cast(
             self.players,
-            clips={name: self._density if role.clip is None else role.clip for name, role in plan.roles.items()},
+            clips={name: split.facts.density if role.clip is None else role.clip for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
+            group=self.group,
+            device=None if training.device == "cpu" else training.device,
         )
-        self.history = History()
-
-    @property
-    def _density(self) -> float:
-        return len(self.split.log) / self.split.log.n_pairs
-
-    def _build_nets(self, start: np.random.Generator) -> dict[str, Any]:
-        log, copies = self.split.log, self.feed.members.n_members if self.feed.members else 1
-        rates = {"rating": self.split.train_mean, "seen": self._density}
-        players: dict[str, Any] = {}
-        for name, role in self.plan.roles.items():
-            generator = torch.Generator().manual_seed(int(start.integers(2**63)))
-            if isinstance(role.net, NetRecipe):
-                sizes = log.n_users * copies, log.n_items * copies
-                catalogue = Catalogue(*sizes, rates[role.starts_at], self.training.engine)
-                trunk = None if role.on is None else players[role.on]
-                players[name] = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
-        return players
+        self.history, self.place = History(), Place()
+        self.patience: Patience | None = None
+        self.fitted_again: dict[str, Any] = {}  # roles that are no data, and the generator they were fitted with
+        self.checkpoint: Checkpoint | None = None
+        if training.checkpoint:
+            made_of = identity(plan, split, seed, training, unbiased, members)
+            self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of, self.group)
 
     def run(self) -> Trained:
-        for stage in self.plan.stages:
+        self.feed.forget_columns()  # which draws the hold-out's pairs, always in one order
+        self._go_on()
+        for stage in self.plan.stages[self.place.stage :]:
             self.feed.forget_columns()
-            self._copy(stage, "stage")
-            self._fit(stage, "stage", planned=0.0)
+            self._begin(stage)
             if stage.updates:
                 self._run_epochs(stage)
+            self.place = Place(self.place.stage + 1)
+            self._save()
         self.feed.forget_columns()
         self.cast.known.clear()
-        return Trained(self.cast, self.history, self.feed)
+        for player in self.players.values():
+            if isinstance(player, Net):
+                player.cpu()
+        return Trained(replace(self.cast, device=None), self.history, self.feed)
+
+    def _go_on(self) -> None:
+        """From the last checkpoint, if there is one."""
+        state = None if self.checkpoint is None else self.checkpoint.load()
+        if state is not None:
+            put_back_loop(self, *state)
+
+    def _save(self) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.save(*state_of_loop(self))
+
+    def _begin(self, stage: Stage) -> None:
+        """The copies and fits with which a stage begins, or those that are left of them."""
+        if not self.place.begun:
+            self._copy(stage, "stage")
+            self.place.begun = True
+        fits = [fit for fit in stage.fits if fit.per == "stage"]
+        for fit in fits[self.place.fits :]:
+            self._fit(fit, planned=0.0)
+            self.place.fits += 1
+            self._save()
 
     def _run_epochs(self, stage: Stage) -> None:
         still = frozenset(self.plan.roles) - stage.moves
-        patience = Patience(self.training.patience, stage.moves)
+        if self.patience is None:
+            self.patience = Patience(self.training.patience, stage.moves)
+        patience = self.patience
         quiet = None if self.training.progress is None else not self.training.progress
-        epochs = range(1, self.training.max_epochs + 1)
+        quiet = quiet if self.group.rank == 0 else True
+        epochs = range(self.place.epoch + 1, self.training.max_epochs + 1)
         with tqdm(epochs, f"{self.title} {stage.name}".strip(), disable=quiet, leave=False, unit="epoch") as bar:
             for epoch in bar:
-                began = time.perf_counter()
-                self._copy(stage, "epoch")
-                losses = self._run_epoch(stage, epoch, still)
-                self._fit(stage, "epoch", planned=epoch / self.training.max_epochs)
-                risk = self._validate(stage, epoch, still)
-                self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
+                began = time.perf_counter() - self.place.seconds
+                risk = self._run_epoch(stage, epoch, still, began)
+                self.place = Place(self.place.stage, begun=True, fits=self.place.fits, epoch=epoch)
                 if risk is None:
                     continue
                 bar.set_postfix(validation=f"{risk:.4f}", refresh=False)
@@ -142,8 +170,43 @@ class _Loop:
                     break
         patience.restore(self.players)
         self._look_up(stage.moves)
-        self.history.kept[stage.name] = patience.best_epoch or epoch
+        self.history.kept[stage.name] = patience.best_epoch or self.place.epoch
+        self.patience = None
         self._settle(stage)
+
+    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str], began: float) -> float | None:
+        """Copies, turns, fits; the validation risk if the stage validates."""
+        if not self.place.batch:
+            self._copy(stage, "epoch")
+        for number, turn in list(enumerate(stage.turns))[self.place.turn :]:
+            self._run_turn(stage, turn, still, began)
+            totals = self.group.total(self.place.totals).tolist()
+            for update, total in zip(turn, totals, strict=True):
+                self._check_finite(stage, update.trains, epoch, total)
+                name = "+".join(update.trains)
+                self.place.losses[name] = self.place.losses.get(name, 0.0) + total / self.feed.n_batches
+            self.place.turn, self.place.batch = number + 1, 0
+        for fit in stage.fits:
+            if fit.per == "epoch":
+                self._fit(fit, planned=epoch / self.training.max_epochs)
+        risk = self._validate(stage, epoch, still)
+        self.history.epochs.append(Epoch(stage.name, epoch, self.place.losses, risk, time.perf_counter() - began))
+        return risk
+
+    def _run_turn(self, stage: Stage, turn: tuple[Update, ...], still: frozenset[str], began: float) -> None:
+        """One pass over the rows, or what is left of it."""
+        place = self.place
+        if place.batch:
+            self.feed.state = place.feed
+        else:
+            place.feed, place.totals = self.feed.state, [0.0] * len(turn)
+        for batches in islice(self._batches(turn), place.batch, None):
+            for number, (update, batch) in enumerate(zip(turn, batches, strict=True)):
+                place.totals[number] += self._step(update, batch, still)
+            place.batch += 1
+            if self.checkpoint is not None and self.checkpoint.due():
+                place.seconds = time.perf_counter() - began
+                self._save()
 
     def _settle(self, stage: Stage) -> None:
         """Rows that no update has read still hold their random start: count them and let them answer as the average."""
@@ -153,19 +216,6 @@ class _Loop:
                     f"{count} users or items had nothing to teach the {role} in stage {stage.name!r} "
                     "and are answered for as the average one."
                 )
-
-    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> dict[str, float]:
-        losses: dict[str, float] = {}
-        for turn in stage.turns:
-            totals = [0.0] * len(turn)
-            for batches in self._batches(turn):
-                for number, (update, batch) in enumerate(zip(turn, batches, strict=True)):
-                    totals[number] += self._step(update, batch, still)
-            for update, total in zip(turn, totals, strict=True):
-                self._check_finite(stage, update.trains, epoch, total)
-                name = "+".join(update.trains)
-                losses[name] = losses.get(name, 0.0) + total / self.feed.n_batches
-        return losses
 
     def _batches(self, turn: tuple[Update, ...]) -> Iterator[tuple[Batch, ...]]:
         """One pass over the rows: for each update the batch that those of a turn share, or one of its own."""
@@ -178,7 +228,7 @@ class _Loop:
         if value is None:
             loss = update.loss(View(self.cast, batch, frozenset(update.trains), still))
             loss.backward()  # type: ignore[no-untyped-call]
-            value = loss.item()
+            value = loss.item() / self.group.size  # all workers have the same loss, and will add it up
         for name in update.trains:
             role = self.plan.roles[name]
             self.players[name].step(role.learning_rate, role.l2)
@@ -195,7 +245,9 @@ class _Loop:
         return value
 
     def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
-        broken = [name for name in roles if not self.players[name].is_finite()]
+        finite = [self.players[name].is_finite() for name in roles]
+        anywhere = self.group.largest([0 if fine else 1 for fine in finite])
+        broken = [name for name, found in zip(roles, anywhere, strict=True) if found]
         if broken or not math.isfinite(loss):
             raise DivergedError(
                 f"Training left the finite numbers in stage {stage.name!r}, role {(broken or roles)[0]!r}, "
@@ -216,11 +268,9 @@ class _Loop:
             if copy.per == per:
                 self.players[copy.target].take_over(self.players[copy.source])
 
-    def _fit(self, stage: Stage, per: str, planned: float) -> None:
-        for fit in stage.fits:
-            if fit.per == per:
-                self.players[fit.role] = self._fitted(fit, planned)
-                self._look_up({fit.role})
+    def _fit(self, fit: Fit, planned: float) -> None:
+        self.players[fit.role] = self._fitted(fit, planned)
+        self._look_up({fit.role})
 
     def _look_up(self, moved: Collection[str]) -> None:
         """Find the maps of all users once for every calibrator that has moved."""
@@ -230,12 +280,19 @@ class _Loop:
                 self.cast.known[name] = self.players[name].tables(self.players[role], users)
 
     def _fitted(self, fit: Fit, planned: float) -> Any:
-        recipe = self.plan.roles[fit.role].net
-        assert not isinstance(recipe, NetRecipe)
-        view = View(self.cast, self.feed.calibration)
-        train = View(self.cast, self.feed.train)
-        occasion = Occasion(self.split, self.training, self.generator, self.unbiased, view, train, planned)
+        recipe: Any = self.plan.roles[fit.role].net
+        before = self.generator.bit_generator.state
+        occasion = self.occasion(self.generator, planned, inner=f"{self.place.stage}.{self.place.epoch}.{fit.role}")
         fitted = recipe.fit_on(occasion, self.players.get(fit.role))
         if fit.per == "stage":
             self.history.take_in(fit.role, fitted)
+            nothing_learned = not any(stage.updates for stage in self.plan.stages[: self.place.stage])
+            if self.checkpoint is not None and nothing_learned and arrays_of(fitted, recipe) is None:
+                self.fitted_again[fit.role] = before
         return fitted
+
+    def occasion(self, generator: np.random.Generator, planned: float, inner: str = "") -> Occasion:
+        """What a role may look at now; `inner` names the folder for checkpoints of runs of its own."""
+        view, train = View(self.cast, self.feed.calibration), View(self.cast, self.feed.train)
+        training = self.training.inside(inner) if inner else replace(self.training, checkpoint="")
+        return Occasion(self.split, training, generator, self.unbiased, view, train, planned)

@@ -15,21 +15,21 @@ class Patience:
         self.patience, self.moving = patience, tuple(moving)
         self.best_risk = float("inf")
         self.best_epoch = 0
-        self._epoch = 0
-        self._best: dict[str, Any] = {}
+        self.epoch = 0
+        self.best: dict[str, Any] = {}  # what was copied of each role
 
     def record(self, risk: float, players: dict[str, Any]) -> None:
-        self._epoch += 1
+        self.epoch += 1
         if risk < self.best_risk:
-            self.best_risk, self.best_epoch = risk, self._epoch
-            self._best = {role: _copy(players[role]) for role in self.moving}
+            self.best_risk, self.best_epoch = risk, self.epoch
+            self.best = {role: _copy(players[role]) for role in self.moving}
 
     @property
     def exhausted(self) -> bool:
-        return self._epoch - self.best_epoch >= self.patience
+        return self.epoch - self.best_epoch >= self.patience
 
     def restore(self, players: dict[str, Any]) -> None:
-        for role, kept in self._best.items():
+        for role, kept in self.best.items():
             if isinstance(players[role], Net):
                 players[role].restore(kept)
             else:

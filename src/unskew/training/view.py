@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unskew.data.feed import Batch, Rows
+from unskew.data.rows import Batch, Rows
+from unskew.group import ALONE, Group
 
 ErrorFunction = Callable[[Tensor, Tensor], Tensor]
 LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
@@ -23,7 +24,8 @@ class Cast:
     """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share.
 
     `known` holds, for calibrators, the maps of all users, for as long as neither they nor their roles are to be
-    looked at anew.
+    looked at anew. `group` are the workers who have a part of the rows each, `device` is where nets compute, None for
+    the CPU.
     """
 
     players: Mapping[str, Any]
@@ -31,6 +33,8 @@ class Cast:
     calibrators: Mapping[str, str]
     error: ErrorFunction
     known: dict[str, Any] = field(default_factory=dict)
+    group: Group = ALONE
+    device: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +80,19 @@ class RowsView:
 
     @property
     def users(self) -> Tensor:
-        return self._rows.users
+        return on_device(self._rows.users, self._view.cast)
 
     @property
     def items(self) -> Tensor:
-        return self._rows.items
+        return on_device(self._rows.items, self._view.cast)
 
     @property
     def ratings(self) -> Tensor:
-        return self._rows.ratings
+        return on_device(self._rows.ratings, self._view.cast)
 
     @property
     def seen(self) -> Tensor:
-        return self._rows.seen
+        return on_device(self._rows.seen, self._view.cast)
 
     @property
     def weight(self) -> float:
@@ -96,8 +100,16 @@ class RowsView:
         return self._rows.weight
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum over all the cells these rows stand for."""
-        return self._rows.weight * values.sum()
+        """The sum over all the cells these rows stand for, and those of all other workers."""
+        return self._summed(self._rows.weight * values.sum())
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the rows themselves, and those of all other workers, whatever they stand for."""
+        return self._summed(values.sum())
+
+    def _summed(self, value: Tensor) -> Tensor:
+        total: Tensor = self._view.cast.group.summed(value)
+        return total
 
     def logit(self, role: str = "prediction") -> Tensor:
         """What the role's net says, uncalibrated; with gradient only if the role is learning."""
@@ -159,6 +171,10 @@ def _bounded(logit: Tensor) -> Tensor:
     return logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
 
 
+def on_device(column: Tensor, cast: Cast) -> Tensor:
+    return column if cast.device is None else column.to(cast.device)
+
+
 @torch.no_grad()
 def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
@@ -168,15 +184,16 @@ def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) ->
     bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
     player, name = cast.players[role], cast.calibrators.get(role, "")
-    logits, calibrator = player(pairs.users, pairs.items), cast.players.get(name)
+    users, items = on_device(pairs.users, cast), on_device(pairs.items, cast)
+    logits, calibrator = player(users, items), cast.players.get(name)
     if calibrator is None:
         said: Tensor = torch.sigmoid(logits)
     elif name in cast.known:
-        said = calibrator.looked_up(logits, pairs.users, cast.known[name])
+        said = calibrator.looked_up(logits, users, cast.known[name])
     else:
-        said = calibrator.calibrated(logits, pairs.users, player)
+        said = calibrator.calibrated(logits, users, player)
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
     if tilt is None or ratings is None or not tilted:
         return said
-    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(pairs.users, pairs.items, ratings)
+    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(users, items, on_device(ratings, cast))
     return given.clamp(max=1.0)

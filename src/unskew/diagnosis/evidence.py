@@ -1,0 +1,47 @@
+"""A subject as the estimators see it: rows, weights and imputed ratings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unskew.data.log import RatingLog
+from unskew.diagnosis.subject import Subject
+from unskew.estimation.calibrated import OfPairs
+from unskew.estimation.evidence import Evidence
+from unskew.estimation.scores import Codes, Scores, Values
+from unskew.estimation.weighing import Weighing
+
+MAX_PAIRS = 200_000
+
+
+def scores_from(said: OfPairs, log: RatingLog) -> Scores:
+    """Values in [0, 1] by codes as scores on the log's own scale."""
+
+    def answer(users: Codes, items: Codes) -> Values:
+        return np.asarray(log.scale.from_unit(np.clip(said(users, items), 0.0, 1.0)), np.float64)
+
+    return Scores(answer, complete=True)
+
+
+def judged_evidence(subject: Subject, *, propensity: str | None = None, imputation: str | None = None) -> Evidence:
+    """The ratings that may judge the prediction; nuisances "before" or "after" calibration, by default as used."""
+    share = len(subject.judged) / len(subject.log)
+    which = propensity or subject.propensity.used
+    seen = subject.seen_before if which == "before" else subject.seen_after
+    pair = subject.propensity.before if which == "before" else subject.propensity.after
+    said = {"before": subject.imputation.before, "after": subject.imputation.after, None: subject.imputation.as_used}
+    log = subject.judging
+    weighing = Weighing(
+        np.maximum(share * seen[subject.judged], 1e-12),
+        lambda users, items: share * pair(users, items),
+        log.n_pairs,
+        share * subject.clip,
+    )
+    return Evidence(log, weighing, scores_from(said[imputation], log), subject.seed, MAX_PAIRS)
+
+
+def whole_evidence(subject: Subject) -> Evidence:
+    """All ratings, with cross-fitted predictions as imputed ones."""
+    log = subject.log
+    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs, subject.clip)
+    return Evidence(log, weighing, scores_from(subject.naive, log), subject.seed, MAX_PAIRS)

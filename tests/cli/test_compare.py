@@ -1,0 +1,79 @@
+"""unskew compare: one line, the library's answer, and refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+import unskew
+
+Run = Callable[..., Result]
+
+
+def test_it_says_in_one_line_what_the_library_finds(run: Run, files: Path) -> None:
+    words = (files / "A.csv", files / "B.csv", "--log", files / "test.csv", "--propensity", "additive")
+    text = run("compare", *words).stdout
+    log = unskew.read_log(files / "test.csv")
+    found = unskew.compare(files / "A.csv", files / "B.csv", log, propensity=unskew.Additive())
+    assert text == f"{found}\n"
+    assert text.startswith("A is better than B: its mse is lower by")
+    facts = json.loads(run("compare", *words, "--json").stdout)
+    assert facts["better"] == "A"
+    assert facts["difference"]["value"] == pytest.approx(found.difference.value)
+    assert facts["in_words"] == str(found)
+
+
+def test_known_propensities_are_read_from_a_column(run: Run, files: Path, tmp_path: Path) -> None:
+    lines = (files / "test.csv").read_text().splitlines()
+    rows = [f"{line},{0.3}" for line in lines[1:]]
+    (tmp_path / "log.csv").write_text("\n".join([f"{lines[0]},pscore", *rows]))
+    words = ("compare", files / "A.csv", files / "B.csv", "--log", tmp_path / "log.csv", "--json")
+    facts = json.loads(run(*words, "--pscore", "pscore").stdout)
+    assert facts["effective_sample_size"] == pytest.approx(len(rows))
+    assert facts["difference"]["value"] == pytest.approx(facts["naive"]["value"])
+    assert "no column 'pscor'" in run(*words, "--pscore", "pscor", code=2).stderr
+
+
+def test_two_models_of_one_log_need_no_other_log(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+    run("fit", files / "ratings.csv", "--method", "naive", "--epochs", 1, "--out", tmp_path / "other")
+    text = run("compare", model, tmp_path / "other", "--propensity", "uniform").stdout
+    assert "model" in text
+    assert "other" in text
+    text = run("compare", model, tmp_path / "other", "--log", files / "ratings.csv", code=2).stderr
+    assert "was trained on" in text
+    assert "give ratings it has not seen by --log" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("A.csv", "B.csv"), "--log is missing"),
+        (("A.csv", "none.csv", "--log", "test.csv"), "none.csv does not exist"),
+        (("A.csv", "B.csv", "--log", "test.csv", "--metric", "rmse"), "there is no metric 'rmse'"),
+        (("A.csv", "B.csv", "--log", "test.csv", "--estimator", "best"), "there is no estimator 'best'"),
+        (("A.csv", "B.csv", "--log", "test.csv", "--propensity", "aditive"), "did you mean 'Additive'?"),
+        (("A.csv", "B.csv", "--log", "test.csv", "--propensity", "mf"), "is a MF, which is no propensity"),
+        (("A.csv", "B.csv", "--log", "test.csv", "--estimator", "dr"), "A lists some pairs only"),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    words: tuple[str, ...], sentence: str, run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    text = run("compare", *words, code=2).stderr
+    assert sentence in text
+    assert text.startswith("error: ")
+    assert len(text.strip().splitlines()) == 1
+
+
+def test_equal_files_are_called_by_their_paths(run: Run, files: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "A.csv"
+    copy.write_bytes((files / "A.csv").read_bytes())
+    text = run("compare", files / "A.csv", copy, "--log", files / "test.csv", "--propensity", "additive").stdout
+    assert text.startswith(f"This log cannot tell {files / 'A.csv'} from {copy}")
+    assert np.char.count(text, "\n") == 1

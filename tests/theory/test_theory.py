@@ -1,0 +1,182 @@
+"""Bias and variance against enumeration, the bounds over a thousand random worlds, and where the printed ones fail."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from unskew import theory
+from unskew.errors import DataError, ParameterError
+from unskew.testing.enumeration import patterns
+
+WORLDS = 1000
+DOCUMENT = Path(__file__).parents[2] / "docs/theory.md"
+
+
+def world(seed, n=None):
+    """Random pairs: nuisances that are right, wrong, constant or extreme; ratings given in every third world."""
+    rng = np.random.default_rng([seed, 11])
+    n = n or int(rng.integers(1, 40))
+    p, q = rng.beta(0.7, 2, n).clip(1e-3, 1), rng.beta(*rng.uniform(0.3, 3, 2), n)
+    if seed % 3 == 0:
+        q = (rng.random(n) < q).astype(float)
+    p_hat = (p, np.full(n, p.mean()), expit(rng.normal(0, 2, n)).clip(1e-3, 1))[rng.integers(3)]
+    r_tilde = (q, np.full(n, q.mean()), rng.random(n))[rng.integers(3)]
+    e1, e0 = theory.label_errors(rng.random(n), ("log", "squared")[seed % 2])
+    return {"p": p, "p_hat": p_hat, "q": q, "r_tilde": r_tilde, "e1": e1, "e0": e0}
+
+
+def bounds_of(w):
+    residual = theory.expected_residual(w["q"], w["r_tilde"], w["e1"], w["e0"])
+    return theory.theorem_2(w["p"], w["p_hat"], residual), theory.corollary_3(**w), theory.theorem_4(**w)
+
+
+def test_no_true_bound_is_violated_in_a_thousand_random_worlds_and_printed_ones_are_violated_in_many():
+    found = [bounds_of(world(seed)) for seed in range(WORLDS)]
+    assert all(bound.holds for bounds in found for bound in bounds)
+    violated = [sum(not bounds[number].holds_as_printed for bounds in found) for number in range(3)]
+    assert min(violated) > 100, violated
+
+
+def test_true_bounds_are_ordered_and_the_sharp_one_is_reached():
+    for seed in range(100):
+        for bound in bounds_of(world(seed))[:2]:
+            assert bound.sharp <= bound.by_gap * (1 + 1e-9) <= bound.by_largest_gap * (1 + 2e-9)
+    one_pair = theory.theorem_2(p=0.2, p_hat=0.5, residual=0.7)
+    assert one_pair.exact == pytest.approx(one_pair.sharp) == pytest.approx(one_pair.by_gap)
+
+
+def test_the_binned_error_is_never_above_the_gap_so_the_papers_footnote_has_it_the_wrong_way_round():
+    for seed in range(200):
+        for bound in bounds_of(world(seed))[:2]:
+            assert bound.as_printed[0] <= bound.by_gap * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("example", theory.COUNTER_EXAMPLES, ids=lambda example: example.statement)
+def test_counter_examples_break_what_is_printed_and_stand_in_the_document(example):
+    assert example.true > example.allowed + 0.1
+    (line,) = [line for line in DOCUMENT.read_text().splitlines() if line.startswith(f"| {example.statement} |")]
+    assert [cell.strip() for cell in line.split("|")[3:5]] == [f"{example.true:.3f}", f"{example.allowed:.3f}"]
+
+
+def test_two_pairs_are_needed_where_bins_are_to_blame():
+    """With one pair the bin is the pair: ECE is the gap, and the printed Theorem 2 and Corollary 3 hold."""
+    for seed in range(300):
+        theorem, corollary, _ = bounds_of(world(seed, n=1))
+        assert theorem.holds_as_printed
+        assert corollary.holds_as_printed
+
+
+def enumerated(w, p1=None, p0=None):
+    """Mean and variance of the DR estimate over all ratings and all patterns of seen pairs, and the mean truth."""
+    n, e1, e0 = len(w["q"]), w["e1"], w["e0"]
+    imputed = w["r_tilde"] * e1 + (1 - w["r_tilde"]) * e0
+    draws = []
+    for ratings in product((0.0, 1.0), repeat=n):
+        r = np.array(ratings)
+        chance = np.where(r == 1, w["q"], 1 - w["q"]).prod()
+        e = np.where(r == 1, e1, e0)
+        p = w["p"] if p1 is None else np.where(r == 1, p1, p0)
+        for seen_chance, seen in patterns(p):
+            draws.append((chance * seen_chance, (imputed + seen * (e - imputed) / w["p_hat"]).mean()))
+    chances, values = np.array(draws).T
+    mean = chances @ values
+    return mean, chances @ (values - mean) ** 2, (w["q"] * e1 + (1 - w["q"]) * e0).mean()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bias_and_variance_equal_their_enumeration_for_drawn_and_for_given_ratings(seed):
+    w = world(seed, n=4)
+    mean, spread, truth = enumerated(w)
+    residual = theory.expected_residual(w["q"], w["r_tilde"], w["e1"], w["e0"])
+    labels = theory.label_variance(w["p"], w["p_hat"], w["q"], w["e1"], w["e0"])
+    assert theory.bias(w["p"], w["p_hat"], residual) == pytest.approx(mean - truth, abs=1e-10)
+    assert theory.variance(w["p"], w["p_hat"], residual) + labels == pytest.approx(spread, rel=1e-9, abs=1e-12)
+
+
+def test_rating_driven_bias_equals_its_enumeration_and_vanishes_for_weights_that_know_the_rating():
+    w, rng = world(5, n=3), np.random.default_rng(1)
+    p1, p0 = rng.uniform(0.3, 0.9, 3), rng.uniform(0.1, 0.3, 3)
+    mean, _, truth = enumerated(w, p1, p0)
+    assert theory.rating_driven_bias(
+        p1, p0, w["p_hat"], *(w[k] for k in ("q", "r_tilde", "e1", "e0"))
+    ) == pytest.approx(mean - truth, abs=1e-10)
+    p = w["q"] * p1 + (1 - w["q"]) * p0
+    told = theory.rating_driven_bias(p1, p0, p, w["q"], w["q"], w["e1"], w["e0"])
+    assert abs(told) > 1e-3  # the pair's own propensity and the true imputation do not help
+    equal = theory.rating_driven_bias(p, p, p, w["q"], w["r_tilde"], w["e1"], w["e0"])
+    assert equal == pytest.approx(0, abs=1e-12)
+
+
+def test_the_biases_of_naive_and_eib_are_their_limits():
+    rng = np.random.default_rng(3)
+    p, e, imputed = rng.random(200_000) * 0.3, rng.random(200_000), 0.4
+    seen = rng.random(200_000) < p
+    assert theory.naive_bias(p, e**2 + p) == pytest.approx((e**2 + p)[seen].mean() - (e**2 + p).mean(), abs=5e-3)
+    assert theory.eib_bias(p, e - imputed) == pytest.approx(np.where(seen, e, imputed).mean() - e.mean(), abs=5e-3)
+
+
+def test_figures_of_the_reference_world():
+    """20,000 pairs, overconfident propensity and imputation; figures computed independently when this was specified."""
+    rng = np.random.default_rng(0)
+    u, n1, n2, n3 = (rng.standard_normal(20_000) for _ in range(4))
+    q, p = expit(-0.6 + 1.2 * u + 0.5 * n1), np.clip(expit(-2.4 + 0.8 * u + 0.4 * n2), 0.01, 0.9)
+    p_hat = np.clip(expit(1.6 * logit(p) - 0.2), 0.02, 1)
+    r_tilde = np.clip(expit(1.5 * logit(q) + 0.3), 1e-3, 1 - 1e-3)
+    e1, e0 = theory.label_errors(np.clip(expit(-0.3 + 0.7 * u + 0.3 * n3), 0.02, 0.98))
+    ratings = (rng.random(20_000) < q).astype(float)
+    given_ratings = theory.expected_residual(ratings, r_tilde, e1, e0)
+    two = theory.theorem_2(p, p_hat, given_ratings)
+    assert (two.exact, theory.variance(p, p_hat, given_ratings)) == pytest.approx((0.03647, 3.526e-4), rel=1e-3)
+    assert two.by_gap == pytest.approx(8.47, rel=1e-3)
+    three, four = (bound(p, p_hat, q, r_tilde, e1, e0) for bound in (theory.corollary_3, theory.theorem_4))
+    assert (three.exact, three.by_gap, four.exact) == pytest.approx((0.0362, 0.383, 3.69e-4), rel=3e-3)
+    labels = theory.label_variance(p, p_hat, q, e1, e0)
+    assert (four.sharp - labels, four.by_gap) == pytest.approx((1.7e-4, 2.6), rel=0.03)
+
+
+def test_the_overturning_factor_is_where_the_range_of_the_difference_meets_zero():
+    rng = np.random.default_rng(4)
+    w, d = 1 / rng.uniform(0.05, 1, 300), rng.normal(0.05, 1, 300)
+    for values, offset in ((d, 0.0), (-d, 0.0), (d, 40.0), (-d, -5.0)):
+        gamma = theory.overturning_factor(values, w, offset)
+        low, high = theory.weighted_range(values, w, gamma)
+        assert min(abs(offset + low), abs(offset + high)) == pytest.approx(0, abs=1e-6)
+        assert gamma > 1
+
+
+def test_no_confounding_leaves_the_sum_and_no_strength_overturns_values_of_one_sign():
+    w, d = np.array([1.0, 4.0, 9.0]), np.array([0.5, 0.1, 0.2])
+    assert theory.weighted_range(d, w, 1.0) == pytest.approx((w @ d, w @ d))
+    assert theory.overturning_factor(d, w) == np.inf
+    assert theory.overturning_factor(d - d, w) == 1.0
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(1, 50)), min_size=1, max_size=20), st.floats(1, 20))
+def test_no_allowed_weights_leave_the_range(rows, gamma):
+    d, w = np.array(rows).T
+    low, high = theory.weighted_range(d, w, gamma)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        factor = np.exp(rng.uniform(-np.log(gamma), np.log(gamma), len(w)))
+        assert low - 1e-9 <= (1 + (w - 1) * factor) @ d <= high + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: theory.bias([0.1, 0.2], [0.1, 0.2, 0.3], 1.0), r"p has 2 values for 3 pairs"),
+        (lambda: theory.bias(0.5, 0.0, 1.0), r"p_hat\[0\] = 0.0 does not lie above 0"),
+        (lambda: theory.bias(1.5, 0.5, 1.0), r"p\[0\] = 1.5 lies outside \[0, 1\]"),
+        (lambda: theory.label_errors(0.5, "cubic"), "error must be one of 'log', 'squared'"),
+        (lambda: theory.weighted_range(1.0, 2.0, 0.5), "gamma must be at least 1"),
+        (lambda: theory.weighted_range(1.0, 0.5, 2.0), r"weights\[0\] = 0.5 is below 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(call, sentence):
+    with pytest.raises((DataError, ParameterError), match=sentence):
+        call()
