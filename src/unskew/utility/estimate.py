@@ -22,7 +22,7 @@ from unskew.utility.unexplained import Unexplained, unexplained_from
 Values = NDArray[np.float64]
 
 CALIBRATION_ROWS = 1 << 20
-RARE = 0.2  # chance of being seen, by activity and exposure alone, up to which selection leaves its full trace
+POPULAR = 0.2  # share of all users beyond which an item's count, and the liking of its ratings, can hardly rise further
 RATE_PAIRS = 1 << 17  # to average predictions over
 _CALIBRATION, _POPULATION, _RATE, _EXPERTS = range(4)  # independent random streams of one seed
 
@@ -143,20 +143,16 @@ def _item_trace(
 ) -> ItemTrace:
     """From each item's utility by its own left-out ratings: one Newton step, unshrunk, from what the nets say of it.
 
-    Pairs that were likely to be seen anyway are left out: selection has not made their ratings look better.
+    The most popular items are left out: most users see them anyway, so selection has done less to them.
     """
-    users, items = log.users[rows], log.items[rows]
-    activity, counts = (
-        np.bincount(codes, minlength=n).astype(np.float64)
-        for codes, n in ((log.users, log.n_users), (log.items, log.n_items))
-    )
+    items, counts = log.items[rows], np.bincount(log.items, minlength=log.n_items).astype(np.float64)
     liked = expit(calibration.score(parts) - calibration.middle)
-    rare = activity[users] * counts[items] < RARE * len(log)
-    certainty = liked * (1 - liked) * rare
-    step = certainty * calibration.slopes[1] * parts[:, 1] + rare * ((level >= calibration.middle_level) - liked)
+    certainty = liked * (1 - liked)
+    step = certainty * calibration.slopes[1] * parts[:, 1] + (level >= calibration.middle_level) - liked
     known, pull = (np.bincount(items, weights=column, minlength=log.n_items) for column in (certainty, step))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return item_trace(counts, pull / known, 1 / known)
+        variance = np.where(counts > POPULAR * log.n_users, np.inf, 1 / known)
+        return item_trace(counts, pull / known, variance)
 
 
 def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values, t: float) -> float:
