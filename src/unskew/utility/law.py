@@ -51,7 +51,7 @@ def _log_lower(z: Values, t: Values) -> Values:
     """log I_x(1 - t, 1 + t), x = sigma(z) and z <= 0; by its leading term x^(1 - t) / ((1 - t) B) where x is tiny."""
     near = np.log(betainc(1 - t, 1 + t, expit(np.maximum(z, -FAR))))
     far = (1 - t) * log_expit(z) - np.log((1 - t) / np.sinc(t))
-    return np.where(z < -FAR, far, near)
+    return np.asarray(np.where(z < -FAR, far, near))
 
 
 def seen_logit(z: ArrayLike, t: float) -> Values:
@@ -81,7 +81,7 @@ def slope_of_seen_logit(z: ArrayLike, t: float) -> Values:
     logits = np.asarray(z, np.float64)
     liked, disliked = seen_log_odds(logits, t)
     log_density = -t * logits + log_expit(logits) + log_expit(-logits) - math.log(mean_tilt(t))
-    return np.exp(log_density - liked - disliked)
+    return np.asarray(np.exp(log_density - liked - disliked))
 
 
 @lru_cache(maxsize=64)

@@ -184,7 +184,7 @@ class Selection:
             return self.map(said, users)
         mean = self.levels.ratings[0] + expit(_GRID[:, None] - self.thresholds) @ self.levels.gaps
         score = np.interp(expit(said), mean, _GRID)
-        return logit(np.clip(self.mean_rating(score, users), 1e-12, 1 - 1e-12))
+        return np.asarray(logit(np.clip(self.mean_rating(score, users), 1e-12, 1 - 1e-12)))
 
     def mean_rating(self, score: Values, users: Codes | None = None) -> Values:
         """The mean rating over all pairs of this calibrated score."""
