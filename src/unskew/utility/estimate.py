@@ -99,13 +99,13 @@ class Trail:
         users, items = np.divmod(pairs, log.n_items)
         return float(found.mean_rating(found.score(self.fitted.mean_parts(users, items)), users).mean())
 
-    def unexplained_from(self, unbiased: RatingLog, assumed: float) -> Unexplained:
-        """k from random ratings, the slope following it as the log demands."""
+    def unexplained_from(self, unbiased: RatingLog, assumed: float, slope: float) -> Unexplained:
+        """k from random ratings, the slope following it from what it is at the assumed k as the log demands."""
         score = self.calibration.score(self.fitted.mean_parts(unbiased.users, unbiased.items))
         level, thresholds = self.levels.level(unbiased.ratings), self.calibration.thresholds
         return unexplained_from(
             lambda k, slope: _log_likelihood(score, level, thresholds, k * slope),
-            lambda k: self.interactions(k).highest(),
+            lambda k: self.interactions(k).highest(slope),
             assumed=assumed,
         )
 
@@ -133,7 +133,7 @@ def estimate(
     trail = Trail.of(fitted, log, largest)
     found = trail.selection(unexplained)
     if unbiased is not None and found.slope:
-        k = trail.unexplained_from(unbiased, unexplained)
+        k = trail.unexplained_from(unbiased, unexplained, found.slope)
         found = trail.selection(k.value, k)
     return trail.with_experts(found, n_experts) if n_experts > 1 and found.slope else found
 
