@@ -53,3 +53,17 @@ def test_without_evidence_for_a_slope_there_is_no_k_to_estimate(indifferent_worl
     assert found.slope == 0
     assert found.numbers.unexplained == 1.0
     assert np.isnan(found.numbers.unexplained_gain)
+
+
+def test_random_ratings_are_found_by_their_ids_and_strangers_count_as_average(liking, liking_world):
+    """A slice with a vocabulary of its own, in another order and with somebody unknown, says the same."""
+    test = liking_world.test.take(np.arange(2000))
+    users, items = test.user_ids.take(test.users).to_pylist(), test.item_ids.take(test.items).to_pylist()
+    other = unskew.RatingLog.from_arrays(users[::-1], items[::-1], test.ratings[::-1], positive=1)
+    assert (other.users[:50] != test.users[::-1][:50]).any()
+    recipe = unskew.Utility(unexplained=0.0)
+    same, ours = (recipe.estimate(liking.cross_fitted, liking_world.log, slice_).numbers for slice_ in (test, other))
+    assert ours.unexplained_estimate == same.unexplained_estimate
+    strange = unskew.RatingLog.from_arrays([-7, *users], [items[0], *items], [1.0, *test.ratings], positive=1)
+    found = recipe.estimate(liking.cross_fitted, liking_world.log, strange).numbers
+    assert found.unexplained_estimate == pytest.approx(same.unexplained_estimate, abs=0.1)

@@ -66,6 +66,7 @@ class Trail:
         share = self.population.share_of_information
         numbers = Numbers(
             unexplained=unexplained,
+            unexplained_estimate=from_slice.estimate if from_slice else nan,
             unexplained_low=from_slice.low if from_slice else nan,
             unexplained_high=from_slice.high if from_slice else nan,
             unexplained_gain=from_slice.gain if from_slice else nan,
@@ -101,7 +102,7 @@ class Trail:
 
     def unexplained_from(self, unbiased: RatingLog, assumed: float, slope: float) -> Unexplained:
         """k from random ratings, the slope following it from what it is at the assumed k as the log demands."""
-        score = self.calibration.score(self.fitted.mean_parts(unbiased.users, unbiased.items))
+        score = self.calibration.score(self.fitted.mean_parts(*_codes_in(self.log, unbiased)))
         level, thresholds = self.levels.level(unbiased.ratings), self.calibration.thresholds
         return unexplained_from(
             lambda k, slope: _log_likelihood(score, level, thresholds, k * slope),
@@ -161,6 +162,12 @@ def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values,
     upper = np.hstack([edge, *(expit(population_logit(score - c, t))[:, None] for c in thresholds), 0 * edge])
     rows = np.arange(len(score))
     return float(np.log(np.maximum(upper[rows, level] - upper[rows, level + 1], 1e-12)).sum())
+
+
+def _codes_in(log: RatingLog, other: RatingLog) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The other log's pairs by the codes of this one, by which somebody or something it does not know is -1."""
+    users = log.user_ids.codes(other.user_ids.arrow)[other.users]
+    return users, log.item_ids.codes(other.item_ids.arrow)[other.items]
 
 
 def _named(*names: str, values: Sequence[float] | Values) -> dict[str, float]:
