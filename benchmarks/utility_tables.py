@@ -24,11 +24,7 @@ def column(found: Found, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([each[name] for each in found])
 
 
-def world_tables(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[str]:
-    return [_estimates(outcome, slopes, seeds), _risks(outcome, slopes, seeds)]
-
-
-def _estimates(outcome: Outcome, slopes: Sequence[float], seeds: int) -> str:
+def world_table(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[str]:
     rows = []
     for slope in slopes:
         found = rows_of(outcome, "worlds", slope, seeds)
@@ -36,6 +32,8 @@ def _estimates(outcome: Outcome, slopes: Sequence[float], seeds: int) -> str:
         sure = [each for each in found if each["finding"] == "evidence"]
         covers = [each["low"] <= slope <= each["high"] for each in sure]
         gap = column(found, "rate") - column(found, "true_rate")
+        rates = (f"{column(found, name).mean():.3f}" for name in ("log_rate", "rate", "true_rate"))
+        risks = (f"{np.mean([each['risk'][name] for each in found]):.4f}" for name in ("naive", "naive-utility"))
         rows.append(
             [
                 f"{slope:g}",
@@ -44,19 +42,19 @@ def _estimates(outcome: Outcome, slopes: Sequence[float], seeds: int) -> str:
                 mean_and_sd(column(found, "item_slope"), 3),
                 ", ".join(f"{findings.count(name)} {name}" for name in dict.fromkeys(findings)),
                 f"{sum(covers)} of {len(covers)}" if covers else "",
-                f"{column(found, 'log_rate').mean():.3f} / {column(found, 'rate').mean():.3f} / "
-                f"{column(found, 'true_rate').mean():.3f}",
+                " / ".join(rates),
                 f"{gap.mean():+.3f}, {np.abs(gap).mean():.3f}",
+                " / ".join(risks),
             ]
         )
     header = ["true slope", "estimate", "median gain", "item counts say", "verdicts", "interval covers, where evidence"]
-    return markdown_grid([*header, "positive rate: log / estimate / truth", "error: mean, mean size"], rows)
+    header += ["positive rate: log / estimate / truth", "its error: mean, mean size"]
+    return [markdown_grid([*header, "true risk: naive / naive-utility"], rows)]
 
 
-def _risks(outcome: Outcome, slopes: Sequence[float], seeds: int) -> str:
-    everything = {slope: rows_of(outcome, "worlds", slope, seeds) for slope in slopes}
-    names = list(next(iter(everything.values()))[0]["risk"])
-    ours = "utility"
+def risk_table(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[str]:
+    everything = {slope: rows_of(outcome, "risks", slope, seeds) for slope in slopes}
+    names, ours = list(next(iter(everything.values()))[0]["risk"]), "utility"
     rows = []
     for name in names:
         cells = []
@@ -64,12 +62,10 @@ def _risks(outcome: Outcome, slopes: Sequence[float], seeds: int) -> str:
             own, other = (np.array([each["risk"][which] for each in found]) for which in (ours, name))
             more = "" if name == ours or len(own) < 2 else f" (p {ttest_rel(own, other).pvalue:.1g})"
             cells.append(f"{other.mean():.4f}{more}")
-        label = name if name.startswith("naive") else f"DR-JL, {name}"
-        rows.append([f"**{label}**" if name == ours else label, *cells])
+        rows.append([f"**{name}**" if name == ours else name, *cells])
     best = ["the true preferences", *(f"{column(found, 'best').mean():.4f}" for found in everything.values())]
-    return markdown_grid(
-        ["true risk (p: paired t-test against ours)", *(f"slope {s:g}" for s in slopes)], [*rows, best]
-    )
+    header = ["true risk of DR-JL by propensity (p: paired t-test against ours)", *(f"slope {s:g}" for s in slopes)]
+    return [markdown_grid(header, [*rows, best])]
 
 
 def taste_table(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[str]:

@@ -33,7 +33,7 @@ ALLOWED = {
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"data", "training", "propensity", "recommender"},
+    "sensitivity": {"propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},

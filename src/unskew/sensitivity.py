@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.split import holdout_split
 from unskew.errors import ParameterError
 from unskew.propensity.utility import FittedUtility
 from unskew.recommender import Recommender
-from unskew.training.options import Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,8 +92,7 @@ def _mse(model: Recommender) -> float:
     """The self-normalised weighted squared error on the ratings that stopped the training."""
     if hasattr(model.player("prediction"), "nets"):  # members held out different ratings
         return float("nan")
-    training, found, log = model.training or Training(), _found(model), model.log
-    held = holdout_split(log, training.holdout, by=training.holdout_by, seed=model.seed).holdout
+    found, log, held = _found(model), model.log, model.holdout
     p, given = found.pair(held.users, held.items), found.given_rating(held.users, held.items, held.ratings)
     weight = 1 / (np.maximum(p, len(log) / log.n_pairs) * given / np.maximum(p, 1e-12))
     error = (held.ratings - model.predict_codes(held.users, held.items)) ** 2

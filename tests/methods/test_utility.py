@@ -127,6 +127,15 @@ def test_a_saved_model_answers_with_the_same_bits_and_can_change_its_assumption(
     assert (everywhere(loaded.at(unexplained=0.0)) == everywhere(model.at(unexplained=0.0))).all()
 
 
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_checkpoints_of_inner_fits_stay_apart_and_change_no_bit(n_members, indifferent_world, tmp_path):
+    method = unskew.NaiveUtility(utility=LIGHT, n_members=n_members)
+    kept = replace(SHORT, checkpoint=str(tmp_path / "checkpoint"), checkpoint_every=3)
+    model = method.fit(indifferent_world.log, seed=5, training=kept)
+    assert (everywhere(model) == everywhere(method.fit(indifferent_world.log, seed=5, training=SHORT))).all()
+    assert (everywhere(model.at(unexplained=0.5)) == everywhere(model)).all()
+
+
 def test_methods_that_assume_nothing_about_unexplained_liking_say_so(indifferent_world):
     model = unskew.Naive().fit(indifferent_world.log, training=SHORT)
     with pytest.raises(ParameterError, match="Naive assumes nothing about unexplained liking"):

@@ -80,7 +80,7 @@ class Method(ABC):
             name: replace(role, net=Refitted(role.net, model.player(name))) if isinstance(role.net, Utility) else role
             for name, role in plan.roles.items()
         }
-        training = model.training or Training()
+        training = replace(model.training or Training(), checkpoint="")  # whose folder knows another fit
         return method.fit_plan(replace(plan, roles=roles), model.log, seed=model.seed, training=training)
 
 

@@ -54,7 +54,9 @@ class Averages:
 
     def fit_on(self, occasion: Occasion, previous: Any) -> AveragedNets:
         seeds = occasion.generator.integers(2**63, size=self.n_members).tolist()
-        return AveragedNets([self.member(occasion.split.log, occasion.training, seed) for seed in seeds])
+        options = [occasion.training.inside(f"member.{number}") for number in range(self.n_members)]
+        members = zip(options, seeds, strict=True)
+        return AveragedNets([self.member(occasion.split.log, training, seed) for training, seed in members])
 
     def member(self, log: RatingLog, training: Training, seed: int) -> Net:
         split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed)

@@ -73,7 +73,8 @@ class UtilityModel(NetMethod):
             model.history.notes.append(f"The joint likelihood ended at a slope of {model.player('slope').value:.3f}.")
             return model
         naive = Naive(net=self.net, learning_rate=self.learning_rate, l2=self.l2, error=self.error)
-        players = {**model.cast.players, "prediction": naive.fit(log, **arguments).player("prediction")}
+        plain = naive.fit(log, **arguments | {"training": arguments["training"].inside("naive")})
+        players = {**model.cast.players, "prediction": plain.player("prediction")}
         return replace(model, cast=replace(model.cast, players=players))
 
 

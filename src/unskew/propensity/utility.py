@@ -177,7 +177,7 @@ class Utility(Propensity):
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedUtility:
         log = split.log
-        base = self.base.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        base = self.base.fit_split(split, seed=seed, training=training.inside("base"), unbiased=unbiased)
         if base.knows_ratings:
             name = type(self.base).__name__
             raise ParameterError(f"The base of Utility must not depend on the rating, as {name} does; use Factors().")

@@ -96,7 +96,7 @@ def cross_fit(
     splits = (split for repeat in range(n_repeats) for split in _splits(log, n_folds, seed + repeat))
     for number, split in enumerate(splits, 1):
         title = f"utility fold {number}/{n_folds * n_repeats}"
-        trained = train(plan, split, seed=seed, training=training, title=title)
+        trained = train(plan, split, seed=seed, training=training.inside(f"fold.{number}"), title=title)
         nets.append(trained.cast.players["prediction"])
         history.take_in(title, trained)
     return CrossFitted(nets, seed, n_repeats), history

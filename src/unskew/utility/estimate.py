@@ -22,7 +22,7 @@ from unskew.utility.unexplained import Unexplained, unexplained_from
 Values = NDArray[np.float64]
 
 CALIBRATION_ROWS = 1 << 20
-RARE = 0.2  # chance of being seen, by activity and exposure alone, up to which selection leaves its full trace
+POPULAR = 0.2  # share of all users beyond which an item's count, and the liking of its ratings, can hardly rise further
 RATE_PAIRS = 1 << 17  # to average predictions over
 _CALIBRATION, _POPULATION, _RATE, _EXPERTS = range(4)  # independent random streams of one seed
 
@@ -66,6 +66,7 @@ class Trail:
         share = self.population.share_of_information
         numbers = Numbers(
             unexplained=unexplained,
+            unexplained_estimate=from_slice.estimate if from_slice else nan,
             unexplained_low=from_slice.low if from_slice else nan,
             unexplained_high=from_slice.high if from_slice else nan,
             unexplained_gain=from_slice.gain if from_slice else nan,
@@ -99,13 +100,13 @@ class Trail:
         users, items = np.divmod(pairs, log.n_items)
         return float(found.mean_rating(found.score(self.fitted.mean_parts(users, items)), users).mean())
 
-    def unexplained_from(self, unbiased: RatingLog, assumed: float) -> Unexplained:
-        """k from random ratings, the slope following it as the log demands."""
-        score = self.calibration.score(self.fitted.mean_parts(unbiased.users, unbiased.items))
+    def unexplained_from(self, unbiased: RatingLog, assumed: float, slope: float) -> Unexplained:
+        """k from random ratings, the slope following it from what it is at the assumed k as the log demands."""
+        score = self.calibration.score(self.fitted.mean_parts(*_codes_in(self.log, unbiased)))
         level, thresholds = self.levels.level(unbiased.ratings), self.calibration.thresholds
         return unexplained_from(
             lambda k, slope: _log_likelihood(score, level, thresholds, k * slope),
-            lambda k: self.interactions(k).highest(),
+            lambda k: self.interactions(k).highest(slope),
             assumed=assumed,
         )
 
@@ -133,7 +134,7 @@ def estimate(
     trail = Trail.of(fitted, log, largest)
     found = trail.selection(unexplained)
     if unbiased is not None and found.slope:
-        k = trail.unexplained_from(unbiased, unexplained)
+        k = trail.unexplained_from(unbiased, unexplained, found.slope)
         found = trail.selection(k.value, k)
     return trail.with_experts(found, n_experts) if n_experts > 1 and found.slope else found
 
@@ -143,20 +144,16 @@ def _item_trace(
 ) -> ItemTrace:
     """From each item's utility by its own left-out ratings: one Newton step, unshrunk, from what the nets say of it.
 
-    Pairs that were likely to be seen anyway are left out: selection has not made their ratings look better.
+    The most popular items are left out: most users see them anyway, so selection has done less to them.
     """
-    users, items = log.users[rows], log.items[rows]
-    activity, counts = (
-        np.bincount(codes, minlength=n).astype(np.float64)
-        for codes, n in ((log.users, log.n_users), (log.items, log.n_items))
-    )
+    items, counts = log.items[rows], np.bincount(log.items, minlength=log.n_items).astype(np.float64)
     liked = expit(calibration.score(parts) - calibration.middle)
-    rare = activity[users] * counts[items] < RARE * len(log)
-    certainty = liked * (1 - liked) * rare
-    step = certainty * calibration.slopes[1] * parts[:, 1] + rare * ((level >= calibration.middle_level) - liked)
+    certainty = liked * (1 - liked)
+    step = certainty * calibration.slopes[1] * parts[:, 1] + (level >= calibration.middle_level) - liked
     known, pull = (np.bincount(items, weights=column, minlength=log.n_items) for column in (certainty, step))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return item_trace(counts, pull / known, 1 / known)
+        variance = np.where(counts > POPULAR * log.n_users, np.inf, 1 / known)
+        return item_trace(counts, pull / known, variance)
 
 
 def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values, t: float) -> float:
@@ -165,6 +162,12 @@ def _log_likelihood(score: Values, level: NDArray[np.int64], thresholds: Values,
     upper = np.hstack([edge, *(expit(population_logit(score - c, t))[:, None] for c in thresholds), 0 * edge])
     rows = np.arange(len(score))
     return float(np.log(np.maximum(upper[rows, level] - upper[rows, level + 1], 1e-12)).sum())
+
+
+def _codes_in(log: RatingLog, other: RatingLog) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The other log's pairs by the codes of this one, by which somebody or something it does not know is -1."""
+    users = log.user_ids.codes(other.user_ids.arrow)[other.users]
+    return users, log.item_ids.codes(other.item_ids.arrow)[other.items]
 
 
 def _named(*names: str, values: Sequence[float] | Values) -> dict[str, float]:

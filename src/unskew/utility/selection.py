@@ -27,7 +27,8 @@ class Numbers(NamedTuple):
     """All that was measured; `nothing()` is a log too small to measure anything in."""
 
     unexplained: float  # k: assumed, or estimated from random ratings
-    unexplained_low: float  # what random ratings say about k: nan without them
+    unexplained_estimate: float  # what random ratings say about k: nan without them
+    unexplained_low: float
     unexplained_high: float
     unexplained_gain: float  # of the likelihood of random ratings over the assumed k
     estimate: float  # the slope from interactions
@@ -54,7 +55,7 @@ class Numbers(NamedTuple):
     def nothing(cls, unexplained: float) -> Numbers:
         nan = float("nan")
         zeros = dict.fromkeys(cls._fields, 0.0)
-        unknown = dict.fromkeys(("unexplained_low", "unexplained_high", "unexplained_gain", "positive_rate"), nan)
+        unknown = {name: nan for name in cls._fields if name.startswith("unexplained_") or name == "positive_rate"}
         return cls(**zeros | unknown | {"unexplained": unexplained, "item_error": float("inf")})
 
 
@@ -133,7 +134,7 @@ class Selection:
         n = self.numbers
         if np.isnan(n.unexplained_gain):
             return f"Unexplained liking is assumed to count {n.unexplained:g} times as much as explained."
-        said = f"random ratings say {n.unexplained_low:.2f} to {n.unexplained_high:.2f}"
+        said = f"random ratings say {n.unexplained_estimate:.2f} [{n.unexplained_low:.2f}, {n.unexplained_high:.2f}]"
         return f"Unexplained liking counts {n.unexplained:.2f} times as much as explained; {said}."
 
     @property

@@ -46,12 +46,11 @@ class InteractionTrace:
         total = sum(fold.log_likelihood(slope, self.threshold, t) for fold in self._margins)
         return total / self.population.n_repeats
 
-    def highest(self) -> float:
-        """The slope of highest likelihood."""
+    def highest(self, near: float | None = None) -> float:
+        """The slope of highest likelihood, anywhere or within 0.1 of where it is known to be."""
         bound = largest_slope(self.unexplained)
-        found = minimize_scalar(
-            lambda slope: -self.log_likelihood(slope), bounds=(-bound, bound), options={"xatol": 1e-3}
-        )
+        ends = (-bound, bound) if near is None else tuple(np.clip((near - 0.1, near + 0.1), -bound, bound))
+        found = minimize_scalar(lambda slope: -self.log_likelihood(slope), bounds=ends, options={"xatol": 1e-3})
         return float(found.x)
 
     def profile(self) -> Profile:
