@@ -15,7 +15,7 @@ from unskew.calibration.platt import LARGEST_LOGIT
 _BOUND = np.float32(LARGEST_LOGIT)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def mixed(logits: Any, rows: Any, weights: Any, slopes: Any, intercepts: Any) -> Any:
     """sum_k w_k sigmoid(a_k s + b_k) of every example, by its row of each table; a table of one row serves all."""
     out = np.empty(len(logits), np.float32)
@@ -31,7 +31,7 @@ def mixed(logits: Any, rows: Any, weights: Any, slopes: Any, intercepts: Any) ->
     return out
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def noisy_assignment(scores: Any, uniform: Any, tau: Any) -> Any:
     """beta_u = softmax((scores_u + g_u) / tau), with Gumbel noise g = -log(-log U)."""
     beta = np.empty_like(scores)
@@ -49,7 +49,7 @@ def noisy_assignment(scores: Any, uniform: Any, tau: Any) -> Any:
     return beta
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def said_and_mixed(logits: Any, users: Any, beta: Any, slopes: Any, intercepts: Any) -> Any:
     """What each of K maps says of each example, and the mixture of it by the rows of beta."""
     n_examples, n_maps = len(logits), len(slopes)
@@ -61,7 +61,7 @@ def said_and_mixed(logits: Any, users: Any, beta: Any, slopes: Any, intercepts: 
     return said, total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def cross_entropy_change(total: Any, labels: Any, weights: Any) -> Any:
     """d / d mixed of -sum w [y log mixed + (1 - y) log(1 - mixed)], mixed held away from 0 and 1."""
     change = np.zeros_like(total)
@@ -71,7 +71,7 @@ def cross_entropy_change(total: Any, labels: Any, weights: Any) -> Any:
     return change
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def gradients(change: Any, said: Any, logits: Any, users: Any, beta: Any, slopes: Any, tau: Any) -> Any:
     """d loss / d scores and d loss / d (log a_k, b_k), from `change` = d loss / d mixed."""
     of_scores, of_maps = np.zeros_like(beta), np.zeros((len(slopes), 2), np.float32)

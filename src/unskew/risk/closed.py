@@ -116,17 +116,17 @@ def _likelihood(pairs: Pairs, role: str, sign: int, scale: float) -> float:
     return float(value)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _softplus(s: Any) -> Any:
     return max(s, np.float32(0.0)) + np.log1p(np.exp(-abs(s)))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _sigmoid(s: Any) -> Any:
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-s))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (softplus(s) - y s), and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
@@ -138,7 +138,7 @@ def _errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> A
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (r_imputed - r) s, and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
@@ -150,7 +150,7 @@ def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: A
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, scale: Any) -> Any:
     """scale * sum of weight ((r_imputed - r) s - shift)^2, and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
@@ -162,7 +162,7 @@ def _gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, sca
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _softplus_sum(logits: Any, left_out: Any, sign: Any, scale: Any) -> Any:
     """scale * sum over the rows that are not left out of softplus(sign s), and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
