@@ -107,6 +107,11 @@ class Net(nn.Module, ABC):
         """Let users and items without any reading answer as the average one; says how many there were."""
         return sum(table.settle() for table in self.tables() if table.decay is not None)
 
+    def rest(self) -> None:
+        """Let go of what only learning needs."""
+        for table in self.tables():
+            table.rest()
+
     def is_finite(self) -> bool:
         return all(_is_finite(value) for value in self.state_dict().values())
 

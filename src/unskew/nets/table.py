@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -39,8 +40,8 @@ class Table(nn.Module):
         self.by_user, self.group = by_user, ALONE
         self.register_buffer("value", value)
         self.register_buffer("decay", decay, persistent=False)
-        self.register_buffer("first_moment", torch.zeros_like(value), persistent=False)
-        self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
+        self.register_buffer("first_moment", unwritten_zeros(value), persistent=False)
+        self.register_buffer("second_moment", unwritten_zeros(value), persistent=False)
         steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
         self.register_buffer("steps", steps, persistent=False)
         inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
@@ -90,9 +91,14 @@ class Table(nn.Module):
         parts = group.to_first(self.value.numpy(force=True)) if self.by_user else None
         if parts is not None:
             self.value = torch.from_numpy(interleaved(parts)).to(self.value)
-            self.first_moment, self.second_moment = torch.zeros_like(self.value), torch.zeros_like(self.value)
             self.steps = self.steps.new_zeros(len(self.value))
             self.inherited = self.inherited.new_zeros(len(self.value))
+            self.rest()
+
+    def rest(self) -> None:
+        """Let go of what only learning needs; whoever learns again starts Adam anew."""
+        self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
+        self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
 
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""
@@ -133,3 +139,8 @@ class Table(nn.Module):
             (1 - decay**steps).to(gradient.dtype).unsqueeze(1) for decay in (FIRST_DECAY, SECOND_DECAY)
         )
         return (first / first_scale) / ((second / second_scale).sqrt() + EPSILON)
+
+
+def unwritten_zeros(like: Tensor) -> Tensor:
+    """Zeros of the same shape that, on a CPU, take no memory before something is written to them."""
+    return torch.from_numpy(np.zeros(like.shape, np.float32)).to(like)
