@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.group import ALONE, Group, interleaved
 from unskew.nets.sharing import with_others
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
+ROWS_AT_ONCE = 1 << 16
 
 
 class Table(nn.Module):
@@ -73,18 +75,19 @@ class Table(nn.Module):
         Says how many there were. Small tables whose rows are all read at once have none.
         """
         learned = self.learned
-        missing, known = int((~learned).sum()), int(learned.sum())
-        apart = self.by_user and not self.group.alone
-        if apart:
-            missing, known = map(int, self.group.total([missing, known]))
+        everybody = self.group if self.by_user else ALONE
+        missing, known = map(int, everybody.total([int((~learned).sum()), int(learned.sum())]))
+        total = everybody.total(self._sum(learned))
         if missing and known:
-            self.value[~learned] = self._mean(learned, known) if apart else self.value[learned].mean(0)
+            self.value[~learned] = torch.from_numpy(total / known).to(self.value)
         return missing
 
-    def _mean(self, learned: Tensor, known: int) -> Tensor:
-        """The average of all workers' learned rows."""
-        total = self.group.total(self.value[learned].double().sum(0).numpy(force=True))
-        return torch.from_numpy(total / known).to(self.value)
+    def _sum(self, learned: Tensor) -> NDArray[np.float64]:
+        """Of the learned rows, without a copy of them all."""
+        parts = zip(torch.split(self.value, ROWS_AT_ONCE), torch.split(learned, ROWS_AT_ONCE), strict=True)
+        return np.asarray(
+            np.sum([rows[which].double().sum(0).numpy(force=True) for rows, which in parts], axis=0), np.float64
+        )
 
     def gather(self, group: Group) -> None:
         """Let the first worker have the rows of all users, to answer and no longer to learn."""

@@ -22,7 +22,8 @@ class Patience:
         self.epoch += 1
         if risk < self.best_risk:
             self.best_risk, self.best_epoch = risk, self.epoch
-            self.best = {role: _copy(players[role]) for role in self.moving}
+            self.best.clear()  # so that there are never two copies of large nets
+            self.best.update((role, _copy(players[role])) for role in self.moving)
 
     @property
     def exhausted(self) -> bool:
