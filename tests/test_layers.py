@@ -29,7 +29,8 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},

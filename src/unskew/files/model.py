@@ -52,6 +52,7 @@ class Contents:
     calibration: CalibrationReport | None
     log: LogFacts
     training: Training | None = None
+    n_fitted_users: int | None = None
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -120,6 +121,7 @@ def _files(model: Recommender) -> dict[str, bytes]:
         calibration=model.calibration,
         log=LogFacts.of(model.log),
         training=model.training,
+        n_fitted_users=model.n_fitted_users,
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
@@ -157,7 +159,8 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
+    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    return Recommender(told.method, log, cast, *facts)
 
 
 def _plain(arrays: Arrays) -> Plain:
