@@ -30,6 +30,7 @@ ALLOWED = {
     "overlap": {"training", "group"},
     "topk": {"data"},
     "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},

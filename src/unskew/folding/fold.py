@@ -13,7 +13,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
-from unskew.nets.base import Linear, Net
+from unskew.nets.base import Linear, nets_of
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
@@ -39,23 +39,15 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
         rated = _by_user(new, _weights(model, joined, new))
         squared = model.cast.error is squared_error
         with one_thread():
-            for form, net in zip(forms, predicting_nets(joined.player("prediction")), strict=True):
+            for form, net in zip(forms, nets_of(joined.player("prediction")), strict=True):
                 rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
                 net.know_users(torch.from_numpy(rows).float())
     return joined
 
 
-def predicting_nets(player: Any) -> list[Net]:
-    """The nets that a prediction is made of."""
-    nets = [player] if isinstance(player, Net) else getattr(player, "nets", None)
-    if not nets:
-        raise ParameterError(f"{type(player).__name__} is not made of nets.")
-    return list(nets)
-
-
 def _forms(model: Recommender) -> list[Linear]:
     forms = []
-    for net in predicting_nets(model.player("prediction")):
+    for net in nets_of(model.player("prediction")):
         form = net.linear()
         if form is None:
             raise ParameterError(

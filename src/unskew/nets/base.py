@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -137,6 +137,14 @@ class Net(nn.Module, ABC):
 
     def is_finite(self) -> bool:
         return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+
+
+def nets_of(player: Any) -> list[Net]:
+    """The net that plays a role, or the nets whose average does."""
+    nets = [player] if isinstance(player, Net) else getattr(player, "nets", None)
+    if not nets:
+        raise ParameterError(f"{type(player).__name__} is not made of nets.")
+    return list(nets)
 
 
 class NetRecipe(ABC):
