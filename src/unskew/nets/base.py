@@ -136,7 +136,12 @@ class Net(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no linear form.")
 
     def is_finite(self) -> bool:
-        return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+        return all(_is_finite(value) for value in self.state_dict().values())
+
+
+def _is_finite(value: Tensor) -> bool:
+    """A finite sum has finite terms, and needs no second array; a sum that is not may have overflowed."""
+    return bool(torch.isfinite(value.sum())) or bool(torch.isfinite(value).all())
 
 
 def nets_of(player: Any) -> list[Net]:
