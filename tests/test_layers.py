@@ -35,7 +35,7 @@ ALLOWED = {
     "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},
-    "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
+    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},

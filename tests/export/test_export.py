@@ -175,7 +175,7 @@ def test_new_users_are_exported_as_all_others(models, tmp_path):
 
 
 def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
-    with pytest.raises(ParameterError, match="ConcatenationNet is no inner product .*: export it as ONNX"):
+    with pytest.raises(ParameterError, match=r"ConcatenationNet is no inner product .*: export it as ONNX"):
         to_parquet(models["hidden layer"], tmp_path / "vectors")
     monkeypatch.setattr("unskew.nets.factors.FactorNet.linear", lambda _: None)
     with pytest.raises(ParameterError, match="CompiledFactorNet cannot be written as ONNX"):
