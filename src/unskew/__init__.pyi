@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import adapters, bench, datasets, theory
+from . import adapters, bench, datasets, export, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.experts import ExpertPlatt
@@ -126,6 +126,7 @@ __all__ = [
     "estimate_risk",
     "evaluate",
     "expected_calibration_error",
+    "export",
     "folds",
     "holdout_split",
     "load",

@@ -54,6 +54,10 @@ class FittedCalibrator(ABC):
         said = mixed(logits.numpy(force=True), rows.numpy(force=True), *tables)
         return torch.from_numpy(said).to(logits.device)
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedCalibrator:
+        """The same beside new users: whom it has not met it tells by their vectors, or treats as everybody."""
+        return self
+
     def gather(self, group: Group) -> None:
         """Let the first worker's answer for the users of all: all workers know the maps of all."""
         self.group = ALONE

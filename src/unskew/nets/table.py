@@ -103,6 +103,11 @@ class Table(nn.Module):
         self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
         self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
 
+    def joined_by(self, count: int) -> Table:
+        """The same table with so many average rows more."""
+        newcomers = self.value.mean(0, keepdim=True).expand(count, -1)
+        return Table(torch.cat([self.value, newcomers]), self.decay, by_user=self.by_user)
+
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""
         read = [(index, rows.grad) for index, rows in self._read if rows.grad is not None]
