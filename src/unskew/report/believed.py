@@ -58,7 +58,7 @@ def _figure(entry: Calibration, number: int) -> Figure:
     used = "uses calibrated" if entry.used == "after" else "uses as it was before"
     plot = Plot(
         f"reliability-{number}",
-        f"Reliability of the {entry.role}",
+        f"Reliability of the {entry.role}" + (", random ratings" if entry.rows == "random ratings" else ""),
         f"Chances said {MEANING.get(entry.role, '')} against how often it happened ({entry.rows}); on the dashed line "
         f"the two are equal. The typical gap is {before:.3f} before and {after:.3f} after calibration; the model "
         f"{used}.",

@@ -12,7 +12,7 @@ from unskew.data.log import RatingLog
 from unskew.recommender import Recommender
 from unskew.report.figure import ACCENT, PLAIN, Figure, Table
 from unskew.report.material import Material
-from unskew.report.names import Level, shown
+from unskew.report.names import Level, isolated, shown
 from unskew.report.rows import Row, Rows, dumbbells
 from unskew.topk import TopItems, top_items
 
@@ -67,9 +67,9 @@ class Side:
         chart = Rows(
             f"changed-{self.name}",
             f"{self.name.capitalize()} whose predictions change most",
-            f"From the naive to the debiased model the mean prediction of {one} {up.id} changes by "
-            f"{level.change(up.change)} and that of {one} {down.id} by {level.change(down.change)}; on average over "
-            f"all {self.name} it is {level.change(self.mean_change)}.",
+            f"From the naive to the debiased model the mean prediction of {one} {isolated(up.id)} changes by "
+            f"{level.change(up.change)} and that of {one} {isolated(down.id)} by {level.change(down.change)}; on average "
+            f"over all {self.name} it is {level.change(self.mean_change)}.",
             f"mean prediction ({level.name})",
             unit=level.unit,
             entries=(("naive", PLAIN), ("debiased", ACCENT)),

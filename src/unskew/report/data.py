@@ -13,7 +13,7 @@ from unskew.report.charts import Heights, Plot, histogram
 from unskew.report.figure import ACCENT, Figure
 from unskew.report.names import Level
 
-BINS = 24
+BINS, GROWING_BINS = 24, 13
 FEW = 5  # ratings of a user or an item, of whom little can be known
 
 
@@ -71,7 +71,7 @@ def _edges(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     if high / low <= 30:
         step = max(1, -(-(high - low + 1) // BINS))
         return np.arange(low, high + step + 1, step, dtype=np.float64) - 0.5
-    grown: NDArray[np.float64] = np.unique(np.round(np.geomspace(low, high + 1, BINS + 1)))
+    grown: NDArray[np.float64] = np.unique(np.round(np.geomspace(low, high + 1, GROWING_BINS + 1)))
     return grown - 0.5
 
 

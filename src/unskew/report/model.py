@@ -101,7 +101,8 @@ def model_page(
         ),
     )
     name = name_of(model)
-    head = Head(summary_of(material, table, factor, data), name, _log_in_words(model), material.fitted)
+    summary = summary_of(material, table, compared.random, factor, data)
+    head = Head(summary, name, _log_in_words(model), material.fitted)
     return Page(f"Report on a model by {name}", "model.html", head, sections)
 
 

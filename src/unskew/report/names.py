@@ -11,13 +11,23 @@ from unskew.metrics.intervals import Interval
 from unskew.report.axes import NUMBER, PERCENT, Unit
 
 LONGEST = 60
+DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # marks that turn the text after them
 
 
 def shown(value: Any, most: int = LONGEST) -> str:
     """An external id as text: of a very long one the beginning, and nothing that would disturb the text around it."""
     head = str(value)[: most + 1]
-    clean = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in head)
+    clean = "".join("\N{REPLACEMENT CHARACTER}" if _disturbs(character) else character for character in head)
     return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
+def _disturbs(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(character) in DIRECTIONS
+
+
+def isolated(words: str) -> str:
+    """Inside a sentence: whatever way the words are written, the sentence goes its own."""
+    return f"\N{FIRST STRONG ISOLATE}{words}\N{POP DIRECTIONAL ISOLATE}"
 
 
 def signed(value: float, digits: int = 4) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unskew.bench.document import Grid, comparisons, results
-from unskew.bench.table import LOWER_IS_BETTER, NAIVE, SHOWN, Standing
+from unskew.bench.table import LOWER_IS_BETTER, NAIVE, SHOWN, Standing, Versus
 from unskew.bench.table import Table as Standings
 from unskew.report.figure import Figure, Table
 from unskew.report.fits import Fits, Tuned
 from unskew.report.names import shown
 from unskew.report.page import Page, Section
 from unskew.report.rows import Row, Rows, beams, strips
+from unskew.training.options import OF_THE_RUN
 
 SURE = 0.05  # of a p-value, after correction
 MARKS = {1: " ¹", 2: " ²"}
@@ -82,14 +83,16 @@ def _summary(table: Standings, n_complete: int) -> tuple[str, str]:
 def _tested(standing: Standing, best: str) -> list[str]:
     said = []
     if (rival := standing.best_competitor.get(best)) is not None:
-        sure = max(rival.t_holm, rival.wilcoxon_holm) < SURE
-        words = "beyond chance" if sure else "which may be chance"
-        said.append(f"The runner-up is {shown(rival.other)}, {abs(rival.difference):.4f} behind, {words}.")
+        said.append(f"The runner-up is {shown(rival.other)}, {abs(rival.difference):.4f} behind: {_sure(rival)}.")
     if (naive := standing.naive.get(best)) is not None:
-        sure = max(naive.t_holm, naive.wilcoxon_holm) < SURE
-        words = "beyond chance" if sure else "which may be chance"
-        said.append(f"Against the naive method, which ignores bias, it gains {abs(naive.difference):.4f}, {words}.")
+        gain = f"it gains {abs(naive.difference):.4f}: {_sure(naive)}"
+        said.append(f"Against the naive method, which ignores bias, {gain}.")
     return said
+
+
+def _sure(versus: Versus) -> str:
+    words = "beyond chance" if versus.t_holm < SURE else "that may be chance"
+    return f"{words} (p = {versus.t_holm:.2g}, paired t-test, corrected)"
 
 
 def _leader(standing: Standing) -> str:
@@ -191,12 +194,18 @@ def _limits(fits: Fits) -> list[str]:
 def _facts(fits: Fits) -> list[tuple[str, str]]:
     known = [
         ("Versions", ", ".join(f"{name} {number}" for name, number in fits.versions.items())),
-        ("Seeds", f"0 to {fits.seeds - 1}"),
-        ("Judged by", str(fits.facts.get("criterion", ""))),
+        ("Seeds", "0" if fits.seeds == 1 else f"0 to {fits.seeds - 1}"),
+        ("Settings chosen by", str(fits.facts.get("criterion", "")) if fits.tuned else ""),
         ("Users without a liked test pair", str(fits.facts.get("empty_users", ""))),
         ("Fingerprint of the log", str(fits.facts.get("log", ""))),
         ("Fingerprint of the test", str(fits.facts.get("test", ""))),
         ("Simulated world", str(fits.facts.get("world") or "")),
-        ("Training", str(fits.facts.get("training", ""))),
+        ("Training", _settings(fits.facts.get("training"))),
     ]
     return [(name, shown(value, 400)) for name, value in known if value]
+
+
+def _settings(training: Any) -> str:
+    if not isinstance(training, dict):
+        return ""
+    return ", ".join(f"{name} {value}" for name, value in training.items() if name not in ("kind", *OF_THE_RUN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,17 +58,21 @@ def remedy_of(material: Material) -> RemedyFacts:
 
 
 def name_of(model: Recommender) -> str:
-    """The name by which the method is registered, else that of its class."""
-    known = [entry.name for entry in methods() if type(entry.defaults) is type(model.method)]
-    exact = next((entry.name for entry in methods() if entry.defaults == model.method), None)
-    return exact or (known[0] if len(known) == 1 else type(model.method).__name__)
+    """The name by which the method is registered; of other settings the nearest one, else the name of its class."""
+    method = model.method
+    exact = next((entry.name for entry in methods() if entry.defaults == method), None)
+    alike = next((entry.name for entry in methods() if _kinds(entry.defaults) == _kinds(method)), None)
+    return exact or (f"{alike}, with settings of its own" if alike else type(method).__name__)
+
+
+def _kinds(method: Any) -> tuple[type, type]:
+    """Of the method, and of the one it is wrapped around."""
+    return type(method), type(getattr(method, "base", None))
 
 
 def _about(model: Recommender) -> str:
     exact = next((entry for entry in methods() if entry.defaults == model.method), None)
-    if exact is not None:
-        return exact.summary
-    return (type(model.method).__doc__ or "").strip().split("\n")[0]
+    return exact.summary if exact else (type(model.method).__doc__ or "").strip().split("\n")[0]
 
 
 def _parts(model: Recommender) -> list[tuple[str, str]]:
@@ -90,13 +95,16 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
                 "“doubly robust”: the result is right on average if either the propensities or the guesses are right.",
             )
         )
-    if calibrators:
-        which = " and ".join(sorted(calibrators))
+    if "prediction" in calibrators:
+        said.append(
+            ("Correction", "moves what holds for rated pairs to what holds for all, by how much liking decides.")
+        )
+    if which := " and ".join(role for role in ("propensity", "imputation") if role in calibrators):
         said.append(
             (
                 "Calibration",
-                f"makes the {which} mean what they say: where it says 30%, it shall happen in 30 of 100 cases. "
-                "“Experts” are groups of users, each with a correction of their own.",
+                f"makes chances mean what they say, those of {which}: where it says 30%, it shall happen in 30 of 100 "
+                "cases. “Experts” are groups of users, each with a correction of their own.",
             )
         )
     return said

@@ -29,16 +29,20 @@ class Summary:
     distrust: tuple[str, ...]
 
 
-def summary_of(material: Material, versus: Versus | None, factor: float | None, data: DataFacts) -> Summary:
-    """`factor` is how strongly a hidden cause must change the odds of being rated to turn the comparison round."""
-    needed = material.diagnosis["needed"]
-    level = Level(material.log)
+def summary_of(
+    material: Material, versus: Versus | None, random: Versus | None, factor: float | None, data: DataFacts
+) -> Summary:
+    """Random ratings, if there are any, are believed before the log.
+
+    `factor` is how strongly a hidden cause must change the odds of being rated to turn the comparison by the log round.
+    """
+    needed, level, judged = material.diagnosis["needed"], Level(material.log), random or versus
     return Summary(
         headline=_HEADLINES.get(needed.kind, needed.words),
         level=needed.level,
-        lede=f"{_shift(material, level)} {_outcome(material, versus)}".strip(),
-        trust=tuple(_trust(material, versus)),
-        distrust=tuple(_distrust(material, versus, factor, data, level)),
+        lede=f"{_shift(material, level)} {_outcome(material, judged, random is not None)}",
+        trust=tuple(_trust(material, judged, random is not None)),
+        distrust=tuple(_distrust(material, judged, None if random else factor, data, level)),
     )
 
 
@@ -55,31 +59,39 @@ def _shift(material: Material, level: Level) -> str:
     )
 
 
-def _outcome(material: Material, versus: Versus | None) -> str:
-    main = None if versus is None else versus.main
-    who = "A model that corrects for this" if material.is_naive else "This model, which corrects for it,"
+def _outcome(material: Material, judged: Versus | None, is_random: bool) -> str:
+    main = None if judged is None else judged.main
+    biased = material.diagnosis["needed"].kind != "none"
+    what = "for the bias" if biased else "for any bias"
+    who = f"A model that corrects {what}" if material.is_naive else f"This model, which corrects {what},"
     if main is None:
         return f"{who} could not be compared with one that does not."
-    found = main.found
-    by = f"{signed(found.difference.value)}, 95% interval {spread(found.difference, sign=True)}"
-    if main.verdict == "better":
-        return f"{who} predicts better than one that does not (mean squared error {by})."
-    if main.verdict == "worse":
-        return f"{who} predicts worse than one that does not (mean squared error {by})."
-    return f"{who} cannot be told from one that does not by this log (mean squared error {by})."
+    by = f"mean squared error {_difference(main)}"
+    where = "on random ratings" if is_random else "over all pairs" if main.found.estimator == "dr" else "on its ratings"
+    if main.verdict == "cannot tell":
+        return f"{who} cannot be told from one that does not {where}: {by}."
+    return f"{who} predicts {main.verdict} than one that does not {where}: {by}."
 
 
-def _trust(material: Material, versus: Versus | None) -> list[str]:
+def _weighting_mends(material: Material) -> bool:
+    """Whether weighting can be believed: it works, and random ratings, if there are any, do not say otherwise."""
+    found = material.diagnosis
+    left = found.rates.left
+    return found["works"].level != "problem" and found["needed"].kind != "rating" and (left is None or left.covers(0.0))
+
+
+def _trust(material: Material, judged: Versus | None, is_random: bool) -> list[str]:
     said, found = [], material.diagnosis
-    if found["works"].level != "problem" and found["works"].kind != "constant":
+    if _weighting_mends(material) and found["works"].kind != "constant":
         said.append(
             f"Averages corrected by weighting: the ratings, weighted, stand for {found.overlap.coverage:.0%} of all "
             "pairs (100% is ideal)."
         )
-    for line in [] if versus is None else versus.lines:
-        if line.verdict == "better":
-            said.append(f"That debiasing helps by {line.metric}: {_difference(line)}.")
-    order = None if versus is None or versus.estimator == "naive" else versus["auc"]
+    lines = () if judged is None else judged.lines
+    where = "on random ratings" if is_random else "over all pairs"
+    if better := [f"{line.metric} {_difference(line)}" for line in lines if line.verdict == "better"]:
+        said.append(f"That debiasing helps {where}: {'; '.join(better)}.")
+    order = None if judged is None or (judged.unweighted and not is_random) else judged["auc"]
     if order is not None and order.found.first.low > 0.5:
         value = order.found.first
         said.append(
@@ -92,51 +104,56 @@ def _trust(material: Material, versus: Versus | None) -> list[str]:
 
 
 def _distrust(
-    material: Material, versus: Versus | None, factor: float | None, data: DataFacts, level: Level
+    material: Material, judged: Versus | None, factor: float | None, data: DataFacts, level: Level
 ) -> list[str]:
     said, found = [], material.diagnosis
     if found["needed"].kind != "none":
         said.append(f"Plain averages of the log, such as its {level.name} of {level(found.rates.log.value)}.")
     if found["works"].level == "problem":
         said.append("Anything said of pairs unlike those that were rated: no rating can stand for them.")
-    for line in [] if versus is None else versus.lines:
-        if line.verdict == "worse":
-            said.append(f"That debiasing helps by {line.metric}: it does not, {_difference(line)}.")
-    unsure = [line.metric for line in ([] if versus is None else versus.lines) if line.verdict == "cannot tell"]
-    if unsure:
-        said.append(f"Small differences between the two models: by {_listed(unsure)} this log cannot tell them apart.")
+    elif not _weighting_mends(material):
+        robust, random = found.rates.doubly_robust, found.rates.random
+        truth = "" if random is None else f", where random ratings say {level(random.value)}"
+        said.append(f"Averages corrected by weighting alone, such as {level(robust.value)}{truth}.")
+    lines = () if judged is None else judged.lines
+    if worse := [f"{line.metric} {_difference(line)}" for line in lines if line.verdict == "worse"]:
+        said.append(f"That debiasing helps by every measure: {'; '.join(worse)}.")
+    if unsure := [line.metric for line in lines if line.verdict == "cannot tell"]:
+        said.append(f"Small differences between the two models: by {_listed(unsure)} they cannot be told apart.")
     if factor is not None and factor < WEAK:
         said.append(
             f"The comparison, if something unmeasured may change the odds of being rated by a factor of {factor:.2f}: "
             "that would turn it round."
         )
     said += _uncalibrated(material)
-    few = [f"{side.n_few + side.n_without:,} {side.name}" for side in (data.users, data.items)]
-    if data.users.n_few + data.users.n_without + data.items.n_few + data.items.n_without:
+    few = [f"{n:,} {side.name}" for side in (data.users, data.items) if (n := side.n_few + side.n_without)]
+    if few:
         said.append(f"Single predictions for {_listed(few)} with fewer than {FEW} ratings.")
     return said
 
 
 def _uncalibrated(material: Material) -> list[str]:
-    said = []
+    """What is said of a role on random ratings comes before what the log says of it."""
+    said: dict[str, str] = {}
     for entry in material.diagnosis.calibration:
+        where = " on random ratings" if entry.rows == "random ratings" else ""
         if entry.visible:
-            said.append(
+            said[entry.role] = (
                 f"The size of the {entry.role}: it says {entry.in_use.mean.value:.3f} on average where "
-                f"{entry.in_use.base_rate.value:.3f} happens, with a typical gap of "
+                f"{entry.in_use.base_rate.value:.3f} happens{where}, with a typical gap of "
                 f"{entry.in_use.debiased_error.value:.3f}."
             )
-        elif entry.wrong_groups:
+        elif entry.wrong_groups and entry.role not in said:
             name, worst = entry.wrong_groups[0]
-            said.append(
+            said[entry.role] = (
                 f"The size of the {entry.role} for the {name}: it says {worst.mean.value:.3f} where "
-                f"{worst.base_rate.value:.3f} happens."
+                f"{worst.base_rate.value:.3f} happens{where}."
             )
-    return list(dict.fromkeys(said))
+    return list(said.values())
 
 
 def _difference(line: Line) -> str:
-    return f"{signed(line.found.difference.value)} ({spread(line.found.difference, sign=True)})"
+    return f"{signed(line.found.difference.value)} (95% interval {spread(line.found.difference, sign=True)})"
 
 
 def _listed(names: list[str]) -> str:

@@ -67,6 +67,10 @@ class Versus:
         return next((line for line in self.lines if line.found.metric == metric), None)
 
     @property
+    def unweighted(self) -> bool:
+        return self.estimator == "naive"
+
+    @property
     def main(self) -> Line | None:
         """What the summary speaks of."""
         return self["mse"]
