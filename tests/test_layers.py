@@ -48,6 +48,8 @@ ALLOWED = {
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
     | {"evaluation", "files", "recipe"},
+    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
+    | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

@@ -55,6 +55,7 @@ from .propensity.logistic import Logistic
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
+from .report.report import write_report
 from .sensitivity import Sensitivity, sensitivity
 from .training.options import Training
 
@@ -138,4 +139,5 @@ __all__ = [
     "sensitivity",
     "simulate",
     "theory",
+    "write_report",
 ]
