@@ -46,12 +46,14 @@ from .metrics.calibration import (
     reliability_bins,
 )
 from .metrics.summary import CalibrationSummary, calibration_summary
+from .nets.dense import Dense
 from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
 from .propensity.base import Propensity
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
+from .propensity.published import PublishedFactors
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
@@ -82,6 +84,7 @@ __all__ = [
     "Comparison",
     "DRJLPublished",
     "DataError",
+    "Dense",
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
@@ -102,6 +105,7 @@ __all__ = [
     "Popularity",
     "Propensity",
     "PublishedExperts",
+    "PublishedFactors",
     "RatingLog",
     "Recommender",
     "Sensitivity",
