@@ -123,16 +123,20 @@ def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Te
     used = weights > 0
     rows = np.unique(users[used])
     vectors = _vectors(view.cast.players[target], rows)
+    columns: tuple[NDArray[Any], ...]
     columns = logits[used], labels[used], weights[used], group.codes(users[used]), vectors, group.codes(rows)
-    logits, labels, weights, users, vectors, codes = (np.concatenate(group.gathered(column)) for column in columns)
-    order = np.argsort(codes)
+    if not group.alone:
+        columns = tuple(np.concatenate(group.gathered(column)) for column in columns)
+        order = np.argsort(columns[-1])
+        columns = *columns[:-2], columns[-2][order], columns[-1][order]
+    logits, labels, weights, users, vectors, codes = columns
     return Examples(
         logits.astype(np.float64),
         labels.astype(np.float64),
         weights.astype(np.float64),
-        np.searchsorted(codes[order], users),
-        vectors[order],
-        codes[order],
+        np.searchsorted(codes, users),
+        vectors,
+        codes,
     )
 
 

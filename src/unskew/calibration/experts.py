@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.calibration import mixing
-from unskew.calibration.base import Calibrator, FittedCalibrator
+from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator
 from unskew.calibration.platt import Examples, Values, solve_platt
 from unskew.nets.table import Table
 from unskew.training.checks import check_choice, check_number
@@ -56,7 +56,8 @@ class Mixture(nn.Module):
         return torch.cat([x, torch.ones(len(x), 1)], 1)
 
     def log_assignment(self, vectors: Tensor) -> Tensor:
-        return torch.log_softmax(self.inputs(vectors) @ self.gate.value.T, 1)
+        parts = torch.split(vectors, USERS_AT_ONCE)
+        return torch.cat([torch.log_softmax(self.inputs(part) @ self.gate.value.T, 1) for part in parts])
 
     def step(
         self, batch: ExpertBatch, inputs: Tensor, tau: Any, recipe: ExpertPlatt, generator: np.random.Generator
@@ -239,7 +240,7 @@ class ExpertPlatt(Calibrator):
             maps = mixture.maps.value.double().numpy()
             slopes, intercepts = np.exp(maps[:, 0]), maps[:, 1].copy()
         fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, vectors)
-        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors[examples.users]))
+        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors))
         return fitted
 
 

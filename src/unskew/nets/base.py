@@ -108,7 +108,12 @@ class Net(nn.Module, ABC):
         return sum(table.settle() for table in self.tables() if table.decay is not None)
 
     def is_finite(self) -> bool:
-        return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+        return all(_is_finite(value) for value in self.state_dict().values())
+
+
+def _is_finite(value: Tensor) -> bool:
+    """A finite sum has finite terms, and needs no second array; a sum that is not may have overflowed."""
+    return bool(torch.isfinite(value.sum())) or bool(torch.isfinite(value).all())
 
 
 class NetRecipe(ABC):

@@ -82,14 +82,18 @@ class Table(nn.Module):
         Says how many there were. Small tables whose rows are all read at once have none.
         """
         learned = self.learned
-        missing, known, mean = int((~learned).sum()), int(learned.sum()), self.value[learned].mean(0)
-        if self.by_user and not self.group.alone:
+        missing, known = int((~learned).sum()), int(learned.sum())
+        apart = self.by_user and not self.group.alone
+        if apart:
             missing, known = map(int, self.group.total([missing, known]))
-            total = self.group.total(self.value[learned].double().sum(0).numpy(force=True))
-            mean = torch.from_numpy(total / max(known, 1)).to(self.value)
         if missing and known:
-            self.value[~learned] = mean
+            self.value[~learned] = self._mean(learned, known) if apart else self.value[learned].mean(0)
         return missing
+
+    def _mean(self, learned: Tensor, known: int) -> Tensor:
+        """The average of all workers' learned rows."""
+        total = self.group.total(self.value[learned].double().sum(0).numpy(force=True))
+        return torch.from_numpy(total / known).to(self.value)
 
     def gather(self, group: Group) -> None:
         """Let the first worker have the rows of all users, to answer and no longer to learn."""
