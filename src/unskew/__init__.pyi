@@ -3,6 +3,7 @@
 from . import adapters, bench, datasets, theory
 from ._version import __version__
 from .calibration.base import Calibrator
+from .calibration.chance import RandomPlatt
 from .calibration.experts import ExpertPlatt
 from .calibration.maps import GlobalPlatt, UserPlatt
 from .calibration.published import PublishedExperts
@@ -32,7 +33,7 @@ from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
 from .methods.published import DRJLPublished
 from .methods.registry import make, methods
-from .methods.robust import DRJL, MRDR, TDR, TMRDR
+from .methods.robust import DR, DRJL, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
@@ -64,6 +65,7 @@ __all__ = [
     "AT",
     "BRDDR",
     "CVIB",
+    "DR",
     "DRJL",
     "DRMSE",
     "EIB",
@@ -106,6 +108,7 @@ __all__ = [
     "Propensity",
     "PublishedExperts",
     "PublishedFactors",
+    "RandomPlatt",
     "RatingLog",
     "Recommender",
     "Sensitivity",

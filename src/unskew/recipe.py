@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any, TypeVar
 
+from unskew.calibration.chance import RandomPlatt
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.published import PublishedExperts
@@ -49,6 +50,7 @@ PARTS: tuple[type, ...] = (
     UserPlatt,
     ExpertPlatt,
     PublishedExperts,
+    RandomPlatt,
     Training,
 )
 _registered: dict[str, type] = {}
