@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -124,9 +124,7 @@ class FittedExperts(FittedCalibrator):
             self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
 
     @classmethod
-    def at_rest(
-        cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor
-    ) -> FittedExperts:
+    def at_rest(cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor) -> Self:
         """With usage and entropy over the users of these vectors."""
         alpha = mixture.log_assignment(vectors).exp().numpy()
         mean, k = alpha.mean(0), alpha.shape[1]
@@ -140,7 +138,7 @@ class FittedExperts(FittedCalibrator):
         return network | {name: np.asarray(getattr(self, name)) for name in AT_REST}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> FittedExperts:
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> Self:
         names = ("maps.value", "gate.value", "centre", "spread")
         mixture = Mixture(*(torch.from_numpy(arrays[f"mixture.{name}"]) for name in names))
         slopes, intercepts, hard, usage, entropy = (arrays[name] for name in AT_REST)

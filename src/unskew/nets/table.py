@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,15 @@ from unskew.nets.sharing import with_others
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
 ROWS_AT_ONCE = 1 << 16
+
+
+class Read(NamedTuple):
+    """The rows read since the last step: which, how often each, its gradient, and how many readings there were."""
+
+    touched: Tensor
+    counts: Tensor
+    gradient: Tensor
+    readings: float
 
 
 class Table(nn.Module):
@@ -110,10 +120,19 @@ class Table(nn.Module):
 
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""
+        if (read := self.read()) is None:
+            return
+        touched, gradient, row = read.touched, read.gradient, self.value[read.touched]
+        if self.decay is not None and l2:
+            gradient += self.decay * row * (l2 * read.counts / read.readings).unsqueeze(1)
+        self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+
+    def read(self) -> Read | None:
+        """What was read since the last step, by all workers, and is forgotten now; None if nothing was."""
         read = [(index, rows.grad) for index, rows in self._read if rows.grad is not None]
         self._read.clear()
         if not read:
-            return
+            return None
         index = torch.cat([index for index, _ in read])
         touched, place, count = torch.unique(index, return_inverse=True, return_counts=True)
         gradient = self.value.new_zeros((len(touched), self.value.shape[1]))
@@ -123,10 +142,7 @@ class Table(nn.Module):
             readings = float(self.group.total(float(readings)))
             if not self.by_user:
                 touched, count, gradient = with_others(self.group, len(self.value), touched, count, gradient)
-        row = self.value[touched]
-        if self.decay is not None and l2:
-            gradient += self.decay * row * (l2 * count / readings).unsqueeze(1)
-        self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+        return Read(touched, count, gradient, readings)
 
     def move(self, gradient: Tensor, learning_rate: float) -> None:
         """Move all rows against a gradient that is known already."""
