@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.family import Family
+from unskew.unbiased.lines import Lines
+from unskew.unbiased.report import Slice, Use
 
 WEIGHTS = "weights.safetensors"
 UNREADABLE = (pa.ArrowException, SafetensorError)
@@ -52,6 +56,8 @@ class Contents:
     calibration: CalibrationReport | None
     log: LogFacts
     training: Training | None = None
+    slice: Slice | None = None
+    corrections: dict[str, Correction] = field(default_factory=dict)
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -67,6 +73,11 @@ RECORDS = (
     RoleCalibration,
     Figures,
     FileEntry,
+    Slice,
+    Use,
+    Correction,
+    Family,
+    Lines,
 )
 
 
@@ -120,6 +131,8 @@ def _files(model: Recommender) -> dict[str, bytes]:
         calibration=model.calibration,
         log=LogFacts.of(model.log),
         training=model.training,
+        slice=model.slice,
+        corrections=dict(model.corrections),
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
@@ -157,7 +170,8 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
+    found = told.history, told.seed, told.overlap, told.calibration, told.training, told.slice, told.corrections
+    return Recommender(told.method, log, cast, *found)
 
 
 def _plain(arrays: Arrays) -> Plain:
