@@ -36,9 +36,10 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
-from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.tables import Known, Popularity, Uniform
 from unskew.recipe import read_fit, register, to_plain
 from unskew.recommender import Recommender
 from unskew.testing.check import lightened
@@ -75,7 +76,8 @@ COLUMN = np.random.default_rng(3).uniform(0.1, 1, N_RATINGS)
 
 
 def fitted(method: Any, log: RatingLog = LOG, seed: int = 7) -> Recommender:
-    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2))
+    scale = {} if log.binary else {"positive": None, "rating_scale": (log.scale.low, log.scale.high)}
+    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2, **scale))
 
 
 def fitted_to_seen_pairs(method: Any) -> Recommender:
