@@ -46,6 +46,7 @@ ALLOWED = {
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
     | {"evaluation", "files", "recipe"},
+    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]
