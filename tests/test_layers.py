@@ -30,10 +30,12 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},
-    "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
+    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
@@ -47,6 +49,8 @@ ALLOWED = {
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
     | {"evaluation", "files", "recipe"},
     "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
+    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
+    | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import adapters, bench, datasets, theory
+from . import adapters, bench, datasets, export, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.chance import RandomPlatt
@@ -58,6 +58,7 @@ from .propensity.published import PublishedFactors
 from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
+from .report.report import write_report
 from .sensitivity import Sensitivity, sensitivity
 from .training.options import Training
 
@@ -133,6 +134,7 @@ __all__ = [
     "estimate_risk",
     "evaluate",
     "expected_calibration_error",
+    "export",
     "folds",
     "holdout_split",
     "load",
@@ -144,4 +146,5 @@ __all__ = [
     "sensitivity",
     "simulate",
     "theory",
+    "write_report",
 ]

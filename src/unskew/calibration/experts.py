@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.calibration import mixing
-from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator
+from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator, user_vectors
 from unskew.calibration.platt import Examples, Values, solve_platt
 from unskew.nets.table import Table
 from unskew.training.checks import check_choice, check_number
@@ -153,6 +153,11 @@ class FittedExperts(FittedCalibrator):
     def assignment(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """alpha: one row a user, one column an expert."""
         return self.mixture.log_assignment(torch.from_numpy(vectors)).exp().numpy()
+
+    def expert_of(self, users: NDArray[np.int64], of: Any) -> NDArray[np.int64]:
+        """The expert that each of these users is assigned to most; their vectors are those of the role `of`."""
+        chosen: NDArray[np.int64] = self.assignment(user_vectors(of, users)).argmax(1)
+        return chosen
 
     def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
         alpha = self.assignment(vectors)

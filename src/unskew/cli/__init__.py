@@ -18,6 +18,7 @@ from unskew.cli import (
     methods,
     predict,
     recommend,
+    report,
     reproduce,
     tune,
 )
@@ -48,18 +49,8 @@ def about(
 
 
 for _module in (
-    demo,
-    diagnose,
-    fit,
-    evaluate,
-    compare,
-    predict,
-    recommend,
-    tune,
-    benchmark,
-    reproduce,
-    methods,
-    datasets,
+    *(demo, diagnose, fit, evaluate, compare, predict, recommend, report, tune, benchmark, reproduce),
+    *(methods, datasets),
 ):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)

@@ -16,7 +16,8 @@ from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import Group
 from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
-from unskew.nets.factors import MF
+from unskew.nets.factors import MF, FactorNet
+from unskew.propensity.activity import activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import seen_likelihood, seen_squares
@@ -96,6 +97,18 @@ class FittedFactors(FittedPropensity):
         super().gather(group)
         for net in self.nets:
             net.gather(group)
+
+    @torch.no_grad()
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedFactors:
+        """Newcomers are as the average user but for their activity, which only nets with biases can tell."""
+        nets = [net.joined_by(counts) for net in self.nets]
+        for net in nets:
+            if isinstance(net, FactorNet) and net.offset is not None:
+                items = torch.arange(len(net.items.value))
+                logits = net(torch.full_like(items, -1), items).double().numpy()
+                bias = activity(np.clip(counts, 1, len(items) - 1), logits)
+                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
+        return FittedFactors(nets, self.seed, self.history)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         """The nets' user vectors side by side."""

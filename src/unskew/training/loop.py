@@ -125,7 +125,7 @@ class Loop:
         self.cast.known.clear()
         for player in self.players.values():
             if isinstance(player, Net):
-                player.cpu()
+                player.cpu().rest()
         return Trained(replace(self.cast, device=None), self.history, self.feed)
 
     def _go_on(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
-from typing import get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
 from unskew.data.split import HoldoutBy
 from unskew.errors import ParameterError
@@ -84,6 +84,12 @@ class Training:
         from unskew.workers import workers
 
         return workers(self.device)
+
+    @property
+    def lasting(self) -> Training:
+        """The same options but for those that change nothing of what is learned, which are the usual ones."""
+        usual: dict[str, Any] = {setting.name: setting.default for setting in fields(self)}
+        return replace(self, **{name: usual[name] for name in OF_THE_RUN})
 
     def inside(self, name: str) -> Training:
         """The same options for a run inside this one, with a folder of its own for its checkpoints."""

@@ -24,7 +24,8 @@ class Patience:
         self.epoch += 1
         if risk < self.best_risk:
             self.best_risk, self.best_epoch = risk, self.epoch
-            self.best = {role: _copy(players[role]) for role in self.moving}
+            self.best.clear()  # so that there are never two copies of large nets
+            self.best.update((role, _copy(players[role])) for role in self.moving)
 
     @property
     def kept_epoch(self) -> int:
