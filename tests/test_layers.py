@@ -50,6 +50,7 @@ ALLOWED = {
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
     | {"evaluation", "files", "recipe"},
+    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
     "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
     | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
