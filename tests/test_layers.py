@@ -10,9 +10,10 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
+    "fast": set(),
     "words": set(),
     "_version": set(),
     "group": set(),
@@ -29,10 +30,12 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap"},
-    "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
+    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},

@@ -40,7 +40,8 @@ class Recommender:
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
     how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
-    utility; each is None for a method without. `training` are the options of the run, None for the usual ones.
+    utility; each is None for a method without. `training` are the options of the run, None for the usual ones. Users
+    with codes from `n_fitted_users` on were folded in; None if nobody was.
     """
 
     method: Any
@@ -51,12 +52,20 @@ class Recommender:
     overlap: Overlap | None = None
     calibration: CalibrationReport | None = None
     training: Training | None = None
+    n_fitted_users: int | None = None
+
+    @property
+    def n_fitted(self) -> int:
+        """How many of the users were there when the model was fitted."""
+        return self.log.n_users if self.n_fitted_users is None else self.n_fitted_users
 
     @property
     def split(self) -> Split:
         """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
-        training = self.training or Training()
-        return holdout_split(self.log, training.holdout, by=training.holdout_by, seed=self.seed)
+        training, log = self.training or Training(), self.log
+        if self.n_fitted_users is not None:
+            log = log.take(log.users < self.n_fitted_users)
+        return holdout_split(log, training.holdout, by=training.holdout_by, seed=self.seed)
 
     @property
     def holdout(self) -> RatingLog:
@@ -134,6 +143,20 @@ class Recommender:
                 r = None if ratings is None else torch.from_numpy(np.array(ratings[chunk], np.float32))
                 said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i, r), slice(None), 1.0)).numpy()
         return said
+
+    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+        """A model that knows new users too, by the few ratings they have given and without training.
+
+        `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
+        on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
+        user gets the row that is most likely given the ratings, weighted by inverse propensity where the method weighs,
+        and given how known users are spread around their average; `shrinkage` multiplies the pull of the latter. A user
+        without ratings is the average user. Other roles take newcomers for the average user, propensities with their
+        activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
+        """
+        from unskew.folding.fold import fold_in  # which imports this module
+
+        return fold_in(self, user_log, on_unknown=on_unknown, shrinkage=shrinkage)
 
     def player(self, role: str) -> Any:
         """Who plays a role."""

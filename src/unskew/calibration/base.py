@@ -54,6 +54,10 @@ class FittedCalibrator(ABC):
         said = mixed(logits.numpy(force=True), rows.numpy(force=True), *tables)
         return torch.from_numpy(said).to(logits.device)
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedCalibrator:
+        """The same beside new users: whom it has not met it tells by their vectors, or treats as everybody."""
+        return self
+
     def gather(self, group: Group) -> None:
         """Let the first worker's answer for the users of all: all workers know the maps of all."""
         self.group = ALONE
@@ -123,16 +127,20 @@ def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Te
     used = weights > 0
     rows = np.unique(users[used])
     vectors = user_vectors(view.cast.players[target], rows)
+    columns: tuple[NDArray[Any], ...]
     columns = logits[used], labels[used], weights[used], group.codes(users[used]), vectors, group.codes(rows)
-    logits, labels, weights, users, vectors, codes = (np.concatenate(group.gathered(column)) for column in columns)
-    order = np.argsort(codes)
+    if not group.alone:
+        columns = tuple(np.concatenate(group.gathered(column)) for column in columns)
+        order = np.argsort(columns[-1])
+        columns = *columns[:-2], columns[-2][order], columns[-1][order]
+    logits, labels, weights, users, vectors, codes = columns
     return Examples(
         logits.astype(np.float64),
         labels.astype(np.float64),
         weights.astype(np.float64),
-        np.searchsorted(codes[order], users),
-        vectors[order],
-        codes[order],
+        np.searchsorted(codes, users),
+        vectors,
+        codes,
     )
 
 

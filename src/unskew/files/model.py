@@ -17,7 +17,7 @@ from safetensors.numpy import save as arrays_to_bytes
 from unskew._version import __version__
 from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
 from unskew.data.scale import Scale
-from unskew.errors import ModelFileError, UnskewError
+from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
 from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
@@ -27,13 +27,13 @@ from unskew.files.seal import FileEntry, read_regular
 from unskew.methods.base import Method
 from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
-from unskew.recipe import kinds
+from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
 
-WEIGHTS = "weights.safetensors"
+WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -52,6 +52,7 @@ class Contents:
     calibration: CalibrationReport | None
     log: LogFacts
     training: Training | None = None
+    n_fitted_users: int | None = None
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -107,6 +108,7 @@ def load(path: PathLike) -> Recommender:
 def _files(model: Recommender) -> dict[str, bytes]:
     """The contents of all files of a model by name, the manifest last."""
     learned, notes = _learned(model)
+    recipe, why_none = _recipe(model)
     arrays = {name: array for role, own in learned.items() for name, array in prefixed(role, own).items()}
     contents = Contents(
         unskew=__version__,
@@ -115,15 +117,16 @@ def _files(model: Recommender) -> dict[str, bytes]:
         players=tuple(learned),
         clips=dict(model.cast.clips),
         calibrators=dict(model.cast.calibrators),
-        history=replace(model.history, notes=[*model.history.notes, *notes]),
+        history=replace(model.history, notes=[*model.history.notes, *why_none, *notes]),
         overlap=model.overlap,
         calibration=model.calibration,
         log=LogFacts.of(model.log),
         training=model.training,
+        n_fitted_users=model.n_fitted_users,
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
-    files |= log_files(model.log)
+    files |= recipe | log_files(model.log)
     entries = {name: FileEntry.of(contents) for name, contents in files.items()}
     return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
 
@@ -144,6 +147,16 @@ def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
     return learned, notes
 
 
+def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
+    """The file by which the model can be fitted again, or a note that says why there is none."""
+    recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
+    try:
+        return {RECIPE: recipe.as_text().encode()}, []
+    except (ParameterError, UnicodeEncodeError):
+        note = f"The model file has no {RECIPE}, as the method holds what TOML cannot."
+        return {}, [note] if note not in model.history.notes else []
+
+
 def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     if WEIGHTS not in files:
         raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
@@ -157,7 +170,8 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
+    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    return Recommender(told.method, log, cast, *facts)
 
 
 def _plain(arrays: Arrays) -> Plain:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
@@ -60,6 +63,14 @@ class Catalogue:
         return normal(self.n_items * self.copies, columns, spread, generator)
 
 
+class Linear(NamedTuple):
+    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each."""
+
+    users: Tensor
+    items: Tensor
+    offsets: Tensor
+
+
 class Net(nn.Module, ABC):
     """Scores pairs by logits; learns through the `Table`s it is made of and nothing else."""
 
@@ -107,8 +118,43 @@ class Net(nn.Module, ABC):
         """Let users and items without any reading answer as the average one; says how many there were."""
         return sum(table.settle() for table in self.tables() if table.decay is not None)
 
+    def rest(self) -> None:
+        """Let go of what only learning needs."""
+        for table in self.tables():
+            table.rest()
+
+    def linear(self) -> Linear | None:
+        """The net as inner products of users and items; None if it has no such form."""
+        return None
+
+    def joined_by(self, counts: NDArray[np.int64]) -> Self:
+        """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
+        net = copy(self)
+        net._modules = {
+            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
+            for name, part in self._modules.items()
+        }
+        return net
+
+    def know_users(self, rows: Tensor) -> None:
+        """Take these as the last users' rows of the `linear` form."""
+        raise NotImplementedError(f"{type(self).__name__} has no linear form.")
+
     def is_finite(self) -> bool:
-        return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+        return all(_is_finite(value) for value in self.state_dict().values())
+
+
+def _is_finite(value: Tensor) -> bool:
+    """A finite sum has finite terms, and needs no second array; a sum that is not may have overflowed."""
+    return bool(torch.isfinite(value.sum())) or bool(torch.isfinite(value).all())
+
+
+def nets_of(player: Any) -> list[Net]:
+    """The net that plays a role, or the nets whose average does."""
+    nets = [player] if isinstance(player, Net) else getattr(player, "nets", None)
+    if not nets:
+        raise ParameterError(f"{type(player).__name__} is not made of nets.")
+    return list(nets)
 
 
 class NetRecipe(ABC):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors, normal
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
 from unskew.nets.table import Table
 
 
@@ -64,6 +64,16 @@ class FactorNet(Net):
         with torch.no_grad():
             return self.users.rows(users)
 
+    def linear(self) -> Linear:
+        users, items = self.users.value, self.items.value
+        if self.offset is None:
+            return Linear(users, items, items.new_zeros(len(items)))
+        ones = items.new_ones(len(items), 1)
+        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0])
+
+    def know_users(self, rows: Tensor) -> None:
+        self.users.value[-len(rows) :] = rows
+
 
 @dataclass(frozen=True, kw_only=True)
 class NCF(NetRecipe):
@@ -107,3 +117,14 @@ class ConcatenationNet(Net):
     def user_vectors(self, users: Tensor) -> Tensor:
         with torch.no_grad():
             return self.users.rows(users)
+
+    def linear(self) -> Linear | None:
+        """Without a hidden layer the net is additive, and all items see the same of a user."""
+        if self.inner is not None:
+            return None
+        of_user, of_item = self.outer.value.chunk(2, dim=1)
+        offsets = (self.items.value @ of_item.T)[:, 0] + self.offset.value[0, 0]
+        return Linear(self.users.value, of_user.expand(len(offsets), -1), offsets)
+
+    def know_users(self, rows: Tensor) -> None:
+        self.users.value[-len(rows) :] = rows

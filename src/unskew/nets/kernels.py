@@ -187,7 +187,7 @@ def _compiled(parallel: bool) -> SimpleNamespace:
         assert isinstance(function, FunctionType)
         variant = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__ + ending)
         variant.__qualname__, variant.__module__ = variant.__name__, function.__module__
-        return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
+        return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS, error_model="numpy")(variant)
 
     parts = {"sum_by_row": compiled(_sum_by_row), "adam": compiled(_adam)}
     whole: dict[str, Callable[..., Any]]

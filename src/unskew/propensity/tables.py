@@ -147,6 +147,9 @@ class FittedKnown(FittedPropensity):
         _check_known(p, len(users))
         return p
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedKnown:
+        raise ParameterError("Known propensities say nothing of new users: fit the model again with their ratings.")
+
     def arrays(self) -> dict[str, NDArray[np.float64]] | None:
         """A column of the log is data; a function is not."""
         return {"column": self.function.column} if isinstance(self.function, KnownColumn) else None
