@@ -96,9 +96,7 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
             )
         )
     if "prediction" in calibrators:
-        said.append(
-            ("Correction", "moves what holds for rated pairs to what holds for all, by how much liking decides.")
-        )
+        said.append(("Correction", "moves what holds for rated pairs to what holds for all pairs."))
     if which := " and ".join(role for role in ("propensity", "imputation") if role in calibrators):
         said.append(
             (
