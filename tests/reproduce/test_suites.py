@@ -60,7 +60,14 @@ def test_as_published_the_released_settings_are_those_of_the_dataset():
     assert dataset_facts("coat").training(as_published=False) == unskew.Training()
 
 
-def test_unknown_targets_and_datasets_are_refused_with_the_nearest():
+def test_a_suite_can_be_limited_to_some_entries_in_its_own_order():
+    assert [entry.name for entry in suite("table1").limited(["DCE-DR", "Naive"]).entries] == ["Naive", "DCE-DR"]
+    assert suite("table1").limited(()) == suite("table1")
+
+
+def test_unknown_targets_datasets_and_entries_are_refused_with_the_nearest():
+    with pytest.raises(ParameterError, match="Table 1 has no entry 'DCE-D'; did you mean 'DCE-"):
+        suite("table1").limited(["DCE-D"])
     with pytest.raises(ParameterError, match="no target 'table9'; did you mean 'table"):
         suite("table9")
     with pytest.raises(ParameterError, match="no dataset 'cot' in the suites; did you mean 'coat'"):

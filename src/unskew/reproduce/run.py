@@ -54,6 +54,7 @@ def reproduce(
     trials: int = 0,
     workers: int = 1,
     as_published: bool = False,
+    only: Sequence[str] = (),
     max_epochs: int | None = None,
     world: World | None = None,
     about: Sequence[str] = (),
@@ -61,12 +62,12 @@ def reproduce(
     """Write OUT/target.csv, .svg, .png, .md and .html, made from the suite of that name.
 
     `dataset` names what the log is: it decides cut-offs, the paper's numbers and how public code trains. Every recipe
-    is fitted for each seed and asked the test; with `trials` it is tuned first, as in `unskew.bench.benchmark`. Fits
-    are kept in OUT/records.jsonl, so targets that share a recipe share its fits, and a run that was stopped goes on.
+    is fitted for each seed and asked the test; with `trials` it is tuned first, as in `unskew.bench.benchmark`. `only`
+    names the entries that are wanted, if not all are. Fits are kept in OUT/records.jsonl, so targets that share a recipe share its fits, and a run that was stopped goes on.
     """
     require_count(seeds, "seeds")
     require_count(workers, "workers")
-    asked, facts = suite(target), dataset_facts(dataset)
+    asked, facts = suite(target).limited(only), dataset_facts(dataset)
     stem = made_folder(out) / (f"{target}-as-published" if as_published else target)
     if not asked.entries:
         rows = statistics(asked, facts, log, test)
