@@ -63,7 +63,8 @@ def reproduce(
 
     `dataset` names what the log is: it decides cut-offs, the paper's numbers and how public code trains. Every recipe
     is fitted for each seed and asked the test; with `trials` it is tuned first, as in `unskew.bench.benchmark`. `only`
-    names the entries that are wanted, if not all are. Fits are kept in OUT/records.jsonl, so targets that share a recipe share its fits, and a run that was stopped goes on.
+    names the entries that are wanted, if not all are. Fits are kept in OUT/records.jsonl, so targets that share a
+    recipe share its fits, and a run that was stopped goes on.
     """
     require_count(seeds, "seeds")
     require_count(workers, "workers")
