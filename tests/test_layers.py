@@ -34,7 +34,7 @@ ALLOWED = {
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap", "unbiased"},
     "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"propensity", "recommender"},
+    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},

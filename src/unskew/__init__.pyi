@@ -56,8 +56,9 @@ from .propensity.logistic import Logistic
 from .propensity.tables import Known, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
-from .sensitivity import Sensitivity, sensitivity
+from .sensitivity import OddsSensitivity, Sensitivity, odds_sensitivity, sensitivity
 from .training.options import Training
+from .unbiased.report import Slice
 
 __all__ = [
     "AT",
@@ -98,6 +99,7 @@ __all__ = [
     "Naive",
     "NaiveBayes",
     "NaiveUtility",
+    "OddsSensitivity",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -106,6 +108,7 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Sensitivity",
+    "Slice",
     "Split",
     "StableDR",
     "Training",
@@ -133,6 +136,7 @@ __all__ = [
     "make",
     "maximum_calibration_error",
     "methods",
+    "odds_sensitivity",
     "read_log",
     "reliability_bins",
     "sensitivity",

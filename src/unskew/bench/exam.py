@@ -26,7 +26,10 @@ from unskew.training.options import Training
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Exam:
-    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well."""
+    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well.
+
+    `unbiased` are random ratings that models are fitted with.
+    """
 
     log: RatingLog
     test: RatingLog
@@ -34,14 +37,16 @@ class Exam:
     empty_users: EmptyUsers = "skip"
     on_unknown: OnUnknown = "raise"
     world: World | None = None
+    unbiased: RatingLog | None = None
 
     def sat(self, method: Method, seed: int) -> Values:
         """A fit and its marks, those of validation and those of the test apart."""
-        model, costs = measured_fit(method, self.log, seed, self.training)
+        model, costs = measured_fit(method, self.log, seed, self.training, self.unbiased)
         found = self._evaluated(model)
         truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
         apart = {"validation": self._validated(model, seed), "test": found.metrics | truth}
-        return costs | apart | {"notes": list(found.notes)}
+        trust = {} if model.slice is None else {"trust": {use.name: use.trust for use in model.slice.uses}}
+        return costs | apart | trust | {"notes": list(found.notes)}
 
     def _validated(self, model: Recommender, seed: int) -> Values:
         """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""

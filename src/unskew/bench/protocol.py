@@ -65,7 +65,8 @@ def benchmark(
     if trials:
         require_count(trials, "trials")
     searches = searches_of(methods, log, judging) if trials else []
-    folder = _folder(out)
+    folder = made_folder(out)
+    made_folder(out / "recipes")
     with opened(folder / RECORDS) as records:
         refuse_another_log(records, log, fingerprint(log))
         if searches:
@@ -100,9 +101,9 @@ def _file_names(methods: Mapping[str, Method]) -> dict[str, str]:
     return names
 
 
-def _folder(out: Path) -> Path:
+def made_folder(out: Path) -> Path:
     try:
-        (out / "recipes").mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {reason(error)}.") from error
     return out

@@ -16,6 +16,7 @@ from unskew.cli import (
     evaluate,
     fit,
     methods,
+    odds,
     predict,
     recommend,
     tune,
@@ -46,7 +47,7 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-for _module in (demo, diagnose, fit, evaluate, compare, predict, recommend, tune, benchmark, methods, datasets):
+for _module in (demo, diagnose, fit, evaluate, compare, predict, recommend, odds, tune, benchmark, methods, datasets):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
 

@@ -15,8 +15,8 @@ Values = NDArray[np.float64]
 NEAREST = 1e-7  # to 0 and 1 that a mean may be
 MOST_LEVELS = 32
 SOME_MEANS = 200  # quantiles of predictions that the base is fitted to
-SWEEPS = 50
-_GRID = np.linspace(-80, 80, 3201)
+SWEEPS = 30
+GRID = 1001  # points
 
 
 class OfArrays:
@@ -90,11 +90,14 @@ class Family(OfArrays):
         said = np.clip(np.asarray(means, np.float64), NEAREST, 1 - NEAREST)
         if self.binary:
             return np.asarray(logit(said) - self._start)
-        curve = self.mean(_GRID)
+        gaps = np.diff(self.levels)
+        far = np.abs(np.diff(self.log_base) / gaps).max() + 20 / gaps.min()  # from where all but an end level is rare
+        grid = np.linspace(-far, far, GRID)
+        curve = self.mean(grid)
         rising = np.flatnonzero(np.diff(curve, prepend=-1) > 0)
-        eta = np.interp(said, curve[rising], _GRID[rising])
-        for _ in range(3):  # Newton's steps from the grid
-            eta = eta - np.clip((self.mean(eta) - said) / np.maximum(self.variance(eta), 1e-12), -0.05, 0.05)
+        eta, most = np.interp(said, curve[rising], grid[rising]), grid[1] - grid[0]
+        for _ in range(4):  # of Newton's steps from the grid
+            eta = eta - np.clip((self.mean(eta) - said) / np.maximum(self.variance(eta), 1e-12), -most, most)
         return np.asarray(eta)
 
     def log_likelihood(self, natural: Values, ratings: Values) -> Values:
