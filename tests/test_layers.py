@@ -38,7 +38,7 @@ ALLOWED = {
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap", "unbiased"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"propensity", "recommender"},
+    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},

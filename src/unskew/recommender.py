@@ -150,6 +150,11 @@ class Recommender:
         known = {role: self.corrections.get(role) or Correction(self.law_of(role)) for role in roles}
         return replace(self, corrections={role: each.at_odds(float(rho)) for role, each in known.items()})
 
+    @property
+    def odds(self) -> float:
+        """By what factor liking is assumed to drive seeing beyond what the method allows for."""
+        return next((each.odds for each in self.corrections.values()), 1.0)
+
     def with_slice(self, unbiased: RatingLog) -> Recommender:
         """The model corrected by ratings of random pairs, as far as they foretell each other; see `model.slice`.
 
