@@ -52,10 +52,11 @@ from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
 from .propensity.base import Propensity
+from .propensity.bayes import NaiveBayes
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.published import PublishedFactors
-from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .propensity.tables import Known, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
 from .report.report import write_report

@@ -93,7 +93,7 @@ def benchmark(
         on_unknown=on_unknown,
         world=world,
     )
-    folder = _folder(out)
+    folder = made_folder(out, inside="recipes")
     with opened(folder / RECORDS) as records:
         recipes, outcome = examined(
             exam, methods, searches, records, seeds=seeds, trials=trials, judging=judging, workers=workers
@@ -117,9 +117,10 @@ def _file_names(methods: Mapping[str, Method]) -> dict[str, str]:
     return names
 
 
-def _folder(out: Path) -> Path:
+def made_folder(out: Path, inside: str = "") -> Path:
+    """The folder, made if it was not there, with another one inside if that is asked for."""
     try:
-        (out / "recipes").mkdir(parents=True, exist_ok=True)
+        (out / inside).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {reason(error)}.") from error
     return out

@@ -19,6 +19,7 @@ from unskew.cli import (
     predict,
     recommend,
     report,
+    reproduce,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
@@ -48,7 +49,8 @@ def about(
 
 
 for _module in (
-    *(demo, diagnose, fit, evaluate, compare, predict, recommend, report, tune, benchmark, methods, datasets),
+    *(demo, diagnose, fit, evaluate, compare, predict, recommend, report, tune, benchmark, reproduce),
+    *(methods, datasets),
 ):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
