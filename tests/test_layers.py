@@ -18,6 +18,7 @@ ALLOWED = {
     "_version": set(),
     "group": set(),
     "workers": {"group"},
+    "processes": set(),
     "risk": set(),
     "metrics": set(),
     "theory": {"metrics"},
@@ -34,7 +35,7 @@ ALLOWED = {
     "export": {"data", "nets", "files", "recommender", "utility", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap"},
+    | {"overlap", "processes"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"propensity", "recommender"},
     "evaluation": {"data", "metrics"},
@@ -47,7 +48,7 @@ ALLOWED = {
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
-    | {"evaluation", "files", "recipe"},
+    | {"evaluation", "files", "recipe", "processes"},
     "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
     | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},

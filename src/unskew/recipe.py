@@ -14,6 +14,7 @@ from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
+from unskew.methods.ensemble import Ensemble
 from unskew.methods.registry import make, methods
 from unskew.nets.factors import MF, NCF
 from unskew.nets.scalar import Scalar
@@ -30,6 +31,7 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 
 # The parts of methods, by whose class names recipes may call them. Methods come from their own registry.
 PARTS: tuple[type, ...] = (
+    Ensemble,
     MF,
     NCF,
     Scalar,

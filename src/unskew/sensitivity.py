@@ -76,7 +76,7 @@ def sensitivity(model: Recommender, unexplained: Sequence[float] = tuple(np.lins
     best = _top(model, users)
     return Sensitivity(
         unexplained=candidates,
-        slope=tuple(_found(moved).slope for moved in models.values()),
+        slope=tuple(moved.selection.slope if moved.selection else 0.0 for moved in models.values()),
         positive_rate=tuple(float(moved.predict_codes(*pairs).mean()) for moved in models.values()),
         mse=tuple(_mse(moved) for moved in models.values()),
         top_changed=tuple(_changed(best, _top(moved, users)) for moved in models.values()),
@@ -90,7 +90,7 @@ def _found(model: Recommender) -> FittedUtility:
 
 def _mse(model: Recommender) -> float:
     """The self-normalised weighted squared error on the ratings that stopped the training."""
-    if hasattr(model.player("prediction"), "nets"):  # members held out different ratings
+    if model.members:  # who held out different ratings
         return float("nan")
     found, log, held = _found(model), model.log, model.holdout
     p, given = found.pair(held.users, held.items), found.given_rating(held.users, held.items, held.ratings)

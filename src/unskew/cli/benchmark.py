@@ -36,6 +36,7 @@ def command(
     tune: Annotated[
         int, typer.Option("--tune", metavar="N", help="Trials for each method; 0 leaves settings as they are.")
     ] = 0,
+    members: options.Members = None,
     workers: options.Workers = 1,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FOLDER", help="Where a dataset's files are, or its folder is.")
@@ -120,6 +121,7 @@ def command(
         on_unknown=on_unknown.value,
         world=given.world,
         about=given.about,
+        members=1 if members is None else members,
     )
     if as_json:
         print_json(_facts(result))

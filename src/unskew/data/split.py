@@ -101,7 +101,7 @@ class Split:
 
 
 def holdout_split(
-    log: RatingLog, fraction: float = 0.1, *, by: Literal["global", "user"] = "global", seed: int = 0
+    log: RatingLog, fraction: float = 0.1, *, by: Literal["global", "user"] = "global", seed: int = 0, part: int = 0
 ) -> Split:
     """Hold out a uniformly random `fraction` of the ratings, of the whole log or of every user alike.
 
@@ -109,13 +109,18 @@ def holdout_split(
     min(round(fraction * n_u), n_u - 1) of the n_u ratings of user u: everybody keeps a rating to train on,
     a user with a single rating keeps that one, and users with few ratings may have none held out.
     Halves round to the even neighbour, as Python's `round` does.
+
+    `part` says which of the disjoint parts of that size is held out: of the whole log, or of each user's ratings. There
+    are as many as fit; after the last one comes the first again.
     """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
+    if not isinstance(part, Integral) or part < 0:
+        raise ParameterError(f"part must be a whole number of at least 0, not {part!r}.")
     if by == "global":
-        held_out = _drawn_globally(log, fraction, _generator(seed, GLOBAL_STREAM))
+        held_out = _drawn_globally(log, fraction, part, _generator(seed, GLOBAL_STREAM))
     elif by == "user":
-        held_out = _drawn_by_user(log, fraction, _generator(seed, USER_STREAM))
+        held_out = _drawn_by_user(log, fraction, part, _generator(seed, USER_STREAM))
     else:
         raise ParameterError(f'by must be "global" or "user", not {by!r}.')
     if held_out.all() or not held_out.any():
@@ -147,20 +152,23 @@ def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
     return Split(log, np.flatnonzero(~held_out), np.flatnonzero(held_out))
 
 
-def _drawn_globally(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+def _drawn_globally(log: RatingLog, fraction: float, part: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+    quota = round(fraction * len(log))
+    first = part % max(len(log) // max(quota, 1), 1) * quota
     held_out = np.zeros(len(log), dtype=np.bool_)
-    held_out[generator.permutation(len(log))[: round(fraction * len(log))]] = True
+    held_out[generator.permutation(len(log))[first : first + quota]] = True
     return held_out
 
 
-def _drawn_by_user(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Shuffle the rows, gather them by user with a stable sort, and take the first few of each user."""
+def _drawn_by_user(log: RatingLog, fraction: float, part: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Shuffle the rows, gather them by user with a stable sort, and take a few in a row of each user."""
     shuffled = generator.permutation(len(log))
     gathered = shuffled[np.argsort(log.users[shuffled], kind="stable")]
     count = np.bincount(log.users, minlength=log.n_users)
     quota = np.minimum(np.rint(fraction * count), count - 1)
+    first = part % np.maximum(count // np.maximum(quota, 1), 1) * quota
     user = log.users[gathered]
     place = np.arange(len(log)) - (np.cumsum(count) - count)[user]
     held_out = np.empty(len(log), dtype=np.bool_)
-    held_out[gathered] = place < quota[user]
+    held_out[gathered] = (first[user] <= place) & (place < (first + quota)[user])
     return held_out
