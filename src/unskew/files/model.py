@@ -16,6 +16,7 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
+from unskew.data.encoding import Column, Encoding
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
@@ -59,6 +60,8 @@ RECORDS = (
     Contents,
     LogFacts,
     FeatureCounts,
+    Encoding,
+    Column,
     Scale,
     History,
     Epoch,

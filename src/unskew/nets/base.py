@@ -6,17 +6,27 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
+from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
 ROWS_AT_ONCE = 1 << 20
+
+
+class Described(Protocol):
+    """Features, one row an id."""
+
+    @property
+    def encoded(self) -> csr_array:
+        """What nets read of them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Catalogue:
 
     The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
     One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
-    many times over, one after the other.
+    many times over, one after the other. `features` are those of users and of items, None where nothing is known.
     """
 
     n_users: int
@@ -34,6 +44,7 @@ class Catalogue:
     engine: Engine = "compiled"
     group: Group = ALONE
     copies: int = 1
+    features: tuple[Described | None, Described | None] = (None, None)
 
     @property
     def base_logit(self) -> float:
@@ -55,6 +66,12 @@ class Catalogue:
 
     def _are_here(self, rows: Tensor) -> Tensor:
         return rows % self.n_users % self.group.size == self.group.rank
+
+    @property
+    def matrices(self) -> list[csr_array]:
+        """What is known of users and of items; nothing at all is a matrix without columns."""
+        sizes = zip(self.features, self.n_rows, strict=True)
+        return [csr_array((n // self.copies, 0)) if side is None else side.encoded for side, n in sizes]
 
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
@@ -87,8 +104,9 @@ class Net(nn.Module, ABC):
 
     def gather(self, group: Group) -> None:
         """Let the first worker's net know the users of all."""
-        for table in self.tables():
-            table.gather(group)
+        for part in self.modules():
+            if isinstance(part, (Table, DescribedTable)):
+                part.gather(group)
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of all that has been learned, for `restore`."""

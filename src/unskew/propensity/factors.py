@@ -57,7 +57,13 @@ class FoldNets:
         """The nets of the folds, each by itself."""
         nets, facts = [], self.split.facts
         for member in range(self.n_members):
-            catalogue = Catalogue(facts.n_users, facts.n_items, engine=engine, group=self.split.group)
+            catalogue = Catalogue(
+                facts.n_users,
+                facts.n_items,
+                engine=engine,
+                group=self.split.group,
+                features=self.split.log.features,
+            )
             alone = recipe.build(catalogue, torch.Generator())
             sizes = {name: len(value) for name, value in alone.state_dict().items()}
             alone.restore(
