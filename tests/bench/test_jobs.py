@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
-from pathlib import Path
+import time
 
 import pytest
 
 import unskew
 from unskew.bench.jobs import Job, Stopped, run
 from unskew.bench.lock import locked
-
-FROM_SOURCE = {"PYTHONPATH": str(Path(unskew.__file__).parents[1])}
-HOLD = """
-import sys, time
-from pathlib import Path
-from unskew.bench.lock import locked
-with locked(Path(sys.argv[1])):
-    print("locked", flush=True)
-    time.sleep(60)
-"""
 
 
 class Counted:
@@ -148,18 +137,25 @@ def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
     assert outcome.failures == {"a": "test auc is inf"}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs fork and locks that a death opens")
 def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True, env={**os.environ, **FROM_SOURCE}
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "locked\n"
+    context = multiprocessing.get_context("fork")
+    holds = context.Event()
+
+    def hold():
+        with locked(file):
+            holds.set()
+            time.sleep(60)
+
+    holder = context.Process(target=hold)
+    holder.start()
+    assert holds.wait(60)
     work = Counted()
     with pytest.raises(unskew.ParameterError, match=f"Process {holder.pid} is writing to .*records.jsonl: wait"):
         run([job("a", work)], file)
     assert work.times == 0
     holder.kill()
-    holder.wait()
+    holder.join()
     assert run([job("a", work)], file).values == {"a": {"x": 1.0}}
     assert [path.name for path in file.parent.iterdir() if not path.name.startswith(".")] == [file.name]
 

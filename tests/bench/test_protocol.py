@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,19 +19,6 @@ from unskew.recipe import read_recipe
 
 METHODS = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
 TABLES = ("table.csv", "table.md", "table.tex", "table.html")
-FROM_SOURCE = {"PYTHONPATH": str(Path(unskew.__file__).parents[1])}
-RUN = """
-import sys
-from pathlib import Path
-import unskew
-from unskew.bench import Judging, benchmark
-if __name__ == "__main__":
-    world = unskew.simulate(40, 30, density=0.3, test_per_user=6, seed=4)
-    judging = Judging(folds=3, judges=2, training=unskew.Training(max_epochs=2, progress=False))
-    methods = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
-    settings = {"seeds": 3, "trials": 6, "judging": judging, "workers": 2, "world": world}
-    benchmark(world.log, world.test, methods, Path(sys.argv[1]), **settings)
-"""
 
 
 def compared(world, judging, out, **changes):
@@ -154,14 +139,18 @@ def test_a_run_of_two_workers_killed_at_once_goes_on_to_the_same_tables(
     finished, world, judging, monkeypatch, tmp_path
 ):
     out, _ = finished
-    command = [sys.executable, "-c", RUN, str(tmp_path)]
-    environment = {**os.environ, **FROM_SOURCE}
-    running = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def lead():
+        os.setpgid(0, 0)
+        compared(world, judging, tmp_path, workers=2)
+
+    running = multiprocessing.get_context("fork").Process(target=lead)
+    running.start()
     while not (tmp_path / RECORDS).exists() or (tmp_path / RECORDS).read_bytes().count(b"\n") < 10:
-        assert running.poll() is None, "it ended by itself"
+        assert running.is_alive(), "it ended by itself"
         time.sleep(0.01)
-    os.kill(running.pid, signal.SIGKILL)
-    running.wait()
+    running.kill()
+    running.join()
     wait_until_nobody_is_left(running.pid)
     whole = (tmp_path / RECORDS).read_bytes().count(b"\n")
     fits = count_fits(monkeypatch)

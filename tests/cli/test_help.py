@@ -15,7 +15,7 @@ from typer.testing import Result
 
 import unskew
 
-COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "tune", "benchmark")
+COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "report", "tune", "benchmark")
 COMMANDS += ("methods", "datasets")
 Run = Callable[..., Result]
 

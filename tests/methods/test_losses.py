@@ -263,8 +263,8 @@ def test_the_constraint_trains_the_propensity_and_nobody_else():
 
 
 def test_the_published_form_of_dr_subtracts_the_imputed_error_unweighted():
-    """(1/(G B)) [sum_O (e/p - e_imputed) + sum_D e_imputed], all pairs sampled once: o e/p + (1 - o) e_imputed."""
-    by_hand = np.where(SEEN, ERROR * W, IMPUTED).mean()
+    """(1/B) [sum_O (e/p - e_imputed) + sum_D e_imputed], all pairs sampled once: o e/p + (1 - o) e_imputed."""
+    by_hand = np.where(SEEN, ERROR * W, IMPUTED).sum() / SEEN.sum()
     assert unskew.DRJLPublished().prediction_loss(view()).item() == pytest.approx(by_hand, abs=1e-9)
 
 
@@ -275,10 +275,10 @@ def test_the_published_imputation_loss_swaps_the_arguments():
 
 
 def test_the_gradient_of_the_published_form_is_that_of_a_weighted_eib():
-    """d/ds = o (r_hat - r)/p + (1 - o)(r_hat - r_imputed) over n (acceptance test 1)."""
+    """d/ds = o (r_hat - r)/p + (1 - o)(r_hat - r_imputed) over the batch (acceptance test 1)."""
     v = view(("prediction",))
     unskew.DRJLPublished().prediction_loss(v).backward()
-    by_hand = np.where(SEEN, (PREDICTION - R) * W, PREDICTION - IMPUTATION) / N
+    by_hand = np.where(SEEN, (PREDICTION - R) * W, PREDICTION - IMPUTATION) / SEEN.sum()
     np.testing.assert_allclose(_gradient(v, "prediction"), by_hand, atol=1e-12)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from unskew._version import __version__
 from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
 from unskew.data.encoding import Column, Encoding
 from unskew.data.scale import Scale
-from unskew.errors import ModelFileError, UnskewError
+from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
 from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
@@ -28,13 +28,17 @@ from unskew.files.seal import FileEntry, read_regular
 from unskew.methods.base import Method
 from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
-from unskew.recipe import kinds
+from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.family import Family
+from unskew.unbiased.lines import Lines
+from unskew.unbiased.report import Slice, Use
 
-WEIGHTS = "weights.safetensors"
+WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -53,6 +57,9 @@ class Contents:
     calibration: CalibrationReport | None
     log: LogFacts
     training: Training | None = None
+    n_fitted_users: int | None = None
+    slice: Slice | None = None
+    corrections: dict[str, Correction] = field(default_factory=dict)
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -70,6 +77,11 @@ RECORDS = (
     RoleCalibration,
     Figures,
     FileEntry,
+    Slice,
+    Use,
+    Correction,
+    Family,
+    Lines,
 )
 
 
@@ -110,6 +122,7 @@ def load(path: PathLike) -> Recommender:
 def _files(model: Recommender) -> dict[str, bytes]:
     """The contents of all files of a model by name, the manifest last."""
     learned, notes = _learned(model)
+    recipe, why_none = _recipe(model)
     arrays = {name: array for role, own in learned.items() for name, array in prefixed(role, own).items()}
     contents = Contents(
         unskew=__version__,
@@ -118,15 +131,18 @@ def _files(model: Recommender) -> dict[str, bytes]:
         players=tuple(learned),
         clips=dict(model.cast.clips),
         calibrators=dict(model.cast.calibrators),
-        history=replace(model.history, notes=[*model.history.notes, *notes]),
+        history=replace(model.history, notes=[*model.history.notes, *why_none, *notes]),
         overlap=model.overlap,
         calibration=model.calibration,
         log=LogFacts.of(model.log),
         training=model.training,
+        n_fitted_users=model.n_fitted_users,
+        slice=model.slice,
+        corrections=dict(model.corrections),
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
-    files |= log_files(model.log)
+    files |= recipe | log_files(model.log)
     entries = {name: FileEntry.of(contents) for name, contents in files.items()}
     return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
 
@@ -147,6 +163,16 @@ def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
     return learned, notes
 
 
+def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
+    """The file by which the model can be fitted again, or a note that says why there is none."""
+    recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
+    try:
+        return {RECIPE: recipe.as_text().encode()}, []
+    except (ParameterError, UnicodeEncodeError):
+        note = f"The model file has no {RECIPE}, as the method holds what TOML cannot."
+        return {}, [note] if note not in model.history.notes else []
+
+
 def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     if WEIGHTS not in files:
         raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
@@ -160,7 +186,8 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
+    found = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    return Recommender(told.method, log, cast, *found, slice=told.slice, corrections=told.corrections)
 
 
 def _plain(arrays: Arrays) -> Plain:

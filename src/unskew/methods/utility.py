@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from torch import Tensor
 
@@ -38,6 +39,9 @@ class AveragedNets:
 
     def user_vectors(self, users: Tensor) -> Tensor:
         return self.nets[0].user_vectors(users)
+
+    def joined_by(self, counts: NDArray[np.int64]) -> AveragedNets:
+        return AveragedNets([net.joined_by(counts) for net in self.nets])
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,14 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, users: DescribedTable, items: DescribedTable, offset: Table) -> Workspace:
-        tables = users.ids, items.ids, offset, users.shared, items.shared
+        tables = users, items, offset, users.shared, items.shared
         return cls((_side(users), _side(items)), tuple(map(state_of, tables)), tuple(table.value for table in tables))
 
 
 def _side(table: DescribedTable) -> tuple[Array, ...]:
-    ids, known = table.ids.value.numpy(), table.known
-    entries = known.starts.numpy(), known.places.numpy(), known.amounts.numpy()
-    return ids, table.shared.value.numpy(), *entries, np.full(len(ids), -1), np.empty_like(ids)
+    rows, shared = table.value.numpy(), table.shared.value.numpy()
+    entries = (part.numpy() for part in table.entries)
+    return rows, shared, *entries, np.full(len(rows), -1), np.empty_like(rows)
 
 
 class CompiledFeatureNet(ToldNet):
@@ -48,9 +48,12 @@ class CompiledFeatureNet(ToldNet):
     Rows that were put together serve until the net changes: by a step, or by what PyTorch has done to a table.
     """
 
+    users: DescribedTable
+    items: DescribedTable
+    offset: Table
+
     def __init__(self, users: DescribedTable, items: DescribedTable, offset: Table) -> None:
         super().__init__(users, items, offset)
-        self._tables = users, items, offset
         self._now = 0
         self._versions: tuple[int, ...] = ()
 
@@ -58,7 +61,7 @@ class CompiledFeatureNet(ToldNet):
     def _workspace(self) -> Workspace:
         found: Workspace | None = self.__dict__.get("_found")
         if found is None:
-            found = self.__dict__["_found"] = Workspace.of(*self._tables)
+            found = self.__dict__["_found"] = Workspace.of(self.users, self.items, self.offset)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -66,6 +69,10 @@ class CompiledFeatureNet(ToldNet):
 
     def gather(self, group: Group) -> None:
         super().gather(group)
+        self.__dict__.pop("_found", None)
+
+    def rest(self) -> None:
+        super().rest()
         self.__dict__.pop("_found", None)
 
     def _moment(self, workspace: Workspace) -> int:

@@ -186,7 +186,7 @@ def compiled(function: Callable[..., Any], ending: str, *, parallel: bool = Fals
     assert isinstance(function, FunctionType)
     variant = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__ + ending)
     variant.__qualname__, variant.__module__ = variant.__name__, function.__module__
-    return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
+    return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS, error_model="numpy")(variant)
 
 
 @cache

@@ -31,6 +31,11 @@ class FittedLogistic(FittedPropensity):
         scores = ((self.user_table @ self.weights)[users] * self.item_table[items]).sum(1)
         return np.asarray(expit(scores))
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedLogistic:
+        """Newcomers have the average user's features."""
+        newcomers = np.repeat(self.user_table.mean(0, keepdims=True), len(counts), axis=0)
+        return FittedLogistic(np.vstack([self.user_table, newcomers]), self.item_table, self.weights)
+
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return self.user_table[users].astype(np.float32)
 
