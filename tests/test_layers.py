@@ -10,7 +10,7 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
     "fast": set(),
@@ -26,17 +26,19 @@ ALLOWED = {
     "nets": {"group"},
     "training": {"data", "nets", "files", "_version", "group", "workers"},
     "utility": {"data", "nets", "training", "risk", "calibration", "group"},
-    "propensity": {"data", "nets", "training", "risk", "group", "utility"},
+    "unbiased": {"data", "calibration", "recommender"},
+    "propensity": {"data", "nets", "training", "risk", "group", "utility", "unbiased"},
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
+    | {"unbiased"},
     "export": {"data", "nets", "files", "recommender", "utility", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap"},
+    | {"overlap", "unbiased"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"propensity", "recommender"},
+    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},

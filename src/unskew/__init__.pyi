@@ -52,15 +52,17 @@ from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
 from .propensity.base import Propensity
+from .propensity.bayes import NaiveBayes
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.published import PublishedFactors
-from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .propensity.tables import Known, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
 from .report.report import write_report
-from .sensitivity import Sensitivity, sensitivity
+from .sensitivity import OddsSensitivity, Sensitivity, odds_sensitivity, sensitivity
 from .training.options import Training
+from .unbiased.report import Slice
 
 __all__ = [
     "AT",
@@ -103,6 +105,7 @@ __all__ = [
     "Naive",
     "NaiveBayes",
     "NaiveUtility",
+    "OddsSensitivity",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -113,6 +116,7 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Sensitivity",
+    "Slice",
     "Split",
     "StableDR",
     "Training",
@@ -141,6 +145,7 @@ __all__ = [
     "make",
     "maximum_calibration_error",
     "methods",
+    "odds_sensitivity",
     "read_log",
     "reliability_bins",
     "sensitivity",

@@ -21,10 +21,11 @@ from unskew.nets.factors import MF, NCF
 from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
+from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.propensity.published import PublishedFactors
-from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.tables import Known, Popularity, Uniform
 from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 from unskew.words import nearest

@@ -28,7 +28,8 @@ from unskew.training.options import Training
 class Exam:
     """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well.
 
-    `cutoffs` are the lengths of lists that ranking metrics look at.
+    `cutoffs` are the lengths of lists that ranking metrics look at, `unbiased` random ratings that models are fitted
+    with.
     """
 
     log: RatingLog
@@ -38,10 +39,11 @@ class Exam:
     on_unknown: OnUnknown = "raise"
     world: World | None = None
     cutoffs: tuple[int, ...] = (5, 10)
+    unbiased: RatingLog | None = None
 
     def sat(self, method: Method, seed: int) -> Values:
         """A fit, what it cost and its marks."""
-        model, costs = measured_fit(method, self.log, seed, self.training)
+        model, costs = measured_fit(method, self.log, seed, self.training, self.unbiased)
         return costs | self.marks(model, seed)
 
     def marks(self, model: Recommender, seed: int) -> Values:
@@ -49,7 +51,8 @@ class Exam:
         found = self._evaluated(model)
         truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
         apart = {"validation": self._validated(model, seed), "test": found.metrics | truth}
-        return apart | {"notes": list(found.notes)}
+        trust = {} if model.slice is None else {"trust": {use.name: use.trust for use in model.slice.uses}}
+        return apart | trust | {"notes": list(found.notes)}
 
     def _validated(self, model: Recommender, seed: int) -> Values:
         """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""

@@ -15,10 +15,9 @@ from itertools import islice
 from multiprocessing import active_children, connection, get_context, parent_process
 from typing import Any
 
-from tqdm import tqdm
-
 from unskew.bench.records import Values
 from unskew.errors import UnskewError
+from unskew.progress import silence
 
 ONE_THREAD = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
@@ -116,7 +115,7 @@ def _start(given: Any) -> None:
     global _given
     _given = given
     torch.set_num_threads(1)
-    tqdm.set_lock(threading.RLock())  # its own is shared among processes, and left behind by one that is ended
+    silence()  # only the process that waits tells how far things are
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 

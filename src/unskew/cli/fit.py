@@ -50,7 +50,7 @@ def command(
     ] = None,
     unbiased: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, for the parts that can use them."),
+        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
     ] = None,
     seed: options.Seed = 0,
     epochs: options.Epochs = None,
@@ -97,7 +97,7 @@ def command(
     ratings = reading.log(log)
     say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
-    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
+    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
     with _resumable(checkpoint, first):
@@ -115,6 +115,8 @@ def command(
     say(str(model.history))
     if model.overlap is not None:
         say(str(model.overlap))
+    if model.slice is not None:
+        say(str(model.slice))
     say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
 
 
@@ -165,6 +167,7 @@ def _facts(model: Recommender, out: Path) -> dict[str, Any]:
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
         "overlap": None if model.overlap is None else asdict(model.overlap),
+        "slice": None if model.slice is None else asdict(model.slice),
     }
 
 

@@ -27,6 +27,7 @@ class AssumptionFacts:
     odds_low: str
     odds_high: str
     n_pairs: int
+    graded: bool
     unexplained: tuple[Figure, ...]
     assumed: float | None
 
@@ -43,6 +44,7 @@ def assumptions_of(model: Recommender, level: Level, announce: Announce) -> Assu
         odds_low=level(min(rates.values())) if rates else "",
         odds_high=level(max(rates.values())) if rates else "",
         n_pairs=min(SAMPLE, model.log.n_pairs),
+        graded=not model.log.binary,
         unexplained=() if found is None else _unexplained_figures(found, level),
         assumed=None if found is None else found.assumed,
     )
@@ -50,7 +52,7 @@ def assumptions_of(model: Recommender, level: Level, announce: Announce) -> Assu
 
 def _over_odds(model: Recommender, announce: Announce) -> dict[float, float]:
     """The mean prediction over all pairs for every rho; nothing for a model that does not know `at_odds`."""
-    if not hasattr(model, "at_odds") or not model.log.binary:
+    if not hasattr(model, "at_odds"):
         return {}
     announce("the model under other assumptions about odds")
     log = model.log
@@ -63,15 +65,16 @@ def _odds_figure(rates: dict[float, float], level: Level) -> Figure:
     plot = Plot(
         "odds",
         f"The {level.name} of all pairs, by how much liking decides",
-        f"If liked pairs are {ODDS[0]:g} times as likely to be rated as disliked ones, {level(rates[ODDS[0]])} of all "
-        f"pairs are liked; if they are {ODDS[-1]:g} times as likely, {level(rates[ODDS[-1]])}. The dashed line is no "
-        "difference.",
-        "times as likely to be rated if liked",
+        f"Over all pairs the {level.name} is {level(rates[ODDS[0]])} if liked pairs are {ODDS[0]:g} times as likely to "
+        f"be rated as disliked ones, and {level(rates[ODDS[-1]])} if they are {ODDS[-1]:g} times as likely. The dashed "
+        f"line is the model as it is: {level(rates[1.0])}.",
+        "ρ: times as likely to be rated if liked",
         f"{level.name}, all pairs",
         y_unit=level.unit,
         show=level.told,
     )
-    return lines(plot, [Series(level.name, list(rates.items()), ACCENT)], at=1.0)
+    points = [(rho, level.value(rate)) for rho, rate in rates.items()]
+    return lines(plot, [Series(level.name, points, ACCENT)], at=1.0)
 
 
 def _over_unexplained(model: Recommender, announce: Announce) -> Sensitivity | None:

@@ -68,8 +68,8 @@ class Side:
             f"changed-{self.name}",
             f"{self.name.capitalize()} whose predictions change most",
             f"From the naive to the debiased model the mean prediction of {one} {isolated(up.id)} changes by "
-            f"{level.change(up.change)} and that of {one} {isolated(down.id)} by {level.change(down.change)}; "
-            f"on average over all {self.name} it is {level.change(self.mean_change)}.",
+            f"{level.change(up.change)} and that of {one} {isolated(down.id)} by {level.change(down.change)}; on "
+            f"average over all {self.name} it is {level.change(self.mean_change)}.",
             f"mean prediction ({level.name})",
             unit=level.unit,
             entries=(("naive", PLAIN), ("debiased", ACCENT)),

@@ -28,7 +28,8 @@ from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 Announce = Callable[[str], None]
-FOLDS = 5
+FOLDS, FEWER_FOLDS = 5, 2  # of a log, and of one with so many ratings that two teach as much as five
+MANY = 1_000_000
 MAX_PAIRS = 200_000  # of the catalogue that estimates look at; lists have fifty times as many scores
 
 
@@ -100,9 +101,10 @@ def material_of(
             naive = _naive_like(model.method).fit(log, seed=seed, training=training)
     with shop.work("the naive model once more with another seed, to see what is chance"):
         again = naive.method.fit(log, seed=seed + 1, training=training)
-    with shop.work(f"{FOLDS} naive models, each without a part of the log, to diagnose it"):
+    n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
+    with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
         own = None if _speaks_of_unseen(model) else propensity or Factors()
-        subject = subject_of(model, propensity=own, unbiased=unbiased, n_folds=FOLDS, seed=seed, training=training)
+        subject = subject_of(model, propensity=own, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training)
         diagnosis = diagnosis_of(subject, rival=naive if naive is not model else None, method=model.method)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)

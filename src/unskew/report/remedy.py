@@ -37,6 +37,7 @@ class RemedyFacts:
     n_seen: int
     balance: Figure
     selection: str  # what was found about selection on utility
+    random_ratings: str  # what was learned from random ratings
 
 
 def remedy_of(material: Material) -> RemedyFacts:
@@ -54,6 +55,7 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_seen=len(seen),
         balance=_balance(overlap),
         selection="" if model.selection is None else model.selection.verdict,
+        random_ratings=str(getattr(model, "slice", None) or ""),
     )
 
 
@@ -96,9 +98,7 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
             )
         )
     if "prediction" in calibrators:
-        said.append(
-            ("Correction", "moves what holds for rated pairs to what holds for all, by how much liking decides.")
-        )
+        said.append(("Correction", "moves what holds for rated pairs to what holds for all pairs."))
     if which := " and ".join(role for role in ("propensity", "imputation") if role in calibrators):
         said.append(
             (
