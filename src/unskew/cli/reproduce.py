@@ -11,6 +11,7 @@ import typer
 from unskew.cli import options
 from unskew.cli.output import print_json, print_table
 from unskew.cli.reading import Reading
+from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.reproduce import Reproduced
@@ -72,6 +73,8 @@ def command(
     from unskew.cli.material import Options, material
     from unskew.reproduce import TARGETS, reproduce
 
+    if data is None and dataset is not DatasetName.WORLD:
+        raise ParameterError(f"--dataset {dataset.value}: name the folder of its files by --data FOLDER.")
     asked = Options(data=data, test=None, test_fraction=None, on_unknown="raise", seed=0)
     given = material(dataset.value, Reading(accept_altered=accept_altered), asked)
     made = [
