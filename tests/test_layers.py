@@ -10,13 +10,15 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
+    "fast": set(),
     "words": set(),
     "_version": set(),
     "group": set(),
     "workers": {"group"},
+    "processes": set(),
     "risk": set(),
     "metrics": set(),
     "theory": {"metrics"},
@@ -30,10 +32,13 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "unbiased"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
+    | {"unbiased"},
+    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap", "unbiased"},
-    "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
+    | {"overlap", "unbiased", "processes"},
+    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
@@ -45,7 +50,10 @@ ALLOWED = {
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
-    | {"evaluation", "files", "recipe"},
+    | {"evaluation", "files", "recipe", "processes"},
+    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
+    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
+    | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

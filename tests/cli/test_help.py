@@ -15,8 +15,8 @@ from typer.testing import Result
 
 import unskew
 
-COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "odds", "tune", "benchmark")
-COMMANDS += ("methods", "datasets")
+COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "odds", "report", "tune")
+COMMANDS += ("benchmark", "reproduce", "methods", "datasets")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """

@@ -34,7 +34,7 @@ def tabled(
         setting=setting,
         methods=tuple(names),
         standings=standings_of({name: [fit["test"] for fit in fits] for name, fits in found.items()}),
-        choices=tuple(_choice(each) for each in searches),
+        choices=tuple(choice_of(each) for each in searches),
         notes=(*notes, *_what_failed(searches, outcome), *_what_is_missing(names)),
     )
 
@@ -49,7 +49,7 @@ def _complete(names: Sequence[str], outcome: Outcome, seeds: int) -> dict[str, l
     }
 
 
-def _choice(each: Search) -> tuple[str, ...]:
+def choice_of(each: Search) -> tuple[str, ...]:
     """A line about what a search found."""
     failed = str(sum(trial.score is None for trial in each.trials))
     first, best = each.trials[0], each.best

@@ -19,6 +19,8 @@ from unskew.cli import (
     odds,
     predict,
     recommend,
+    report,
+    reproduce,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
@@ -47,7 +49,10 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-for _module in (demo, diagnose, fit, evaluate, compare, predict, recommend, odds, tune, benchmark, methods, datasets):
+for _module in (
+    *(demo, diagnose, fit, evaluate, compare, predict, recommend, odds, report, tune, benchmark, reproduce),
+    *(methods, datasets),
+):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
 

@@ -40,6 +40,7 @@ def show(
     """Run the fits, write the pages and print the tables."""
     from unskew.bench.curve import unbiased_curve
     from unskew.bench.curve_report import document_of, publish
+    from unskew.bench.document import Grid
 
     sizes = numbers(slices, "--slices")
     if any(size != int(size) for size in sizes):
@@ -52,9 +53,9 @@ def show(
     for block in document_of(curve, exam, about).blocks:
         if isinstance(block, str):
             typer.echo(f"{block}\n")
-            continue
-        typer.echo(block.caption)
-        print_table(block.header, [[cell.text for cell in row] for row in block.rows], numbers=block.header[1:])
+        elif isinstance(block, Grid):
+            typer.echo(block.caption)
+            print_table(block.header, [[cell.text for cell in row] for row in block.rows], numbers=block.header[1:])
     typer.echo(f"\nwrote the tables and the picture to {out}")
 
 

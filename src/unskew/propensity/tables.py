@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from unskew.data.duplicates import pair_keys
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_spread
 from unskew.training.options import Training
 
@@ -104,6 +104,9 @@ class FittedKnown(FittedPropensity):
         p = np.asarray(self.function(users, items), np.float64)
         _check_known(p, len(users))
         return p
+
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedKnown:
+        raise ParameterError("Known propensities say nothing of new users: fit the model again with their ratings.")
 
     def arrays(self) -> dict[str, NDArray[np.float64]] | None:
         """A column of the log is data; a function is not."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
@@ -33,8 +34,9 @@ from unskew.testing.watch import Watch
 from unskew.training.options import Training
 from unskew.training.plan import Plan
 
-SHORT = Training(max_epochs=2, progress=False)
-AWKWARD = replace(SHORT, holdout=0.3)  # of 6 ratings, 2
+SHORT = Training(max_epochs=2, batch_size=128, progress=False)
+SHORTEST = replace(SHORT, max_epochs=1)
+AWKWARD = replace(SHORTEST, holdout=0.3)  # of 6 ratings, 2
 
 
 def check_method(method: Method, *, seed: int = 0) -> None:
@@ -42,10 +44,10 @@ def check_method(method: Method, *, seed: int = 0) -> None:
 
     The plan is valid and always the same, every update moves exactly the roles it names, one seed gives the same bits
     at any number of threads, global random state and recipe stay as they were, the recipe survives being written
-    down and the model being saved, predictions lie within the scale, and logs that are too awkward to learn from are
-    refused with a sentence.
+    down and the model being saved, new users can be folded in or are refused, predictions lie within the scale, and
+    logs that are too awkward to learn from are refused with a sentence.
 
-    To be fast, it trains for two epochs on some 350 ratings, with `lightened` parts. Your own classes must be known to
+    To be fast, it trains for two epochs on some 250 ratings, with `lightened` parts. Your own classes must be known to
     recipes, see `unskew.recipe.register`.
     """
     check = _Check(type(method).__name__, seed)
@@ -129,6 +131,7 @@ class _Check:
             again = everywhere(self.fit(method))
         self.equal(said, again, "one seed gives the same bits at 1 and at 2 threads")
         self.saving(model, said)
+        self.newcomers(model, said)
         return said
 
     def saving(self, model: Recommender, said: NDArray[np.float64]) -> None:
@@ -136,6 +139,16 @@ class _Check:
             model.save(Path(folder) / "model")
             loaded = everywhere(load(Path(folder) / "model"))
         self.equal(said, loaded, "a saved and loaded model predicts the same bits")
+
+    def newcomers(self, model: Recommender, said: NDArray[np.float64]) -> None:
+        """Somebody who rates as the first user did."""
+        log, claim = model.log, "new users are folded in or refused with a ParameterError"
+        ratings = log.take(log.users == 0).to_arrow().drop_columns("user_id")
+        with suppress(ParameterError), self.without_error(claim, ParameterError):
+            joined = model.fold_in(ratings.append_column("user_id", pa.array(["a stranger"] * len(ratings))))
+            known, items = joined.predict_codes(*_all_pairs(log)), np.arange(log.n_items)
+            self.equal(said, known, "answers about known users stay as they are when others are folded in")
+            self.within(joined.predict_codes(np.full(len(items), log.n_users), items), 0, 1, claim)
 
     def updates(self, method: Method, said: NDArray[np.float64]) -> None:
         """A fit with another seed, watched."""
@@ -150,7 +163,7 @@ class _Check:
         claim = "graded ratings are answered within their scale or refused with a DataError"
         for variant in with_each_error(method):
             with suppress(DataError), self.without_error(claim, DataError):
-                model = variant.fit(log, seed=self.seed, training=SHORT, unbiased=unbiased)
+                model = variant.fit(log, seed=self.seed, training=SHORTEST, unbiased=unbiased)
                 users, items = _all_pairs(log)
                 said = model.predict(log.user_ids.take(users), log.item_ids.take(items))
                 self.within(said, log.scale.low, log.scale.high, claim)
