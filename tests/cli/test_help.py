@@ -16,7 +16,7 @@ from typer.testing import Result
 import unskew
 
 COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "report", "tune", "benchmark")
-COMMANDS += ("methods", "datasets")
+COMMANDS += ("reproduce", "methods", "datasets")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """
