@@ -52,6 +52,9 @@ def command(
     as_published: Annotated[
         bool, typer.Option("--as-published", help="Fit what public code does, with its nets and its protocol.")
     ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ENTRY", help="Only this entry; may be given several times.")
+    ] = None,
     accept_altered: options.AcceptAltered = False,
     epochs: options.Epochs = None,
     as_json: options.AsJson = False,
@@ -64,7 +67,7 @@ def command(
 
     \b
     unskew reproduce all --dataset world --seeds 3 --out world
-    unskew reproduce table1 --dataset coat --data DATA --as-published --out coat
+    unskew reproduce table1 --dataset coat --data DATA --as-published --only DCE-DR --out coat
     """
     from unskew.cli.material import Options, material
     from unskew.reproduce import TARGETS, reproduce
@@ -82,6 +85,7 @@ def command(
             trials=tune,
             workers=workers,
             as_published=as_published,
+            only=only or (),
             max_epochs=epochs,
             world=given.world,
             about=given.about,
