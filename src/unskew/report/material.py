@@ -47,9 +47,9 @@ class Material:
 
     `voice` is what is judged and compared: the model or, of an ensemble, its first member, as ratings that one member
     held out have taught the others. `debiased` is the voice or, if that ignores the bias, a model that does not.
-    `again` is the naive model of another seed: how it differs from `naive` is chance. `evidence` judges both by ratings that
-    neither was trained on, under propensities that are nobody's own; where these cannot speak for all pairs, it has
-    no weights, and `refusal` says why.
+    `again` is the naive model of another seed: how it differs from `naive` is chance. `evidence` judges both by ratings
+    that neither was trained on, under propensities that are nobody's own; where these cannot speak for all pairs, it
+    has no weights, and `refusal` says why.
     """
 
     model: Recommender
