@@ -54,7 +54,9 @@ class Newcomers:
         if known is None:
             return None
         if self.features is not None and self.features.names == known.names:
-            return replace(known, values=np.vstack([known.values, self.features.values]))
+            own = self.features.under(known.encoding)
+            unknown = known.n_unknown + own.n_unknown
+            return replace(known, values=np.vstack([known.values, own.values]), n_unknown=unknown)
         nothing = np.full((len(self.ids), len(known.names)), np.nan, np.float32)
         return replace(known, values=np.vstack([known.values, nothing]), n_missing=known.n_missing + len(self.ids))
 
