@@ -28,6 +28,7 @@ from .files.model import load
 from .methods.base import Method
 from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
+from .methods.ensemble import Ensemble
 from .methods.entropy import CVIB
 from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
@@ -60,8 +61,9 @@ from .propensity.tables import Known, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
 from .report.report import write_report
-from .sensitivity import Sensitivity, sensitivity
+from .sensitivity import OddsSensitivity, Sensitivity, odds_sensitivity, sensitivity
 from .training.options import Training
+from .unbiased.report import Slice
 
 __all__ = [
     "AT",
@@ -92,6 +94,7 @@ __all__ = [
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
+    "Ensemble",
     "Evaluation",
     "ExpertPlatt",
     "Factors",
@@ -104,6 +107,7 @@ __all__ = [
     "Naive",
     "NaiveBayes",
     "NaiveUtility",
+    "OddsSensitivity",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -114,6 +118,7 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Sensitivity",
+    "Slice",
     "Split",
     "StableDR",
     "Training",
@@ -142,6 +147,7 @@ __all__ = [
     "make",
     "maximum_calibration_error",
     "methods",
+    "odds_sensitivity",
     "read_log",
     "reliability_bins",
     "sensitivity",

@@ -6,6 +6,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import signal
 import time
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 import unskew
 from unskew.bench.jobs import Job, Stopped, run
 from unskew.bench.lock import locked
+
+FORK = None if os.name == "nt" else multiprocessing.get_context("fork")  # children that need no imports
 
 
 class Counted:
@@ -116,20 +119,52 @@ def test_a_defect_is_no_failure_and_keeps_its_trace(file):
         run([job("a", Counted(ZeroDivisionError()))], file)
 
 
-def test_workers_compute_on_one_thread_and_are_given_what_this_process_is_given(file, tmp_path, monkeypatch):
+def wait_until_nobody_is_left(group):
+    """Workers of a process that was killed end by themselves."""
+    for _ in range(400):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("workers have outlived the process that was killed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs fork and process groups")
+def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_their_parent_is_killed(
+    file, tmp_path, monkeypatch
+):
     (tmp_path / "observed_threads.py").write_text(
-        "import numba, torch\n"
+        "import numba, torch, time\n"
         "def threads(given):\n"
         "    return {'torch': torch.get_num_threads(), 'numba': numba.get_num_threads(), 'given': given}\n"
+        "def sleep(given):\n"
+        "    time.sleep(60)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    threads = importlib.import_module("observed_threads").threads
-    before = dict(os.environ)
-    outcome = run([job(key, threads) for key in ("first", "second", "third")], file, workers=2, given=[1.0, 2.0])
+    observed = importlib.import_module("observed_threads")
+    jobs = [job(key, observed.threads) for key in ("first", "second", "third")]
+
+    def lead():
+        os.setpgid(0, 0)
+        before = dict(os.environ)
+        run(jobs, file, workers=2, given=[1.0, 2.0])
+        assert dict(os.environ) == before
+        run([*jobs, job("fourth", observed.sleep)], file, workers=2, given=[])
+
+    running = FORK.Process(target=lead)
+    running.start()
+    while not file.exists() or file.read_bytes().count(b"\n") < 3:
+        assert running.is_alive(), "it ended by itself"
+        time.sleep(0.01)
+    running.kill()
+    running.join()
+    wait_until_nobody_is_left(running.pid)
     seen = {"torch": 1, "numba": 1, "given": [1.0, 2.0]}
-    assert outcome.values == dict.fromkeys(("first", "second", "third"), seen)
-    assert dict(os.environ) == before
-    assert len(file.read_text().splitlines()) == 3
+    assert run([job(key, None) for key in ("first", "second", "third")], file).values == dict.fromkeys(
+        ("first", "second", "third"), seen
+    )
 
 
 def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
@@ -139,15 +174,14 @@ def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
 
 @pytest.mark.skipif(os.name == "nt", reason="needs fork and locks that a death opens")
 def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file):
-    context = multiprocessing.get_context("fork")
-    holds = context.Event()
+    holds = FORK.Event()
 
     def hold():
         with locked(file):
             holds.set()
             time.sleep(60)
 
-    holder = context.Process(target=hold)
+    holder = FORK.Process(target=hold)
     holder.start()
     assert holds.wait(60)
     work = Counted()

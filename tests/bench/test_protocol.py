@@ -6,7 +6,6 @@ import csv
 import json
 import multiprocessing
 import os
-import signal
 import time
 
 import pytest
@@ -122,36 +121,16 @@ def test_the_test_set_is_not_touched_before_the_last_trial_is_recorded(world, ju
     assert set(touched) == {5 * 2}
 
 
-def wait_until_nobody_is_left(group):
-    """Workers of a process that was killed end by themselves."""
-    for _ in range(200):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("workers have outlived the process that was killed")
-
-
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups")
-def test_a_run_of_two_workers_killed_at_once_goes_on_to_the_same_tables(
-    finished, world, judging, monkeypatch, tmp_path
-):
+@pytest.mark.skipif(os.name == "nt", reason="needs fork")
+def test_a_run_that_is_killed_goes_on_to_the_same_tables(finished, world, judging, monkeypatch, tmp_path):
     out, _ = finished
-
-    def lead():
-        os.setpgid(0, 0)
-        compared(world, judging, tmp_path, workers=2)
-
-    running = multiprocessing.get_context("fork").Process(target=lead)
+    running = multiprocessing.get_context("fork").Process(target=compared, args=(world, judging, tmp_path))
     running.start()
     while not (tmp_path / RECORDS).exists() or (tmp_path / RECORDS).read_bytes().count(b"\n") < 10:
         assert running.is_alive(), "it ended by itself"
-        time.sleep(0.01)
+        time.sleep(0.001)
     running.kill()
     running.join()
-    wait_until_nobody_is_left(running.pid)
     whole = (tmp_path / RECORDS).read_bytes().count(b"\n")
     fits = count_fits(monkeypatch)
     compared(world, judging, tmp_path)
@@ -209,3 +188,15 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(world, judging,
     (tmp_path / "file").write_text("")
     with pytest.raises(ParameterError, match="cannot be made a folder"):
         compared(world, judging, tmp_path / "file")
+
+
+def test_ensembles_are_examined_and_single_models_tuned(world, judging, tmp_path):
+    result = compared(world, judging, tmp_path, seeds=1, trials=2, members=2)
+    assert all(method.n_members == 2 for method in result.recipes.values())
+    assert any("ensemble of 2 members" in sentence for sentence in result.table.setting)
+    trials = [line for line in lines(tmp_path) if line["key"].startswith("trial/")]
+    assert trials
+    assert all("Ensemble" not in json.dumps(line["recipe"]) for line in trials)
+    fits = [line for line in lines(tmp_path) if line["key"].startswith("fit/")]
+    assert all(line["values"]["validation"]["log_loss"] > 0 for line in fits)
+    assert read_recipe(tmp_path / "recipes" / "naive.toml")[0] == result.recipes["naive"]

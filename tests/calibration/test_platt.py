@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unskew.calibration import mixing
+from unskew.calibration.chance import RandomPlatt
 from unskew.calibration.experts import ExpertBatch, ExpertPlatt, Mixture, solve_experts, temperature
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.platt import SMALLEST_SLOPE, Examples, solve_platt
@@ -244,3 +245,18 @@ def test_examples_of_some_users_are_all_of_theirs_and_about_as_many_as_asked_for
     for place, code in enumerate(some.user_codes):
         np.testing.assert_array_equal(some.logits[some.users == place], e.logits[e.users == code])
         np.testing.assert_array_equal(some.vectors[place], e.vectors[code])
+
+
+def test_maps_dealt_at_random_are_the_global_map_where_there_is_one_and_stay_with_their_users():
+    e = examples(n=3000, n_users=200, labels=np.random.default_rng(3).integers(0, 2, 3000).astype(float))
+    one = RandomPlatt(n_experts=1).fit(e, generator=rng())
+    np.testing.assert_allclose(said(one, e), said(GlobalPlatt().fit(e, generator=rng()), e), atol=1e-6)
+    first = RandomPlatt(n_experts=4).fit(e, generator=rng())
+    later = RandomPlatt(n_experts=4).fit(e, generator=rng(), planned=0.5, previous=first)
+    users = np.arange(200)
+    (_, _, before), (_, _, after) = (fitted.maps(users, e.vectors) for fitted in (first, later))
+    np.testing.assert_allclose(before, after, atol=1e-9)
+    shares = np.unique(before, return_counts=True)[1] / 200
+    assert len(shares) == 4
+    assert (abs(shares - 0.25) < 0.12).all()
+    assert said(first, e).mean() == pytest.approx(e.labels.mean(), abs=1e-6)

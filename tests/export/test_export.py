@@ -12,7 +12,6 @@ from scipy.special import expit, logit
 import unskew
 from unskew.errors import ParameterError, UnskewError
 from unskew.export import scorer, to_onnx, to_parquet
-from unskew.methods.utility import AveragedNets
 from unskew.utility.selection import Selection
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -100,13 +99,9 @@ def test_users_with_slopes_of_their_own_have_their_own_map(mapped, tmp_path):
     assert_scores_alike(replace(mapped, cast=cast), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("with_map", [False, True])
-def test_an_average_of_nets_is_an_average_in_the_scorer(mapped, with_map, tmp_path):
-    nets = [mapped.player("prediction")]
-    nets.append(unskew.Naive().fit(mapped.log, seed=1, training=BRIEF).player("prediction"))
-    players = {**mapped.cast.players, "prediction": AveragedNets(nets)}
-    calibrators = mapped.cast.calibrators if with_map else {}
-    model = replace(mapped, cast=replace(mapped.cast, players=players, calibrators=calibrators))
+def test_an_ensemble_is_an_average_in_the_scorer(mapped, tmp_path):
+    plain = unskew.Naive().fit(mapped.log, seed=1, training=BRIEF)
+    model = unskew.Recommender.together(None, [plain, mapped], BRIEF)
     assert_scores_alike(model, tmp_path / "model.onnx")
     with pytest.raises(ParameterError, match="average of 2 nets, which no vectors"):
         to_parquet(model, tmp_path / "vectors")

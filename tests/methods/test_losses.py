@@ -296,3 +296,13 @@ def test_the_learned_trade_off_is_the_one_of_lowest_validation_risk():
     assert learned.history.risk("prediction") == min(risks)
     assert learned.method == method
     assert "lowest validation risk" in str(learned.history)
+
+
+def test_dr_around_a_constant_imputes_the_mean_of_the_training_ratings_and_learns_nothing_beside_the_prediction():
+    log = unskew.simulate(n_users=40, n_items=30, density=0.2, seed=1).log
+    method = unskew.DR(propensity=unskew.Additive())
+    model = method.fit(log, training=unskew.Training(max_epochs=1, progress=False))
+    assert model.imputation([0, 3], [1, 2]) == pytest.approx(model.split.train_mean, abs=1e-6)
+    learning = method.plan().stages[-1]
+    assert [update.trains for update in learning.updates] == [("prediction",)]
+    assert "imputation_l2" not in method.space()

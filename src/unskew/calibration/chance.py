@@ -57,7 +57,7 @@ class RandomPlatt(Calibrator):
         dealt = expert_of(seed, examples.user_codes, self.n_experts)
         slopes, intercepts = solve_experts(examples, dealt, self.n_experts, self.ridge, (float(a[0]), float(b[0])))
         fitted = FittedRandom(seed, slopes, intercepts)
-        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes[examples.users], examples.vectors))
+        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors))
         return fitted
 
 

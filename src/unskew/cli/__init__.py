@@ -16,6 +16,7 @@ from unskew.cli import (
     evaluate,
     fit,
     methods,
+    odds,
     predict,
     recommend,
     report,
@@ -49,7 +50,7 @@ def about(
 
 
 for _module in (
-    *(demo, diagnose, fit, evaluate, compare, predict, recommend, report, tune, benchmark, reproduce),
+    *(demo, diagnose, fit, evaluate, compare, predict, recommend, odds, report, tune, benchmark, reproduce),
     *(methods, datasets),
 ):
     _name = _module.__name__.rpartition(".")[2]

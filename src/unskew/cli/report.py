@@ -52,8 +52,6 @@ def command(
     """
     check_file_path(out, (".html", ".htm"))
     recipe = settings.propensity_from(propensity)
-    from rich.console import Console
-
     from unskew.recommender import Recommender
     from unskew.report.report import opened, write_report
 
@@ -64,10 +62,7 @@ def command(
             raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
         reading = Reading(user=user, item=item, rating=rating, duplicates=duplicates.value, delimiter=delimiter)
         random = _random_ratings(reading, unbiased, found)
-    with Console(stderr=True).status("reading") as status:
-        write_report(
-            found, out, unbiased=random, propensity=recipe, announce=lambda what: status.update(f"fitting {what}")
-        )
+    write_report(found, out, unbiased=random, propensity=recipe)
     typer.echo(f"wrote the report to {out} ({out.stat().st_size / 1e6:.2f} MB); open it in a browser")
 
 

@@ -18,7 +18,6 @@ from unskew.recommender import Recommender
 from unskew.utility.selection import Selection
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
-SMALLEST = 1e-7  # probability that an average of nets may say, as `AveragedNets` has it
 WIDEST, NODES_PER_LOGIT = 30.0, 400  # of the table that stands for a map of logits
 
 
@@ -27,10 +26,10 @@ def graph_of(model: Recommender) -> Any:
     graph = _Graph()
     users = graph.codes("user_id", model.log.user_ids)
     items = graph.codes("item_id", model.log.item_ids)
-    logits = [_logit(graph, net, users, items) for net in nets_of(model.player("prediction"))]
-    said = _mapped(graph, model, logits, users)
+    said = [_said(graph, member, users, items) for member in model.members or (model,)]
+    mean = graph.node("Mean", *said)
     low, span = (0.0, 1.0) if model.log.binary else (model.log.scale.low, model.log.scale.high - model.log.scale.low)
-    graph.node("Add", graph.node("Mul", said, graph.number(span)), graph.number(low), out="prediction")
+    graph.node("Add", graph.node("Mul", mean, graph.number(span)), graph.number(low), out="prediction")
     return graph.model()
 
 
@@ -49,24 +48,19 @@ def _logit(graph: _Graph, net: Net, users: str, items: str) -> str:
     raise ParameterError(f"A {type(net).__name__} cannot be written as ONNX: it says neither `linear` nor its layers.")
 
 
-def _mapped(graph: _Graph, model: Recommender, logits: list[str], users: str) -> str:
-    """Probabilities: of one net or the mean of several, then through the map that calibrates the prediction."""
-    mean = graph.node("Sigmoid", logits[0])
-    if len(logits) > 1:
-        mean = graph.node("Mean", *(graph.node("Sigmoid", logit) for logit in logits))
-        mean = graph.node("Clip", mean, graph.number(SMALLEST), graph.number(1 - SMALLEST))
+def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
+    """Probabilities of one model: what its net says, through the map that calibrates the prediction."""
+    (net,) = nets_of(model.player("prediction"))
+    logit = _logit(graph, net, users, items)
     name = model.cast.calibrators.get("prediction")
-    if name is None:
-        return mean
-    selection: Selection | None = getattr(model.player(name), "selection", None)
-    if selection is None:
-        raise ParameterError(f"{type(model.player(name)).__name__} calibrates the prediction and has no form as ONNX.")
-    if not selection.slope:
-        return mean
-    logit = logits[0]
-    if len(logits) > 1:
-        logit = graph.node("Log", graph.node("Div", mean, graph.node("Sub", graph.number(1.0), mean)))
-    return graph.node("Sigmoid", _looked_up(graph, selection, logit, users, model.log.n_users))
+    if name is not None:
+        selection: Selection | None = getattr(model.player(name), "selection", None)
+        if selection is None:
+            calibrator = type(model.player(name)).__name__
+            raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
+        if selection.slope:
+            logit = _looked_up(graph, selection, logit, users, model.log.n_users)
+    return graph.node("Sigmoid", logit)
 
 
 def _looked_up(graph: _Graph, selection: Selection, logit: str, users: str, n_users: int) -> str:

@@ -28,7 +28,11 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    forms = _forms(model)
+    if model.members:
+        members = [fold_in(member, source, on_unknown=on_unknown, shrinkage=shrinkage) for member in model.members]
+        return Recommender.together(model.method, members, model.training)
+    (net,) = nets_of(model.player("prediction"))
+    form = _form(net)
     new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
     joined = replace(
         model,
@@ -42,24 +46,21 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
         rated = _by_user(new, _weights(model, joined, new))
         squared = model.cast.error is squared_error
         with one_thread():
-            for form, net in zip(forms, nets_of(joined.player("prediction")), strict=True):
-                told = _told_by_features(net, len(new.ids))
-                rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
-                net.know_users(torch.from_numpy(rows).float())
+            (joined_net,) = nets_of(joined.player("prediction"))
+            told = _told_by_features(joined_net, len(new.ids))
+            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
+            joined_net.know_users(torch.from_numpy(rows).float())
     return joined
 
 
-def _forms(model: Recommender) -> list[Linear]:
-    forms = []
-    for net in nets_of(model.player("prediction")):
-        form = net.linear()
-        if form is None:
-            raise ParameterError(
-                f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
-                "user: fit again with their ratings, or use a net such as MF()."
-            )
-        forms.append(form)
-    return forms
+def _form(net: Net) -> Linear:
+    form = net.linear()
+    if form is None:
+        raise ParameterError(
+            f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
+            "user: fit again with their ratings, or use a net such as MF()."
+        )
+    return form
 
 
 def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:

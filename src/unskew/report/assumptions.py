@@ -14,7 +14,7 @@ from unskew.report.material import Announce
 from unskew.report.names import Level
 from unskew.sensitivity import Sensitivity, sensitivity
 
-ODDS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+ODDS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 UNEXPLAINED = (0.0, 0.5, 1.0, 1.5, 2.0)
 SAMPLE, STREAM = 1 << 17, 0x6F646473
 
@@ -23,39 +23,36 @@ SAMPLE, STREAM = 1 << 17, 0x6F646473
 class AssumptionFacts:
     """Figures over rho, how many times as likely a liked pair is to be rated, and over k, unexplained liking."""
 
-    odds: Figure | None
+    odds: Figure
     odds_low: str
     odds_high: str
     n_pairs: int
+    graded: bool
     unexplained: tuple[Figure, ...]
     assumed: float | None
-
-    @property
-    def any(self) -> bool:
-        return self.odds is not None or bool(self.unexplained)
 
 
 def assumptions_of(model: Recommender, level: Level, announce: Announce) -> AssumptionFacts:
     rates = _over_odds(model, announce)
     found = _over_unexplained(model, announce)
     return AssumptionFacts(
-        odds=None if not rates else _odds_figure(rates, level),
-        odds_low=level(min(rates.values())) if rates else "",
-        odds_high=level(max(rates.values())) if rates else "",
+        odds=_odds_figure(rates, level),
+        odds_low=level(min(rates.values())),
+        odds_high=level(max(rates.values())),
         n_pairs=min(SAMPLE, model.log.n_pairs),
+        graded=not model.log.binary,
         unexplained=() if found is None else _unexplained_figures(found, level),
         assumed=None if found is None else found.assumed,
     )
 
 
 def _over_odds(model: Recommender, announce: Announce) -> dict[float, float]:
-    """The mean prediction over all pairs for every rho; nothing for a model that does not know `at_odds`."""
-    if not hasattr(model, "at_odds") or not model.log.binary:
-        return {}
+    """The mean prediction over all pairs, or a sample of them, for every rho."""
     announce("the model under other assumptions about odds")
-    log = model.log
-    at = np.random.default_rng([model.seed, STREAM]).integers(log.n_pairs, size=min(SAMPLE, log.n_pairs))
-    pairs = np.divmod(at, log.n_items)
+    n_pairs, n_items = model.log.n_pairs, model.log.n_items
+    generator = np.random.default_rng([model.seed, STREAM])
+    at = np.arange(n_pairs) if n_pairs <= SAMPLE else generator.integers(n_pairs, size=SAMPLE)
+    pairs = np.divmod(at, n_items)
     return {rho: float(model.at_odds(rho).predict_codes(*pairs).mean()) for rho in ODDS}
 
 
@@ -63,15 +60,16 @@ def _odds_figure(rates: dict[float, float], level: Level) -> Figure:
     plot = Plot(
         "odds",
         f"The {level.name} of all pairs, by how much liking decides",
-        f"If liked pairs are {ODDS[0]:g} times as likely to be rated as disliked ones, {level(rates[ODDS[0]])} of all "
-        f"pairs are liked; if they are {ODDS[-1]:g} times as likely, {level(rates[ODDS[-1]])}. The dashed line is no "
-        "difference.",
-        "times as likely to be rated if liked",
+        f"Over all pairs the {level.name} is {level(rates[ODDS[0]])} if liked pairs are {ODDS[0]:g} times as likely to "
+        f"be rated as disliked ones, and {level(rates[ODDS[-1]])} if they are {ODDS[-1]:g} times as likely. The dashed "
+        f"line is the model as it is: {level(rates[1.0])}.",
+        "ρ: times as likely to be rated if liked",
         f"{level.name}, all pairs",
         y_unit=level.unit,
         show=level.told,
     )
-    return lines(plot, [Series(level.name, list(rates.items()), ACCENT)], at=1.0)
+    points = [(rho, level.value(rate)) for rho, rate in rates.items()]
+    return lines(plot, [Series(level.name, points, ACCENT)], at=1.0)
 
 
 def _over_unexplained(model: Recommender, announce: Announce) -> Sensitivity | None:

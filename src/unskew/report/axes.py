@@ -61,12 +61,15 @@ def linear(
     low, high = min(finite), max(finite)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high - low < 1e-12 * max(abs(low), abs(high), 1e-9):
-        low, high = low - (abs(low) or 1) * 0.1, high + (abs(high) or 1) * 0.1
+    size = max(abs(low), abs(high))
+    if high - low < max(1e-9 * size, 1e-12):  # one value, and nothing to compare it with
+        room = 0.1 * size if size > 1e-9 else 1.0
+        low, high = low - room, high + room
     step = _step((high - low) / wanted)
     if unit.whole:
         step = max(1.0, float(math.ceil(step)))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
     ticks = tuple((n * step, unit.told(n * step if n else 0.0, step)) for n in range(first, last + 1))
     return Axis(first * step, last * step, start, end, ticks)
 

@@ -90,7 +90,7 @@ def material_of(
 ) -> Material:
     """Everything else is fitted on the model's own log, split, seed and options of training."""
     shop, log, seed = Workshop(announce), model.log, model.seed
-    training = replace(model.training or Training(), progress=False, checkpoint="", spread=False)
+    training = replace(model.training or Training(), progress=None, checkpoint="", spread=False)
     is_naive = type(model.method) is Naive
     naive = debiased = model
     if is_naive:
@@ -137,7 +137,7 @@ def _speaks_of_unseen(model: Recommender) -> bool:
 
 def held_out_together(model: Recommender) -> bool:
     """Whether there are ratings that no net of the model was trained on: members hold out different ones."""
-    return not hasattr(model.player("prediction"), "nets")
+    return len(model.split.holdout_rows) > 0
 
 
 def _evidence(

@@ -37,6 +37,7 @@ class RemedyFacts:
     n_seen: int
     balance: Figure
     selection: str  # what was found about selection on utility
+    random_ratings: str  # what was learned from random ratings
 
 
 def remedy_of(material: Material) -> RemedyFacts:
@@ -54,6 +55,7 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_seen=len(seen),
         balance=_balance(overlap),
         selection="" if model.selection is None else model.selection.verdict,
+        random_ratings="" if model.slice is None else str(model.slice),
     )
 
 

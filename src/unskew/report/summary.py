@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unskew.diagnosis.verdicts import Level as Severity
+from unskew.report.comparison import Comparison
 from unskew.report.data import FEW, DataFacts
 from unskew.report.material import Material
 from unskew.report.names import Level, signed, spread
@@ -29,33 +30,31 @@ class Summary:
     distrust: tuple[str, ...]
 
 
-def summary_of(
-    material: Material, versus: Versus | None, random: Versus | None, factor: float | None, data: DataFacts
-) -> Summary:
-    """Random ratings, if there are any, are believed before the log.
-
-    `factor` is how strongly a hidden cause must change the odds of being rated to turn the comparison by the log round.
-    """
-    needed, level, judged = material.diagnosis["needed"], Level(material.log), random or versus
+def summary_of(material: Material, compared: Comparison, data: DataFacts) -> Summary:
+    """Random ratings, if there are any, are believed before the log."""
+    needed, level, judged = material.diagnosis["needed"], Level(material.log), compared.believed
+    is_random = compared.random is not None
     return Summary(
         headline=_HEADLINES.get(needed.kind, needed.words),
         level=needed.level,
-        lede=f"{_shift(material, level)} {_outcome(material, judged, random is not None)}",
-        trust=tuple(_trust(material, judged, random is not None)),
-        distrust=tuple(_distrust(material, judged, None if random else factor, data, level)),
+        lede=f"{_shift(material, level)} {_outcome(material, judged, is_random)}",
+        trust=tuple(_trust(material, judged, is_random)),
+        distrust=tuple(_distrust(material, judged, None if is_random else compared.factor, data, level)),
     )
 
 
 def _shift(material: Material, level: Level) -> str:
+    """How far the log is from all pairs. What the log alone says gets no interval here: chance is its least worry."""
     rates = material.diagnosis.rates
-    best, how = rates.doubly_robust, "from the log alone we estimate that"
-    if rates.random is not None:
-        best, how = rates.random, "random ratings say that"
-    if best.covers(rates.log.value):
-        return f"The {level.name} is {level(rates.log.value)} in the log, and about the same over all pairs."
+    log, random, robust = rates.log.value, rates.random, rates.doubly_robust
+    if random is not None:
+        words = f"random ratings say that it is {level(random.value)} over all pairs, rated or not"
+        return f"The {level.name} is {level(log)} in the log; {words} (95% interval {level.interval(random)})."
+    if robust.covers(log):
+        return f"The {level.name} is {level(log)} in the log and, as far as the log can tell, the same over all pairs."
     return (
-        f"The {level.name} is {level(rates.log.value)} in the log; {how} it is {level(best.value)} over all pairs, "
-        f"rated or not (95% interval {level.interval(best)})."
+        f"The {level.name} is {level(log)} in the log; from the log alone we estimate {level(robust.value)} over all "
+        "pairs, rated or not, and the truth may be further off."
     )
 
 
@@ -66,11 +65,17 @@ def _outcome(material: Material, judged: Versus | None, is_random: bool) -> str:
     who = f"A model that corrects {what}" if material.is_naive else f"This model, which corrects {what},"
     if main is None:
         return f"{who} could not be compared with one that does not."
-    by = f"mean squared error {_difference(main)}"
-    where = "on random ratings" if is_random else "over all pairs" if main.found.estimator == "dr" else "on its ratings"
+    by, where = f"mean squared error {_difference(main)}", _where(judged, is_random)
     if main.verdict == "cannot tell":
         return f"{who} cannot be told from one that does not {where}: {by}."
     return f"{who} predicts {main.verdict} than one that does not {where}: {by}."
+
+
+def _where(judged: Versus | None, is_random: bool) -> str:
+    """By what the two models were judged."""
+    if is_random:
+        return "on random ratings"
+    return "on what people chose to rate" if judged is None or judged.unweighted else "over all pairs"
 
 
 def _weighting_mends(material: Material) -> bool:
@@ -83,12 +88,13 @@ def _weighting_mends(material: Material) -> bool:
 def _trust(material: Material, judged: Versus | None, is_random: bool) -> list[str]:
     said, found = [], material.diagnosis
     if _weighting_mends(material) and found["works"].kind != "constant":
+        missed = "" if found.rates.random else " Only random ratings could show what they still miss."
         said.append(
-            f"Averages corrected by weighting: the ratings, weighted, stand for {found.overlap.coverage:.0%} of all "
-            "pairs (100% is ideal)."
+            "Averages corrected by weighting, more than plain ones: the ratings, weighted, stand for "
+            f"{found.overlap.coverage:.0%} of all pairs (100% is ideal).{missed}"
         )
     lines = () if judged is None else judged.lines
-    where = "on random ratings" if is_random else "over all pairs"
+    where = _where(judged, is_random)
     if better := [f"{line.metric} {_difference(line)}" for line in lines if line.verdict == "better"]:
         said.append(f"That debiasing helps {where}: {'; '.join(better)}.")
     order = None if judged is None or (judged.unweighted and not is_random) else judged["auc"]

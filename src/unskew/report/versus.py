@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 from unskew.data.log import RatingLog
 from unskew.diagnosis.evidence import scores_from
-from unskew.diagnosis.sensitivity import SensitivityFigures, sensitivity_figures
 from unskew.errors import DataError
 from unskew.estimation.compare import Comparison, comparison
 from unskew.estimation.evidence import Evidence
 from unskew.estimation.quantities import Metric, metric_of
 from unskew.estimation.terms import Judged
-from unskew.recommender import Recommender
 from unskew.report.axes import SIGNED
-from unskew.report.charts import Plot, band
 from unskew.report.figure import Figure, Table
 from unskew.report.material import Material
 from unskew.report.names import signed, spread
@@ -136,7 +133,7 @@ def on_random_ratings(material: Material) -> Versus | None:
 
 def _versus(material: Material, evidence: Evidence, estimator: str, *, lists: bool = True) -> Versus:
     asked = _metrics(material.log, lists)
-    judged = [_judged(model, evidence, asked) for model in (material.debiased, material.naive)]
+    judged = judged_by(evidence, material, asked)
     lines, notes = [], []
     for metric in asked:
         try:
@@ -149,8 +146,10 @@ def _versus(material: Material, evidence: Evidence, estimator: str, *, lists: bo
     return Versus(estimator, len(evidence.log), worth, tuple(lines), tuple(notes))
 
 
-def _judged(model: Recommender, evidence: Evidence, asked: list[Metric]) -> Judged:
-    return Judged(scores_from(model.predict_codes, evidence.log), evidence, asked)
+def judged_by(evidence: Evidence, material: Material, asked: list[Metric]) -> list[Judged]:
+    """The debiased model, then the naive one."""
+    models = material.debiased, material.naive
+    return [Judged(scores_from(model.predict_codes, evidence.log), evidence, asked) for model in models]
 
 
 def _metrics(log: RatingLog, lists: bool) -> list[Metric]:
@@ -162,29 +161,3 @@ def _metrics(log: RatingLog, lists: bool) -> list[Metric]:
 
 def _name(metric: Metric) -> str:
     return f"{NAMES[metric.kind]}@{metric.k}" if metric.k else NAMES[metric.kind]
-
-
-def hidden_causes(material: Material) -> SensitivityFigures | None:
-    """What a cause of being seen that nobody measured could do to the table's first line."""
-    evidence = material.evidence
-    if evidence is None or evidence.weighing is None:
-        return None
-    mse = metric_of("mse")
-    own, other = (_judged(model, evidence, [mse]) for model in (material.debiased, material.naive))
-    return sensitivity_figures(own, other, "the naive model")
-
-
-def hidden_causes_figure(found: SensitivityFigures, value: float) -> Figure:
-    """How far the error could be off, by how strong the cause is."""
-    rows = [(1.0, value, value), *found.ranges]
-    worst = found.ranges[-1]
-    plot = Plot(
-        "hidden-causes",
-        "What a hidden cause could do to the error",
-        f"The estimated mean squared error is {value:.4f}. A hidden cause that multiplies the odds of being rated by "
-        f"up to {worst[0]:g} could hide a true error anywhere between {worst[1]:.4f} and {worst[2]:.4f} "
-        "(shaded).",
-        "factor on the odds of being rated",
-        "mean squared error",
-    )
-    return band(plot, rows, value)

@@ -18,7 +18,7 @@ from unskew.metrics.checks import require_count
 from unskew.reproduce.exam import CalibrationExam
 from unskew.reproduce.pages import publish
 from unskew.reproduce.rows import Row, rows_of, statistics
-from unskew.reproduce.suite import Suite, dataset_facts, suite
+from unskew.reproduce.suite import DatasetFacts, Suite, dataset_facts, suite
 
 CALIBRATION = (
     "ECE is over 15 bins: of the propensity, calibrated where the method calibrates and before any clip, against who "
@@ -27,8 +27,8 @@ CALIBRATION = (
     "between their mean and the base rate: bins of equal mass tell more."
 )
 AS_PUBLISHED = (
-    "As published: what public code does where we have it (names that end in -published), and otherwise our own losses "
-    "with the nets, propensities and weight decays of the literature, trained as public code trains."
+    "As published: what public code does where we have it (DR-JL and DCE-DR), and otherwise our own losses with the "
+    "nets, propensities and weight decays of the literature, where the suite says so; trained with {}."
 )
 COSTS = "Seconds are wall clock of one process on one thread, fit alone, and depend on what else the machine does."
 
@@ -54,6 +54,7 @@ def reproduce(
     trials: int = 0,
     workers: int = 1,
     as_published: bool = False,
+    only: Sequence[str] = (),
     max_epochs: int | None = None,
     world: World | None = None,
     about: Sequence[str] = (),
@@ -61,12 +62,13 @@ def reproduce(
     """Write OUT/target.csv, .svg, .png, .md and .html, made from the suite of that name.
 
     `dataset` names what the log is: it decides cut-offs, the paper's numbers and how public code trains. Every recipe
-    is fitted for each seed and asked the test; with `trials` it is tuned first, as in `unskew.bench.benchmark`. Fits
-    are kept in OUT/records.jsonl, so targets that share a recipe share its fits, and a run that was stopped goes on.
+    is fitted for each seed and asked the test; with `trials` it is tuned first, as in `unskew.bench.benchmark`. `only`
+    names the entries that are wanted, if not all are. Fits are kept in OUT/records.jsonl, so targets that share a
+    recipe share its fits, and a run that was stopped goes on.
     """
     require_count(seeds, "seeds")
     require_count(workers, "workers")
-    asked, facts = suite(target), dataset_facts(dataset)
+    asked, facts = suite(target).limited(only), dataset_facts(dataset)
     stem = made_folder(out) / (f"{target}-as-published" if as_published else target)
     if not asked.entries:
         rows = statistics(asked, facts, log, test)
@@ -89,15 +91,20 @@ def reproduce(
             exam, methods, searches, records, seeds=seeds, trials=trials, judging=judging, workers=workers
         )
     rows = rows_of(asked, facts, outcome, {name: key for name, (key, _) in recipes.items()}, seeds)
-    sentences = [*about, *rules(exam, seeds, trials, judging), *_about_the_suite(asked, as_published)]
+    sentences = [*about, *rules(exam, seeds, trials, judging), *_about_the_suite(asked, facts, as_published)]
     choices = chosen([choice_of(each) for each in searches])
     files = publish(asked, facts, rows, sentences, [*choices, *_notes(outcome)], stem)
     return Reproduced(target, rows, files, outcome.failures)
 
 
-def _about_the_suite(asked: Suite, as_published: bool) -> list[str]:
+def _about_the_suite(asked: Suite, facts: DatasetFacts, as_published: bool) -> list[str]:
+    options = ", ".join(f"{name}={value!r}" for name, value in facts.published_training.items())
     calibration = any("_ece" in quantity for quantity in asked.quantities)
-    said = {AS_PUBLISHED: as_published, CALIBRATION: calibration, COSTS: "seconds" in asked.quantities}
+    said = {
+        AS_PUBLISHED.format(options): as_published,
+        CALIBRATION: calibration,
+        COSTS: "seconds" in asked.quantities,
+    }
     return [sentence for sentence, holds in said.items() if holds]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
@@ -104,6 +104,14 @@ class Suite:
     tested: bool = False
     published: Mapping[str, Any] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
+
+    def limited(self, only: Sequence[str]) -> Suite:
+        """The suite with these entries alone, or with all if none is named."""
+        known = {entry.name: entry for entry in self.entries}
+        for name in only:
+            if name not in known:
+                raise ParameterError(f"{self.number} has no entry {name!r}{nearest(name, known)}")
+        return replace(self, entries=tuple(known[name] for name in known if name in only)) if only else self
 
     def recipes(self, dataset: str, as_published: bool) -> dict[str, tuple[str, Method]]:
         """Of each entry its key and its method."""

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.special import expit, log_expit, logit
 
 from unskew.errors import DataError
 
 Values = NDArray[np.float64]
 
 NEAREST = 1e-7  # to 0 and 1 that a mean may be
-MOST_LEVELS = 32
-SOME_MEANS = 200  # quantiles of predictions that the base is fitted to
-SWEEPS = 50
-_GRID = np.linspace(-80, 80, 3201)
+MOST_LEVELS = 12
+LEAST_DISPERSION = 0.02
+GRID = 1001  # points
 
 
 class OfArrays:
@@ -36,10 +35,15 @@ class Family(OfArrays):
     If a rating of 1 is rho times as likely to be seen as a rating of 0, and one between by rho^r, then a law of seen
     ratings is the law of all ratings with eta raised by log rho: exponential tilting stays in the family. Binary
     ratings have levels 0 and 1, and their eta is the logit of the mean but for a constant.
+
+    `dispersion` below 1 narrows every law to that share of its variance, as an exponential dispersion model does
+    (Jorgensen, 1987): the base is how often levels are met in a whole log, and much of that spread is no chance, but
+    what a model's means explain.
     """
 
     levels: Values
     log_base: Values
+    dispersion: float = 1.0
 
     def __post_init__(self) -> None:
         if self.levels.ndim != 1 or len(self.levels) < 2 or self.levels.shape != self.log_base.shape:
@@ -47,22 +51,15 @@ class Family(OfArrays):
 
     @classmethod
     def of(cls, ratings: ArrayLike, means: ArrayLike) -> Family:
-        """The family whose laws, averaged over seen pairs of these means, have the levels as often as `ratings` do.
+        """The family of graded ratings held out, of which a model says these means.
 
-        A base that repeated the ratings' own distribution would count as chance what the means explain. It is found by
-        iterative scaling, from the ratings' distribution tilted to the mean of the means. 0 and 1 are always levels, so
-        that every mean between has a law.
+        0 and 1 are always levels, so that every mean between has a law.
         """
-        levels, counts = _levels(np.asarray(ratings, np.float64))
-        said = np.quantile(np.asarray(means, np.float64), (np.arange(SOME_MEANS) + 0.5) / SOME_MEANS)
-        family = cls(levels, np.log(counts / counts.sum()))
-        wanted = family.chances(family.natural(said.mean(keepdims=True)))[0]
-        for _ in range(SWEEPS):
-            step = np.log(wanted) - np.log(family.chances(family.natural(said)).mean(0))
-            family = cls(levels, family.log_base + step)
-            if np.abs(step[counts >= 1]).max() < 1e-3:
-                break
-        return family
+        given, said = np.asarray(ratings, np.float64), np.asarray(means, np.float64)
+        levels, counts = _levels(given)
+        wide = cls(levels, np.log(counts / counts.sum()))
+        share = np.mean((given - said) ** 2) / wide.variance(wide.natural(said)).mean()
+        return cls(levels, wide.log_base, float(np.clip(share, LEAST_DISPERSION, 1)))
 
     @property
     def binary(self) -> bool:
@@ -83,18 +80,21 @@ class Family(OfArrays):
         if self.binary:
             return np.asarray(expit(eta + self._start) * expit(-eta - self._start))
         chances = self.chances(eta)
-        return np.asarray(np.maximum(chances @ self.levels**2 - (chances @ self.levels) ** 2, 0))
+        return self.dispersion * np.maximum(chances @ self.levels**2 - (chances @ self.levels) ** 2, 0)
 
     def natural(self, means: ArrayLike) -> Values:
         """The eta at which a mean is what it is; means at the very ends are taken a little inside."""
         said = np.clip(np.asarray(means, np.float64), NEAREST, 1 - NEAREST)
         if self.binary:
             return np.asarray(logit(said) - self._start)
-        curve = self.mean(_GRID)
+        gaps = np.diff(self.levels)
+        far = np.abs(np.diff(self.log_base) / gaps).max() + 20 / gaps.min()  # from where all but an end level is rare
+        grid = np.linspace(-far, far, GRID) / self.dispersion
+        curve = self.mean(grid)
         rising = np.flatnonzero(np.diff(curve, prepend=-1) > 0)
-        eta = np.interp(said, curve[rising], _GRID[rising])
-        for _ in range(3):  # Newton's steps from the grid
-            eta = eta - np.clip((self.mean(eta) - said) / np.maximum(self.variance(eta), 1e-12), -0.05, 0.05)
+        eta, most = np.interp(said, curve[rising], grid[rising]), grid[1] - grid[0]
+        for _ in range(4):  # of Newton's steps from the grid
+            eta = eta - np.clip((self.mean(eta) - said) / np.maximum(self.variance(eta), 1e-12), -most, most)
         return np.asarray(eta)
 
     def log_likelihood(self, natural: Values, ratings: Values) -> Values:
@@ -102,15 +102,19 @@ class Family(OfArrays):
         if self.binary:
             logits = natural + self._start
             return np.asarray(ratings * log_expit(logits) + (1 - ratings) * log_expit(-logits))
-        return np.asarray(ratings * natural - logsumexp(self._exponents(natural), axis=1))
+        share, top = self._shares(natural)
+        return np.asarray(ratings * natural - (np.log(share.sum(1)) + top) / self.dispersion)
 
     def chances(self, natural: Values) -> Values:
-        """One row an eta, one column a level."""
-        exponents = self._exponents(natural)
-        return np.asarray(np.exp(exponents - logsumexp(exponents, axis=1, keepdims=True)))
+        """One row an eta, one column a level, with a dispersion of 1."""
+        share, _ = self._shares(natural)
+        return np.asarray(share / share.sum(1, keepdims=True))
 
-    def _exponents(self, natural: Values) -> Values:
-        return np.asarray(natural[:, None] * self.levels + self.log_base)
+    def _shares(self, natural: Values) -> tuple[Values, Values]:
+        """base(level) exp(eta level), divided by the largest of its row, and the logarithm of that."""
+        exponents = self.dispersion * natural[:, None] * self.levels + self.log_base
+        top = exponents.max(1)
+        return np.exp(exponents - top[:, None]), top
 
 
 BINARY = Family(np.array([0.0, 1.0]), np.zeros(2))

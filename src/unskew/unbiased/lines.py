@@ -104,7 +104,7 @@ def fit_line(
         if size <= 1e-8:
             break
         at, value = _within(at - size * step), new
-        if gradient[free] @ step[free] < 1e-10:
+        if gradient[free] @ step[free] < 1e-8:
             break
     return float(at[0]), float(at[1])
 

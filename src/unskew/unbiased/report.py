@@ -21,10 +21,14 @@ class Use:
     trust: float = 0.0
 
     @property
+    def name(self) -> str:
+        return f"{self.role}: {self.what}"
+
+    @property
     def cells(self) -> tuple[str, str, str, str]:
         gain = "" if self.gain is None else f"{self.gain:+.1f}"
         gain += "" if self.error is None else f" ± {self.error:.1f}"
-        return f"{self.role}: {self.what}", self.found, gain, f"{self.trust:.0%}" if gain else ""
+        return self.name, self.found, gain, f"{self.trust:.0%}" if gain else ""
 
 
 @dataclass(frozen=True)

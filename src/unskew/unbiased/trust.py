@@ -7,8 +7,8 @@ sum over folds. The mixture has the weights
 
 Akaike's with cross-validation in place of his penalty (pseudo-BMA in Yao et al., Bayesian Analysis 2018), rivals in the
 order of how much they change. So what a few ratings seem to say is followed a little of the way, and what many say
-all the way. With one shift to be learned this costs at most 0.4 of that shift's variance where none is needed, while
-the rule of one standard error costs up to four times the variance where one is.
+all the way. With one shift to be learned this costs a quarter of that shift's variance where none is needed and at most
+twice the variance anywhere, while the rule of one standard error costs up to four times as much as the variance.
 """
 
 from __future__ import annotations
