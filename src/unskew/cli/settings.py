@@ -14,12 +14,8 @@ from unskew.errors import ParameterError
 if TYPE_CHECKING:
     from unskew.methods.base import Method
     from unskew.propensity.base import Propensity
+    from unskew.recipe import FitRecipe
     from unskew.training.options import Training
-
-HELP = (
-    "A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
-    "propensity=additive for a part by its name."
-)
 
 
 def method_from(name: str, assignments: Sequence[str]) -> Method:
@@ -27,16 +23,16 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
     return changed(unskew.make(name), assignments)
 
 
-def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> tuple[Method, Training]:
+def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> FitRecipe:
     """What a method's name or a recipe file stands for, with these settings instead of its own."""
     if (name is None) == (file is None):
         raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
-    if name is not None:
-        return method_from(name, assignments), unskew.Training()
-    from unskew.recipe import read_recipe
+    from unskew.recipe import FitRecipe, read_fit
 
-    method, training = read_recipe(file or "")
-    return (changed(method, assignments) if assignments else method), training
+    if name is not None:
+        return FitRecipe(method_from(name, assignments))
+    found = read_fit(file or "")
+    return found._replace(method=changed(found.method, assignments)) if assignments else found
 
 
 def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:

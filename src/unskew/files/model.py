@@ -121,7 +121,7 @@ def _files(model: Recommender) -> dict[str, bytes]:
         overlap=model.overlap,
         calibration=model.calibration,
         log=LogFacts.of(model.log),
-        training=model.training,
+        training=None if model.training is None else model.training.lasting,
         n_fitted_users=model.n_fitted_users,
     )
     plain = _plain(arrays).write(contents)

@@ -13,7 +13,7 @@ from unskew.data.duplicates import refuse_duplicates
 from unskew.data.features import Features, columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale, as_ratings
-from unskew.data.vocabulary import Encoder, Vocabulary
+from unskew.data.vocabulary import Encoder, Vocabulary, narrowed
 from unskew.errors import DataError, ParameterError
 
 COLUMNS = ("user_id", "item_id", "rating")
@@ -119,8 +119,10 @@ def _refuse_known(ids: Vocabulary, known: Vocabulary) -> None:
 
 
 def _both(known: Vocabulary, new: Vocabulary) -> Vocabulary:
-    """Ids of two kinds become text, in which an integer is its usual spelling."""
+    """Text that spells integers joins integers; otherwise ids of two kinds become text."""
     parts = [known.arrow, new.arrow]
+    if pa.types.is_integer(known.arrow.type) and not pa.types.is_integer(new.arrow.type):
+        parts[1] = narrowed(new.arrow)
     if parts[0].type != parts[1].type:
         parts = [part.cast(pa.large_string()) for part in parts]
     return Vocabulary.proved(pa.concat_arrays(parts))

@@ -41,7 +41,8 @@ class Training:
     kernels. `progress=None` shows a bar only on a terminal.
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
-    fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits.
+    fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits. None is
+    every 1,000 steps, but not so often that writing would take more than a twentieth of the time.
 
     `spread=True` trains one model on all processes that torchrun has started, each with the users that are its own.
     `device` is where plain PyTorch nets compute, such as "cuda".
@@ -55,14 +56,14 @@ class Training:
     engine: Engine = "compiled"
     progress: bool | None = None
     checkpoint: str = ""
-    checkpoint_every: int = 1000
+    checkpoint_every: int | None = None
     spread: bool = False
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
         for name in ("max_epochs", "patience", "checkpoint_every"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ParameterError(f"{name} must be at least 1, not {getattr(self, name)}.")
         if self.batch_size is not None and self.batch_size < 1:
             raise ParameterError(f"batch_size must be at least 1 or None, not {self.batch_size}.")
