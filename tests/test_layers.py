@@ -26,17 +26,19 @@ ALLOWED = {
     "nets": {"group"},
     "training": {"data", "nets", "files", "_version", "group", "workers"},
     "utility": {"data", "nets", "training", "risk", "calibration", "group"},
-    "propensity": {"data", "nets", "training", "risk", "group", "utility"},
+    "unbiased": {"data", "calibration", "recommender"},
+    "propensity": {"data", "nets", "training", "risk", "group", "utility", "unbiased"},
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
+    | {"unbiased"},
     "export": {"data", "nets", "files", "recommender", "utility", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap"},
+    | {"overlap", "unbiased"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"propensity", "recommender"},
+    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},
@@ -48,6 +50,9 @@ ALLOWED = {
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
     | {"evaluation", "files", "recipe"},
+    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
+    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
+    | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

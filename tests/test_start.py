@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 
+import numba
 import pytest
 
-from unskew.training.compiling import SENTENCE
+from unskew.training.compiling import SENTENCE, announced
 
 HELP = "import sys; from unskew.cli import main; sys.argv = ['unskew', '--help']; main()"
 FIT = """
@@ -34,7 +35,17 @@ def test_starting_is_quick(code, limit):
     assert min(seconds) < limit
 
 
-def test_the_first_use_says_that_it_compiles_and_the_second_has_nothing_to_compile(tmp_path):
-    first, second = (run(FIT, NUMBA_CACHE_DIR=str(tmp_path)).stderr for _ in range(2))
-    assert first.count(SENTENCE) == 1
-    assert SENTENCE not in second
+def test_compiling_is_announced_once_and_only_where_progress_is_shown(capsys):
+    for progress, times in ((True, 1), (False, 0)):
+        with announced(progress):
+            for kernel in (numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)):
+                kernel(1)
+        assert capsys.readouterr().err.count(SENTENCE) == times
+
+
+def test_a_second_process_has_nothing_to_compile():
+    """What this one compiles or has compiled is kept for all."""
+    exec(FIT, {})
+    second = run(FIT)
+    assert "prediction: 100%" in second.stderr
+    assert SENTENCE not in second.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any, NamedTuple, TypeVar
 
+from unskew.calibration.chance import RandomPlatt
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.published import PublishedExperts
@@ -15,13 +16,16 @@ from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.methods.registry import make, methods
+from unskew.nets.dense import Dense
 from unskew.nets.factors import MF, NCF
 from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
+from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
-from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.published import PublishedFactors
+from unskew.propensity.tables import Known, Popularity, Uniform
 from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 from unskew.words import nearest
@@ -32,6 +36,7 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 PARTS: tuple[type, ...] = (
     MF,
     NCF,
+    Dense,
     Scalar,
     Trunk,
     Uniform,
@@ -40,12 +45,14 @@ PARTS: tuple[type, ...] = (
     Known,
     Additive,
     Factors,
+    PublishedFactors,
     Logistic,
     Utility,
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,
     PublishedExperts,
+    RandomPlatt,
     Training,
 )
 _registered: dict[str, type] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,9 @@ from unskew.training.history import History
 from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
+from unskew.unbiased.correction import OF_RATINGS, Correction
+from unskew.unbiased.family import BINARY, Family
+from unskew.unbiased.report import Slice
 from unskew.utility.selection import Selection
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 OnUnknown = Literal["raise", "fallback"]
 CHUNK = 1 << 18
+SOME_HELD_OUT = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +46,8 @@ class Recommender:
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
     how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
     utility; each is None for a method without. `training` are the options of the run, None for the usual ones. Users
-    with codes from `n_fitted_users` on were folded in; None if nobody was.
+    with codes from `n_fitted_users` on were folded in; None if nobody was. `slice` tells what random ratings were used
+    for, None without any, and `corrections` are what they, or an assumption about odds, have made of what a role says.
     """
 
     method: Any
@@ -53,6 +59,8 @@ class Recommender:
     calibration: CalibrationReport | None = None
     training: Training | None = None
     n_fitted_users: int | None = None
+    slice: Slice | None = None
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
 
     @property
     def n_fitted(self) -> int:
@@ -122,9 +130,46 @@ class Recommender:
         return next((player.selection for player in players if hasattr(player, "selection")), None)
 
     def at(self, *, unexplained: float) -> Recommender:
-        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it."""
+        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it.
+
+        What random ratings have corrected is left out: they belong to the assumption they were learned under.
+        """
         model: Recommender = self.method.at(self, unexplained)
-        return model
+        return replace(model, slice=None, corrections={})
+
+    def at_odds(self, rho: float) -> Recommender:
+        """The model if a rating at the top of the scale is `rho` times as likely to be seen as one at the bottom.
+
+        That is beyond what the method allows for already: all of it for Naive, what remains for one that debiases. No
+        net changes, nor any user's order of items; every answer about ratings moves by -log rho in its logit (for
+        graded ratings in the natural parameter of the law, see `Family`). `at_odds(1)` is the model as it was fitted.
+        """
+        if not 0 < rho < np.inf:
+            raise ParameterError(f"rho must be above 0 and finite, not {rho}; 1 is no influence of liking.")
+        roles = [role for role in OF_RATINGS if role in self.cast.players]
+        known = {role: self.corrections.get(role) or Correction(self.law_of(role)) for role in roles}
+        return replace(self, corrections={role: each.at_odds(float(rho)) for role, each in known.items()})
+
+    @property
+    def odds(self) -> float:
+        """By what factor liking is assumed to drive seeing beyond what the method allows for."""
+        return next((each.odds for each in self.corrections.values()), 1.0)
+
+    def with_slice(self, unbiased: RatingLog) -> Recommender:
+        """The model corrected by ratings of random pairs, as far as they foretell each other; see `model.slice`.
+
+        `fit(log, unbiased=...)` does this too, after those parts of the method that train by a slice have done so.
+        """
+        from unskew.unbiased.inform import informed  # which knows of models
+
+        return informed(self, unbiased)
+
+    def law_of(self, role: str) -> Family:
+        """The laws of ratings with the means that a role says, fitted to ratings held out."""
+        if self.log.binary:
+            return BINARY
+        held = self.holdout.take(np.arange(min(len(self.holdout), SOME_HELD_OUT)))
+        return Family.of(held.ratings, self.uncorrected(role, held.users, held.items))
 
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
@@ -134,6 +179,13 @@ class Recommender:
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
+        said = self.uncorrected(role, users, items, ratings)
+        return said if role not in self.corrections else self.corrections[role](said, users)
+
+    def uncorrected(
+        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """The same without what random ratings or an assumption about odds have made of it."""
         self._require(role)
         said = np.empty(len(users))
         with one_thread():

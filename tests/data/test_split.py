@@ -65,6 +65,22 @@ def test_a_user_with_a_single_rating_keeps_it_in_training():
     assert len(split.holdout) == 9
 
 
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=2, max_size=6).filter(lambda n: max(n) > 1),
+    fraction=st.floats(0.01, 0.9),
+)
+@settings(deadline=None, max_examples=40)
+def test_the_last_rows_of_every_user_are_held_out_whatever_the_seed(counts, fraction):
+    log = log_with(counts)
+    split = holdout_split(log, fraction, by="last", seed=1)
+    held = np.zeros(len(log), bool)
+    for user, count in enumerate(counts):
+        last = min(int(np.ceil(fraction * count)), count - 1)
+        held[np.flatnonzero(log.users == user)[count - last :]] = True
+    assert split.holdout_rows.tolist() == np.flatnonzero(held).tolist()
+    assert is_partition(split)
+
+
 @pytest.mark.parametrize("by", ["global", "user"])
 def test_every_row_is_held_out_equally_often(by):
     log = log_with([10, 10, 10])
@@ -154,7 +170,7 @@ def test_seed_that_is_no_whole_number_is_refused(seed):
 
 
 def test_unknown_way_of_splitting_is_refused():
-    with pytest.raises(ParameterError, match='by must be "global" or "user", not \'item\''):
+    with pytest.raises(ParameterError, match='by must be "global", "user" or "last", not \'item\''):
         holdout_split(log_with([5, 5]), by="item")
 
 

@@ -20,6 +20,11 @@ def world():
     return unskew.simulate(n_users=300, n_items=200, density=0.1, selection="taste", seed=3)
 
 
+@pytest.fixture(scope="module")
+def small_world():
+    return unskew.simulate(n_users=50, n_items=40, density=0.15, selection="taste", seed=3)
+
+
 def test_the_rewritten_plan_is_the_tri_level_loop():
     """Propensity, its experts, then per batch imputation and prediction and per epoch the imputation's experts."""
     plan = unskew.DoublyCalibrated(ADDITIVE).plan()
@@ -121,9 +126,9 @@ def test_a_propensity_that_moves_in_the_loop_is_recalibrated_every_epoch():
     ],
     ids=str,
 )
-def test_every_base_and_every_ablation_trains(world, base, settings):
+def test_every_base_and_every_ablation_trains(small_world, base, settings):
     method = unskew.DoublyCalibrated(base(propensity=unskew.Additive()), **settings)
-    model = method.fit(world.log, training=unskew.Training(max_epochs=2, progress=False))
+    model = method.fit(small_world.log, training=unskew.Training(max_epochs=2, progress=False))
     expected = {"propensity", "imputation"} - {name for name, value in settings.items() if value is None}
     assert {entry.role for entry in model.calibration.roles} == expected
     if "n_experts" in settings:
@@ -169,14 +174,14 @@ def test_experts_mend_a_propensity_that_errs_differently_about_different_users()
         assert gap["experts"] < gap["user"]
 
 
-def test_the_report_prints_and_plots_before_and_after(world):
-    model = unskew.DoublyCalibrated(ADDITIVE).fit(world.log, training=SHORT)
+def test_the_report_prints_and_plots_before_and_after(small_world):
+    model = unskew.DoublyCalibrated(ADDITIVE).fit(small_world.log, training=SHORT)
     text = str(model.calibration)
     assert "propensity: ECE" in text
     assert "experts have" in text
     assert len(model.calibration.plot().axes) == 2
     assert model.imputation([0, 1], [2, 3]).shape == (2,)
-    assert ADDITIVE.fit(world.log, training=SHORT).calibration is None
+    assert ADDITIVE.fit(small_world.log, training=SHORT).calibration is None
 
 
 def test_settings_that_are_the_bases_own_reach_it_through_the_wrapper():

@@ -26,7 +26,7 @@ def world():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_method_learns_its_log_and_something_that_holds_for_all_pairs(name, world):
     method = exchanged(unskew.make(name, learning_rate=0.03), lightest)
-    model = method.fit(world.log, training=unskew.Training(max_epochs=10, progress=False))
+    model = method.fit(world.log, training=unskew.Training(max_epochs=6, progress=False))
     on_the_log = model.predict_codes(world.log.users, world.log.items)
     assert roc_auc_score(world.log.ratings, on_the_log) > 0.7
     pairs = np.divmod(np.arange(world.n_pairs), world.n_items)

@@ -26,6 +26,12 @@ class Prefitted(unskew.Utility):
         return self.known
 
 
+@pytest.fixture(scope="module")
+def small_world():
+    """In which liking has no part in seeing."""
+    return unskew.simulate(100, 60, density=0.15, selection="popularity", n_factors=2, seed=0)
+
+
 def everywhere(model):
     return model.predict_codes(*np.divmod(np.arange(model.log.n_pairs), model.log.n_items))
 
@@ -45,10 +51,10 @@ def calibrated(method):
     ],
     ids=["naive", "joint", "ips", "dr", "dce"],
 )
-def test_without_evidence_a_method_behaves_as_without_utility_bit_for_bit(ours, plain, indifferent_world):
-    model = ours.fit(indifferent_world.log, seed=5, training=SHORT)
+def test_without_evidence_a_method_behaves_as_without_utility_bit_for_bit(ours, plain, small_world):
+    model = ours.fit(small_world.log, seed=5, training=SHORT)
     assert model.selection.slope == 0
-    assert (everywhere(model) == everywhere(plain.fit(indifferent_world.log, seed=5, training=SHORT))).all()
+    assert (everywhere(model) == everywhere(plain.fit(small_world.log, seed=5, training=SHORT))).all()
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +106,8 @@ def test_the_weights_of_seen_pairs_are_clipped_before_the_rating_counts(liking, 
 def test_another_assumption_gives_the_model_that_would_have_been_fitted(liking_world):
     log = liking_world.log
     for method in (
-        unskew.NaiveUtility(utility=unskew.Utility(base=unskew.Uniform(), n_folds=2)),
-        unskew.SNIPS(propensity=unskew.Utility(base=unskew.Additive(), n_folds=2)),
+        unskew.NaiveUtility(utility=unskew.Utility(base=unskew.Uniform(), n_folds=2, n_repeats=1)),
+        unskew.SNIPS(propensity=unskew.Utility(base=unskew.Additive(), n_folds=2, n_repeats=1)),
     ):
         training = unskew.Training(max_epochs=4, progress=False)
         moved = method.fit(log, seed=2, training=training).at(unexplained=0.4)
@@ -113,7 +119,7 @@ def test_another_assumption_gives_the_model_that_would_have_been_fitted(liking_w
 
 
 def test_a_saved_model_answers_with_the_same_bits_and_can_change_its_assumption(mapped, liking_world, tmp_path):
-    model = unskew.DRJL(propensity=unskew.Utility(base=unskew.Additive(), n_folds=2)).fit(
+    model = unskew.DRJL(propensity=unskew.Utility(base=unskew.Additive(), n_folds=2, n_repeats=1)).fit(
         liking_world.log, seed=2, training=unskew.Training(max_epochs=4, progress=False)
     )
     assert model.selection.slope
@@ -128,23 +134,23 @@ def test_a_saved_model_answers_with_the_same_bits_and_can_change_its_assumption(
 
 
 @pytest.mark.parametrize("n_members", [1, 2])
-def test_checkpoints_of_inner_fits_stay_apart_and_change_no_bit(n_members, indifferent_world, tmp_path):
+def test_checkpoints_of_inner_fits_stay_apart_and_change_no_bit(n_members, small_world, tmp_path):
     method = unskew.NaiveUtility(utility=LIGHT, n_members=n_members)
     kept = replace(SHORT, checkpoint=str(tmp_path / "checkpoint"), checkpoint_every=3)
-    model = method.fit(indifferent_world.log, seed=5, training=kept)
-    assert (everywhere(model) == everywhere(method.fit(indifferent_world.log, seed=5, training=SHORT))).all()
+    model = method.fit(small_world.log, seed=5, training=kept)
+    assert (everywhere(model) == everywhere(method.fit(small_world.log, seed=5, training=SHORT))).all()
     assert (everywhere(model.at(unexplained=0.5)) == everywhere(model)).all()
 
 
-def test_methods_that_assume_nothing_about_unexplained_liking_say_so(indifferent_world):
-    model = unskew.Naive().fit(indifferent_world.log, training=SHORT)
+def test_methods_that_assume_nothing_about_unexplained_liking_say_so(small_world):
+    model = unskew.Naive().fit(small_world.log, training=SHORT)
     with pytest.raises(ParameterError, match="Naive assumes nothing about unexplained liking"):
         model.at(unexplained=0.5)
     assert model.selection is None
 
 
-def test_members_are_averaged_in_probability_and_saved_together(indifferent_world, tmp_path):
-    log = indifferent_world.log
+def test_members_are_averaged_in_probability_and_saved_together(small_world, tmp_path):
+    log = small_world.log
     model = unskew.NaiveUtility(utility=LIGHT, n_members=3).fit(log, seed=5, training=SHORT)
     nets = model.cast.players["prediction"].nets
     assert len(nets) == 3

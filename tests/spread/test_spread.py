@@ -25,24 +25,30 @@ together = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(together)
 
 
-def torchrun(task, folder, *options):
-    source = Path(unskew.__file__).parents[1]
-    environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *options]
-    with subprocess.Popen([*words, SCRIPT, task, folder], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The folder of one run for all claims, and what it said: starting takes longer than the rest."""
+    folder = tmp_path_factory.mktemp("together")
+    log = together.world().log
+    with (folder / "ratings.csv").open("w", newline="") as file:
+        csv.writer(file).writerow(["user_id", "item_id", "rating"])
+        csv.writer(file).writerows(zip(log.users, log.items, 1 + 4 * log.ratings, strict=True))
+    environment = os.environ | {"PYTHONPATH": str(Path(unskew.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, folder], env=environment, stdout=PIPE, stderr=PIPE, text=True
+    ) as run:
         try:
-            said, complaints = run.communicate(timeout=200)
+            said, complaints = run.communicate(timeout=300)
         except subprocess.TimeoutExpired:
-            run.terminate()  # torchrun then ends its workers, which a kill would leave behind
+            run.terminate()  # the agent then ends its workers, which a kill would leave behind
             raise
     assert run.returncode == 0, complaints[-3000:]
-    return said
+    return folder, said
 
 
-def test_two_workers_train_the_model_that_one_does(tmp_path, monkeypatch):
-    """One torchrun for all claims that need no fault: starting it takes longer than they do."""
-    torchrun("agree", tmp_path)
-    first, second = (json.loads((tmp_path / f"agree-{rank}.json").read_text()) for rank in (0, 1))
+def test_two_workers_train_the_model_that_one_does(ran, monkeypatch):
+    folder, _ = ran
+    first, second = (json.loads((folder / f"agree-{rank}.json").read_text()) for rank in (0, 1))
     monkeypatch.setattr(Feed, "_stretch", together.every_pair)
     for name, engine in product(together.METHODS, ("compiled", "torch")):
         alone, ours = together.fitted(name, engine, spread=False), first[f"{name} {engine}"]
@@ -61,17 +67,13 @@ def test_two_workers_train_the_model_that_one_does(tmp_path, monkeypatch):
     assert said["batches"].endswith("batches: start fewer workers or give a larger batch.")
 
 
-def test_a_worker_that_is_killed_changes_nothing(tmp_path):
-    log = together.world().log
-    with (tmp_path / "ratings.csv").open("w", newline="") as file:
-        csv.writer(file).writerow(["user_id", "item_id", "rating"])
-        csv.writer(file).writerows(zip(log.users, log.items, 1 + 4 * log.ratings, strict=True))
-    said = torchrun("die", tmp_path, "--max_restarts", "2")
-    assert (tmp_path / "died").exists()
-    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("killed", "undisturbed")]
+def test_a_worker_that_is_killed_changes_nothing(ran):
+    folder, said = ran
+    assert (folder / "died").exists()
+    weights = [(folder / name / "weights.safetensors").read_bytes() for name in ("killed", "undisturbed")]
     assert weights[0] == weights[1]
-    assert len(unskew.load(tmp_path / "killed").log) == len(log)
-    assert not (tmp_path / "states of killed").exists()
+    assert len(unskew.load(folder / "killed").log) == len(together.world().log)
+    assert not (folder / "states of killed").exists()
     assert said.count("wrote the model to") == 2  # of two models, each by the first worker
 
 

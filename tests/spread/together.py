@@ -1,4 +1,4 @@
-"""What a worker does in `test_spread`: `together.py agree|die FOLDER`, started by torchrun; or alone, from the test."""
+"""What two workers do in `test_spread`: `together.py FOLDER` starts them as torchrun would; or one, from the test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 import unskew
 from unskew.cli import app
@@ -121,11 +122,28 @@ def die_once(folder: Path) -> None:
     fit(folder, "killed")
 
 
-if __name__ == "__main__":
+def work(folder: Path) -> None:
     torch.set_num_threads(1)
-    place = Path(sys.argv[2])
-    if sys.argv[1] == "agree":
-        agree(place)
-    else:
-        die_once(place)
-        fit(place, "undisturbed")
+    die_once(folder)
+    fit(folder, "undisturbed")
+    agree(folder)
+
+
+def main(folder: Path) -> None:
+    """As `torchrun --standalone --nproc_per_node 2 --max_restarts 2`, but workers are forked and need no imports."""
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=2,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        run_id=folder.name,
+        max_restarts=2,
+        start_method="fork",
+        monitor_interval=0.1,
+    )
+    elastic_launch(config, work)(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

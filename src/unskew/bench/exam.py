@@ -26,7 +26,11 @@ from unskew.training.options import Training
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Exam:
-    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well."""
+    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well.
+
+    `cutoffs` are the lengths of lists that ranking metrics look at, `unbiased` random ratings that models are fitted
+    with.
+    """
 
     log: RatingLog
     test: RatingLog
@@ -34,14 +38,21 @@ class Exam:
     empty_users: EmptyUsers = "skip"
     on_unknown: OnUnknown = "raise"
     world: World | None = None
+    cutoffs: tuple[int, ...] = (5, 10)
+    unbiased: RatingLog | None = None
 
     def sat(self, method: Method, seed: int) -> Values:
-        """A fit and its marks, those of validation and those of the test apart."""
-        model, costs = measured_fit(method, self.log, seed, self.training)
+        """A fit, what it cost and its marks."""
+        model, costs = measured_fit(method, self.log, seed, self.training, self.unbiased)
+        return costs | self.marks(model, seed)
+
+    def marks(self, model: Recommender, seed: int) -> Values:
+        """Those of validation and those of the test apart."""
         found = self._evaluated(model)
         truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
         apart = {"validation": self._validated(model, seed), "test": found.metrics | truth}
-        return costs | apart | {"notes": list(found.notes)}
+        trust = {} if model.slice is None else {"trust": {use.name: use.trust for use in model.slice.uses}}
+        return apart | trust | {"notes": list(found.notes)}
 
     def _validated(self, model: Recommender, seed: int) -> Values:
         """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""
@@ -54,13 +65,14 @@ class Exam:
         def answers(users: Any, items: Any) -> Any:
             return model.predict(users, items, on_unknown=self.on_unknown)
 
-        return evaluate(answers, self.test, empty_users=self.empty_users)
+        return evaluate(answers, self.test, k=self.cutoffs, empty_users=self.empty_users)
 
     def facts(self) -> dict[str, Any]:
         """All that marks depend on beside method and seed."""
         return {
             "training": to_plain(self.training),
             "empty_users": self.empty_users,
+            "cutoffs": list(self.cutoffs),
             "on_unknown": self.on_unknown,
             "log": fingerprint(self.log),
             "test": fingerprint(self.test),

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unskew.bench.exam import Exam, examine
-from unskew.bench.jobs import opened
+from unskew.bench.jobs import Outcome, opened
 from unskew.bench.judge import Judging
+from unskew.bench.records import Records
 from unskew.bench.report import Costs, costs_of, publish, rules, tabled
-from unskew.bench.search import refuse_another_log, search, searches_of
+from unskew.bench.search import Search, refuse_another_log, search, searches_of
 from unskew.bench.table import Table
 from unskew.data.log import RatingLog
 from unskew.data.world import World
@@ -35,6 +36,25 @@ class Result:
     table: Table
     recipes: dict[str, Method]
     costs: Costs
+
+
+def examined(
+    exam: Exam,
+    methods: Mapping[str, Method],
+    searches: Sequence[Search],
+    records: Records,
+    *,
+    seeds: int,
+    trials: int,
+    judging: Judging,
+    workers: int,
+) -> tuple[dict[str, Method], Outcome]:
+    """Tune by the searches, if any; then the seeds, then the test. The chosen recipes, and what their fits found."""
+    refuse_another_log(records, exam.log, fingerprint(exam.log))
+    if searches:
+        search(searches, trials, records, workers)
+    recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
+    return recipes, examine(exam, recipes, seeds, {"criterion": judging.criterion}, records, workers)
 
 
 def benchmark(
@@ -65,25 +85,22 @@ def benchmark(
     if trials:
         require_count(trials, "trials")
     searches = searches_of(methods, log, judging) if trials else []
-    folder = _folder(out)
+    exam = Exam(
+        log=log,
+        test=test,
+        training=judging.training,
+        empty_users=empty_users,
+        on_unknown=on_unknown,
+        world=world,
+    )
+    folder = made_folder(out, inside="recipes")
     with opened(folder / RECORDS) as records:
-        refuse_another_log(records, log, fingerprint(log))
-        if searches:
-            search(searches, trials, records, workers)
-        recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
+        recipes, outcome = examined(
+            exam, methods, searches, records, seeds=seeds, trials=trials, judging=judging, workers=workers
+        )
         for name, method in recipes.items():
             usual = judging.training == Training()
             write_recipe(folder / "recipes" / names[name], method, None if usual else judging.training)
-        exam = Exam(
-            log=log,
-            test=test,
-            training=judging.training,
-            empty_users=empty_users,
-            on_unknown=on_unknown,
-            world=world,
-        )
-        facts = {"criterion": judging.criterion}
-        outcome = examine(exam, recipes, seeds, facts, records, workers)
         setting = (*about, *rules(exam, seeds, trials, judging))
         table = tabled(list(methods), outcome, searches, seeds, setting)
         costs = costs_of(list(recipes), outcome, seeds)
@@ -100,9 +117,10 @@ def _file_names(methods: Mapping[str, Method]) -> dict[str, str]:
     return names
 
 
-def _folder(out: Path) -> Path:
+def made_folder(out: Path, inside: str = "") -> Path:
+    """The folder, made if it was not there, with another one inside if that is asked for."""
     try:
-        (out / "recipes").mkdir(parents=True, exist_ok=True)
+        (out / inside).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {reason(error)}.") from error
     return out

@@ -46,7 +46,7 @@ class FittedCalibrator(ABC):
         return tuple(np.concatenate(tables) if len(tables[0]) > 1 else tables[0] for tables in zip(*parts, strict=True))
 
     def _tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
-        maps = self.maps(self.group.codes(users), _vectors(of, users))
+        maps = self.maps(self.group.codes(users), user_vectors(of, users))
         return tuple(np.ascontiguousarray(table, np.float32) for table in maps)
 
     def looked_up(self, logits: Tensor, rows: Tensor, tables: Tables) -> Tensor:
@@ -126,7 +126,7 @@ def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Te
     )
     used = weights > 0
     rows = np.unique(users[used])
-    vectors = _vectors(view.cast.players[target], rows)
+    vectors = user_vectors(view.cast.players[target], rows)
     columns: tuple[NDArray[Any], ...]
     columns = logits[used], labels[used], weights[used], group.codes(users[used]), vectors, group.codes(rows)
     if not group.alone:
@@ -144,7 +144,7 @@ def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Te
     )
 
 
-def _vectors(player: Any, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def user_vectors(player: Any, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """What tells these users apart, in the player's own words."""
     device = next((value.device for value in player.buffers()), None) if isinstance(player, torch.nn.Module) else None
     vectors: Tensor = player.user_vectors(torch.from_numpy(users).to(device or "cpu"))

@@ -22,16 +22,19 @@ from unskew.cli import (
     export,
     fit,
     methods,
+    odds,
     options,
     predict,
     recommend,
+    report,
+    reproduce,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
 
 COMMANDS = (
-    *(demo, fit, predict, recommend, evaluate, diagnose, compare, tune, benchmark, datasets, methods, export),
-    *(doctor,),
+    *(demo, fit, predict, recommend, evaluate, diagnose, odds, compare, tune, benchmark, reproduce, report),
+    *(datasets, methods, export, doctor),
 )
 app = typer.Typer(
     cls=OneSentenceErrors,

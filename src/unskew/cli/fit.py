@@ -45,7 +45,7 @@ def command(
     assignments: options.Settings = None,
     unbiased: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, for the parts that can use them."),
+        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -96,7 +96,7 @@ def command(
     ratings = reading.log(log, chosen.scale)
     say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
-    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
+    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
     with _resumable(states, asked_for=checkpoint is not None):
@@ -115,6 +115,8 @@ def command(
     say(str(model.history))
     if model.overlap is not None:
         say(str(model.overlap))
+    if model.slice is not None:
+        say(str(model.slice))
     say(f"wrote the model to {target}; next: unskew evaluate {target} TEST, or unskew recommend {target}")
 
 
@@ -186,6 +188,7 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
         "overlap": None if model.overlap is None else asdict(model.overlap),
+        "slice": None if model.slice is None else asdict(model.slice),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.family import Family
+from unskew.unbiased.lines import Lines
+from unskew.unbiased.report import Slice, Use
 
 WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
@@ -53,6 +57,8 @@ class Contents:
     log: LogFacts
     training: Training | None = None
     n_fitted_users: int | None = None
+    slice: Slice | None = None
+    corrections: dict[str, Correction] = field(default_factory=dict)
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -68,6 +74,11 @@ RECORDS = (
     RoleCalibration,
     Figures,
     FileEntry,
+    Slice,
+    Use,
+    Correction,
+    Family,
+    Lines,
 )
 
 
@@ -123,6 +134,8 @@ def _files(model: Recommender) -> dict[str, bytes]:
         log=LogFacts.of(model.log),
         training=None if model.training is None else model.training.lasting,
         n_fitted_users=model.n_fitted_users,
+        slice=model.slice,
+        corrections=dict(model.corrections),
     )
     plain = _plain(arrays).write(contents)
     files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
@@ -170,8 +183,8 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
     cast = Cast(players, told.clips, told.calibrators, plan.error)
-    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
-    return Recommender(told.method, log, cast, *facts)
+    found = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    return Recommender(told.method, log, cast, *found, slice=told.slice, corrections=told.corrections)
 
 
 def _plain(arrays: Arrays) -> Plain:

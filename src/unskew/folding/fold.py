@@ -34,6 +34,7 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
         cast=replace(model.cast, players=_joined(model, new.counts), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
+        corrections={role: each.joined_by(len(new.ids)) for role, each in model.corrections.items()},
     )
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))

@@ -118,6 +118,11 @@ class Net(nn.Module, ABC):
         """Let users and items without any reading answer as the average one; says how many there were."""
         return sum(table.settle() for table in self.tables() if table.decay is not None)
 
+    def rest(self) -> None:
+        """Let go of what only learning needs."""
+        for table in self.tables():
+            table.rest()
+
     def linear(self) -> Linear | None:
         """The net as inner products of users and items; None if it has no such form."""
         return None

@@ -66,6 +66,10 @@ class CompiledFactorNet(FactorNet):
         super().gather(group)
         self.__dict__.pop("_found", None)
 
+    def rest(self) -> None:
+        super().rest()
+        self.__dict__.pop("_found", None)
+
     def keep(self, users: Tensor, items: Tensor, slopes: Tensor) -> None:
         """Remember d loss / d logit of pairs that were read, for the next step."""
         self._read.append((users.numpy(), items.numpy(), slopes.numpy()))

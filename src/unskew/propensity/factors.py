@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -127,6 +127,7 @@ class Factors(Propensity):
     """
 
     fitted = FittedFactors
+    tolerance: ClassVar[float | None] = None  # of the stage
 
     net: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
     n_folds: int | None = None
@@ -143,7 +144,7 @@ class Factors(Propensity):
     def plan(self) -> Plan:
         role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares
-        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss)
+        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss, tolerance=self.tolerance)
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
@@ -154,5 +155,9 @@ class Factors(Propensity):
         nets = folds.apart(net, self.net, training.engine) if folds else [net]
         fitted = FittedFactors(nets, seed, trained.history)
         fitted.group = split.group
-        refuse_collapsed(fitted, split, seed)
+        self.check(fitted, split, seed)
         return fitted
+
+    def check(self, fitted: FittedPropensity, split: Split, seed: int) -> None:
+        """Refuse a propensity that has collapsed or misses the base rate."""
+        refuse_collapsed(fitted, split, seed)

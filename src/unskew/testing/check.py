@@ -34,8 +34,9 @@ from unskew.testing.watch import Watch
 from unskew.training.options import Training
 from unskew.training.plan import Plan
 
-SHORT = Training(max_epochs=2, progress=False)
-AWKWARD = replace(SHORT, holdout=0.3)  # of 6 ratings, 2
+SHORT = Training(max_epochs=2, batch_size=128, progress=False)
+SHORTEST = replace(SHORT, max_epochs=1)
+AWKWARD = replace(SHORTEST, holdout=0.3)  # of 6 ratings, 2
 
 
 def check_method(method: Method, *, seed: int = 0) -> None:
@@ -46,7 +47,7 @@ def check_method(method: Method, *, seed: int = 0) -> None:
     down and the model being saved, new users can be folded in or are refused, predictions lie within the scale, and
     logs that are too awkward to learn from are refused with a sentence.
 
-    To be fast, it trains for two epochs on some 350 ratings, with `lightened` parts. Your own classes must be known to
+    To be fast, it trains for two epochs on some 250 ratings, with `lightened` parts. Your own classes must be known to
     recipes, see `unskew.recipe.register`.
     """
     check = _Check(type(method).__name__, seed)
@@ -162,7 +163,7 @@ class _Check:
         claim = "graded ratings are answered within their scale or refused with a DataError"
         for variant in with_each_error(method):
             with suppress(DataError), self.without_error(claim, DataError):
-                model = variant.fit(log, seed=self.seed, training=SHORT, unbiased=unbiased)
+                model = variant.fit(log, seed=self.seed, training=SHORTEST, unbiased=unbiased)
                 users, items = _all_pairs(log)
                 said = model.predict(log.user_ids.take(users), log.item_ids.take(items))
                 self.within(said, log.scale.low, log.scale.high, claim)

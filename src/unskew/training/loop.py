@@ -125,7 +125,7 @@ class Loop:
         self.cast.known.clear()
         for player in self.players.values():
             if isinstance(player, Net):
-                player.cpu()
+                player.cpu().rest()
         return Trained(replace(self.cast, device=None), self.history, self.feed)
 
     def _go_on(self) -> None:
@@ -152,7 +152,7 @@ class Loop:
     def _run_epochs(self, stage: Stage) -> None:
         still = frozenset(self.plan.roles) - stage.moves
         if self.patience is None:
-            self.patience = Patience(self.training.patience, stage.moves)
+            self.patience = stage.stopping(self.training.patience)
         patience = self.patience
         title, done, most = f"{self.title} {stage.name}".strip(), self.place.epoch, self.training.max_epochs
         shown = self.training.progress if self.group.rank == 0 else False
@@ -169,7 +169,7 @@ class Loop:
                     break
         patience.restore(self.players)
         self._look_up(stage.moves)
-        self.history.kept[stage.name] = patience.best_epoch or self.place.epoch
+        self.history.kept[stage.name] = patience.kept_epoch or self.place.epoch
         self.patience = None
         self._settle(stage)
 
@@ -257,7 +257,8 @@ class Loop:
     def _validate(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
         if stage.validate is None:
             return None
-        risk = stage.validate(View(self.cast, self.feed.holdout, still=still)).item()
+        rows = self.feed.holdout if stage.tolerance is None else self.feed.train
+        risk = stage.validate(View(self.cast, rows, still=still)).item()
         if not math.isfinite(risk):
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk

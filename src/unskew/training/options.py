@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
+from unskew.data.split import HoldoutBy
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
 from unskew.nets.base import Engine
@@ -36,9 +37,10 @@ class Training:
 
     `batch_size=None` grows with the square root of the log: the power of two nearest to 4 sqrt(n), between 64 and
     16,384. Training stops when the validation risk has not fallen for `patience` epochs, and the best state is
-    restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or,
-    with `holdout_by="user"`, from each user. `engine="torch"` computes factor nets in plain PyTorch instead of compiled
-    kernels. `progress=None` shows a bar only on a terminal.
+    restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or, with
+    `holdout_by="user"`, from each user; with "last" it is the last ratings of each user in the order of the log.
+    `engine="torch"` computes factor nets in plain PyTorch instead of compiled kernels. `progress=None` shows a bar only
+    on a terminal.
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
     fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits. None is
@@ -52,7 +54,7 @@ class Training:
     patience: int = 6
     batch_size: int | None = None
     holdout: float = 0.1
-    holdout_by: Literal["global", "user"] = "global"
+    holdout_by: HoldoutBy = "global"
     engine: Engine = "compiled"
     progress: bool | None = None
     checkpoint: str = ""
@@ -72,8 +74,8 @@ class Training:
         if self.engine not in {"compiled", "torch"}:
             raise ParameterError(f"engine must be 'compiled' or 'torch', not {self.engine!r}.")
         check_device(self.device, self.engine)
-        if self.holdout_by not in {"global", "user"}:
-            raise ParameterError(f"holdout_by must be 'global' or 'user', not {self.holdout_by!r}.")
+        if self.holdout_by not in get_args(HoldoutBy):
+            raise ParameterError(f"holdout_by must be 'global', 'user' or 'last', not {self.holdout_by!r}.")
 
     @property
     def group(self) -> Group:
