@@ -18,6 +18,7 @@ ALLOWED = {
     "_version": set(),
     "group": set(),
     "workers": {"group"},
+    "processes": set(),
     "risk": set(),
     "metrics": set(),
     "theory": {"metrics"},
@@ -33,10 +34,10 @@ ALLOWED = {
     "topk": {"data"},
     "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
     | {"unbiased"},
-    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
-    "folding": {"data", "nets", "risk", "training", "recommender"},
+    "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap", "unbiased"},
+    | {"overlap", "unbiased", "processes"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
@@ -49,7 +50,7 @@ ALLOWED = {
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
-    | {"evaluation", "files", "recipe"},
+    | {"evaluation", "files", "recipe", "processes"},
     "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
     "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
     | {"sensitivity", "recipe", "files", "bench", "_version"},

@@ -28,6 +28,7 @@ from .files.model import load
 from .methods.base import Method
 from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
+from .methods.ensemble import Ensemble
 from .methods.entropy import CVIB
 from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
@@ -93,6 +94,7 @@ __all__ = [
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
+    "Ensemble",
     "Evaluation",
     "ExpertPlatt",
     "Factors",

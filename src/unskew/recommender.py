@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from unskew.calibration.report import CalibrationReport
 from unskew.data.log import RatingLog
 from unskew.data.rows import Pairs, Rows
-from unskew.data.split import Split, holdout_split
+from unskew.data.split import Split
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.overlap import Overlap
@@ -48,6 +49,9 @@ class Recommender:
     utility; each is None for a method without. `training` are the options of the run, None for the usual ones. Users
     with codes from `n_fitted_users` on were folded in; None if nobody was. `slice` tells what random ratings were used
     for, None without any, and `corrections` are what they, or an assumption about odds, have made of what a role says.
+
+    `members` are the models of an `Ensemble`, each with its own overlap, calibration, selection and diagnosis; what
+    this model says is what they say on average.
     """
 
     method: Any
@@ -61,6 +65,18 @@ class Recommender:
     n_fitted_users: int | None = None
     slice: Slice | None = None
     corrections: Mapping[str, Correction] = field(default_factory=dict)
+    members: tuple[Recommender, ...] = ()
+
+    @classmethod
+    def together(cls, method: Any, members: Sequence[Recommender], training: Training | None) -> Recommender:
+        """Models of one log as one that says what they say on average, in probability."""
+        first, history = members[0], History()
+        for number, member in enumerate(members):
+            history.take_in(f"member {number}", member)
+            history.notes += [f"member {number}: {note}" for note in member.history.notes]
+        cast = Cast.together([member.cast for member in members])
+        facts = history, first.seed, None, None, training, first.n_fitted_users
+        return cls(method, first.log, cast, *facts, members=tuple(members))
 
     @property
     def n_fitted(self) -> int:
@@ -69,11 +85,17 @@ class Recommender:
 
     @property
     def split(self) -> Split:
-        """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
+        """Which rows of the log were trained on, and which were held out to stop training and to calibrate.
+
+        Of an ensemble, held out is what no member was trained on: nothing, unless they share a hold-out.
+        """
         training, log = self.training or Training(), self.log
         if self.n_fitted_users is not None:
             log = log.take(log.users < self.n_fitted_users)
-        return holdout_split(log, training.holdout, by=training.holdout_by, seed=self.seed)
+        if not self.members:
+            return training.split(log, self.seed)
+        by_all = reduce(np.intersect1d, [member.split.holdout_rows for member in self.members])
+        return Split(log, np.setdiff1d(np.arange(len(log)), by_all), by_all)
 
     @property
     def holdout(self) -> RatingLog:
@@ -126,6 +148,8 @@ class Recommender:
 
     @property
     def selection(self) -> Selection | None:
+        if self.members:
+            return self.members[0].selection
         players = self.cast.players.values()
         return next((player.selection for player in players if hasattr(player, "selection")), None)
 
@@ -168,6 +192,8 @@ class Recommender:
         """The laws of ratings with the means that a role says, fitted to ratings held out."""
         if self.log.binary:
             return BINARY
+        if self.members:  # who have held out different ratings
+            return self.members[0].law_of(role)
         held = self.holdout.take(np.arange(min(len(self.holdout), SOME_HELD_OUT)))
         return Family.of(held.ratings, self.uncorrected(role, held.users, held.items))
 

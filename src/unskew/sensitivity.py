@@ -103,7 +103,7 @@ def sensitivity(model: Recommender, unexplained: Sequence[float] = tuple(np.lins
     best = _top(model, users)
     return Sensitivity(
         unexplained=candidates,
-        slope=tuple(_found(moved).slope for moved in models.values()),
+        slope=tuple(moved.selection.slope if moved.selection else 0.0 for moved in models.values()),
         positive_rate=tuple(float(moved.predict_codes(*pairs).mean()) for moved in models.values()),
         mse=tuple(_mse(moved) for moved in models.values()),
         top_changed=tuple(_changed(best, _top(moved, users)) for moved in models.values()),
@@ -150,7 +150,7 @@ def _some_pairs(model: Recommender, rng: np.random.Generator) -> tuple[NDArray[n
 
 def _mse_at(model: Recommender, rho: float) -> float:
     """The self-normalised weighted squared error on the ratings held out, if liking drives seeing by these odds."""
-    if _has_members(model):
+    if model.members:  # who held out different ratings
         return float("nan")
     log, held = model.log, model.holdout
     weight = rho ** -held.ratings.astype(np.float64)
@@ -165,18 +165,13 @@ def _weighted_error(model: Recommender, held: RatingLog, weight: NDArray[np.floa
     return float(np.average(error, weights=weight))
 
 
-def _has_members(model: Recommender) -> bool:
-    """Whether no rating was held out from all, as members hold out different ones."""
-    return hasattr(model.player("prediction"), "nets")
-
-
 def _found(model: Recommender) -> FittedUtility:
     return next(player for player in model.cast.players.values() if isinstance(player, FittedUtility))
 
 
 def _mse(model: Recommender) -> float:
     """The self-normalised weighted squared error on the ratings that stopped the training."""
-    if _has_members(model):
+    if model.members:  # who held out different ratings
         return float("nan")
     found, log, held = _found(model), model.log, model.holdout
     p, given = found.pair(held.users, held.items), found.given_rating(held.users, held.items, held.ratings)

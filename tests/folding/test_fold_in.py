@@ -1,14 +1,18 @@
 """New users by their few ratings: as near to the truth as the model allows, and nobody else is touched."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 
 import unskew
 from unskew.errors import DataError, ParameterError
 from unskew.folding import solve
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.lines import Lines
 
 SHORT = unskew.Training(max_epochs=25, progress=False)
 N_KNOWN, N_ITEMS = 120, 60
@@ -118,6 +122,27 @@ def test_one_user_who_likes_everything_is_enough(models):
     folded = models["naive"].fold_in(pd.DataFrame({"user_id": [7], "item_id": [3], "rating": [1]}))
     fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
     assert all_items(folded, ["7"])[0, 3] > fallback[0, 3]
+
+
+def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcomers(models, frame):
+    lines = Lines(np.array([1.0, 0.5]), np.array([-1.0, 0.0]), np.arange(N_KNOWN) % 2)
+    model = replace(models["naive"], corrections={"prediction": Correction(lines=lines)})
+    folded, plain = model.fold_in(frame), models["naive"].fold_in(frame)
+    users = list(model.log.user_ids)
+    assert all_items(folded, users).tobytes() == all_items(model, users).tobytes()
+    expected = expit(logit(all_items(plain, ["u130"])) - 1)  # whom no expert knows
+    np.testing.assert_allclose(all_items(folded, ["u130"]), expected, rtol=1e-6)
+
+
+def test_every_member_of_an_ensemble_learns_the_newcomers(known, frame):
+    method = unskew.Ensemble(unskew.Naive(net=unskew.MF(n_factors=4)), n_members=2)
+    model = method.fit(known, training=unskew.Training(max_epochs=3, progress=False)).at_odds(2.0)
+    folded = model.fold_in(frame)
+    each = np.mean([all_items(member.fold_in(frame), ["u130"]) for member in model.members], axis=0)
+    np.testing.assert_allclose(all_items(folded.at_odds(1.0), ["u130"]), each, rtol=1e-6)
+    assert folded.odds == 2.0
+    assert all(member.log is folded.log for member in folded.members)
+    assert all_items(folded, ["u3"]).tobytes() == all_items(model, ["u3"]).tobytes()
 
 
 def test_ids_stay_of_one_kind(world, models):

@@ -47,6 +47,11 @@ def command(
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
     ] = None,
+    members: options.Members = None,
+    workers: Annotated[
+        int,
+        typer.Option("--workers", metavar="N", help="Members fitted side by side, in processes of one thread each."),
+    ] = 1,
     seed: Annotated[
         int | None,
         typer.Option("--seed", metavar="N", help="The same seed gives the same result; the recipe's, or 0."),
@@ -77,7 +82,7 @@ def command(
     same command is given again. Started by torchrun, all its processes train one model:
     torchrun --nproc_per_node 2 -m unskew fit ...
     """
-    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
+    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [], members)
     first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
     target = _model_path(out)
     states = _states(target, checkpoint, kept=not (no_checkpoint or (spread and checkpoint is None)))
@@ -90,6 +95,7 @@ def command(
         spread=spread,
         checkpoint=states,
         checkpoint_every=checkpoint_every,
+        workers=workers,
     )
     if not first:
         progress.silence()
@@ -113,8 +119,9 @@ def command(
         print_json(_facts(model, target, reading))
         return
     say(str(model.history))
-    if model.overlap is not None:
-        say(str(model.overlap))
+    for number, fit in enumerate(model.members or (model,)):
+        if fit.overlap is not None:
+            say(f"member {number}: {fit.overlap}" if model.members else str(fit.overlap))
     if model.slice is not None:
         say(str(model.slice))
     say(f"wrote the model to {target}; next: unskew evaluate {target} TEST, or unskew recommend {target}")
@@ -187,9 +194,14 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         },
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
-        "overlap": None if model.overlap is None else asdict(model.overlap),
+        "overlap": _overlap(model),
         "slice": None if model.slice is None else asdict(model.slice),
+        "members": [{"overlap": _overlap(member)} for member in model.members],
     }
+
+
+def _overlap(model: Recommender) -> dict[str, Any] | None:
+    return None if model.overlap is None else asdict(model.overlap)
 
 
 def _stage(model: Recommender, stage: str) -> dict[str, Any]:

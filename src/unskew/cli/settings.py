@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,16 +24,24 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
     return changed(unskew.make(name), assignments)
 
 
-def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> FitRecipe:
-    """What a method's name or a recipe file stands for, with these settings instead of its own."""
+def recipe_from(
+    name: str | None, file: Path | None, assignments: Sequence[str], members: int | None = None
+) -> FitRecipe:
+    """What a method's name or a recipe file stands for, with these settings and members instead of its own."""
     if (name is None) == (file is None):
         raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
     from unskew.recipe import FitRecipe, read_fit
 
-    if name is not None:
-        return FitRecipe(method_from(name, assignments))
-    found = read_fit(file or "")
-    return found._replace(method=changed(found.method, assignments)) if assignments else found
+    found = read_fit(file or "") if name is None else FitRecipe(unskew.make(name))
+    method = changed(found.method, assignments) if assignments else found.method
+    return found._replace(method=method if members is None else in_members(method, members))
+
+
+def in_members(method: Method, members: int) -> Method:
+    """The method as an ensemble of so many members; of 1, it is the method alone."""
+    from unskew.methods.registry import with_members
+
+    return with_members(method, members)
 
 
 def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
@@ -95,14 +103,20 @@ def literal(text: str) -> Any:
 
 def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
     *parents, last = path
-    if path[0] not in recipe and path[0] in recipe.get("base", ()):
-        recipe = recipe["base"]  # a wrapper hands on what is its base's, as in `unskew.make`
+    recipe = next((part for part in _wrapped(recipe) if path[0] in part), recipe)
     for parent in parents:
         recipe = recipe.setdefault(parent, {})  # a setting there is not: the library will say so
         if not isinstance(recipe, dict):
             raise ParameterError(f"--set {'.'.join(path)}: {parent} is {recipe!r}, which has no settings of its own.")
     part_by_name = isinstance(value, str) and isinstance(recipe.get(last), dict)
     recipe[last] = {"kind": _class_name(value)} if part_by_name else value
+
+
+def _wrapped(recipe: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A recipe, and inside it its bases: a wrapper hands on what is its base's, as in `unskew.make`."""
+    yield recipe
+    if isinstance(base := recipe.get("base"), dict):
+        yield from _wrapped(base)
 
 
 def _class_name(name: str) -> str:

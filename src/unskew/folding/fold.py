@@ -13,11 +13,12 @@ from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
-from unskew.nets.base import Linear, nets_of
+from unskew.nets.base import Linear, Net, nets_of
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
 from unskew.training.loop import one_thread
+from unskew.unbiased.correction import Correction
 
 WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is
 
@@ -26,7 +27,14 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    forms = _forms(model)
+    if model.members:
+        members = [fold_in(member, source, on_unknown=on_unknown, shrinkage=shrinkage) for member in model.members]
+        alike = [replace(member, log=members[0].log) for member in members]  # one log is enough
+        joined = Recommender.together(model.method, alike, model.training)
+        corrections = _corrections(model, joined.log.n_users - model.log.n_users)
+        return replace(joined, slice=model.slice, corrections=corrections)
+    (net,) = nets_of(model.player("prediction"))
+    form = _form(net)
     new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
     joined = replace(
         model,
@@ -34,29 +42,30 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
         cast=replace(model.cast, players=_joined(model, new.counts), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
-        corrections={role: each.joined_by(len(new.ids)) for role, each in model.corrections.items()},
+        corrections=_corrections(model, len(new.ids)),
     )
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
         squared = model.cast.error is squared_error
         with one_thread():
-            for form, net in zip(forms, nets_of(joined.player("prediction")), strict=True):
-                rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
-                net.know_users(torch.from_numpy(rows).float())
+            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
+            (joined_net,) = nets_of(joined.player("prediction"))
+            joined_net.know_users(torch.from_numpy(rows).float())
     return joined
 
 
-def _forms(model: Recommender) -> list[Linear]:
-    forms = []
-    for net in nets_of(model.player("prediction")):
-        form = net.linear()
-        if form is None:
-            raise ParameterError(
-                f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
-                "user: fit again with their ratings, or use a net such as MF()."
-            )
-        forms.append(form)
-    return forms
+def _corrections(model: Recommender, count: int) -> dict[str, Correction]:
+    return {role: each.joined_by(count) for role, each in model.corrections.items()}
+
+
+def _form(net: Net) -> Linear:
+    form = net.linear()
+    if form is None:
+        raise ParameterError(
+            f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
+            "user: fit again with their ratings, or use a net such as MF()."
+        )
+    return form
 
 
 def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
-from unskew.data.split import Split, holdout_split
+from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import ALONE
 from unskew.methods.space import CLIP, L2, Space, net_space
@@ -64,9 +64,9 @@ class Method(ABC):
         self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
     ) -> Recommender:
         """Carry out a plan of this method."""
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
+        split = training.split(log, seed).spread(training.group)
         with announced(training.progress):
-            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+            trained = train(plan, split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None

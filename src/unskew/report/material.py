@@ -137,7 +137,7 @@ def _speaks_of_unseen(model: Recommender) -> bool:
 
 def held_out_together(model: Recommender) -> bool:
     """Whether there are ratings that no net of the model was trained on: members hold out different ones."""
-    return not hasattr(model.player("prediction"), "nets")
+    return len(model.split.holdout_rows) > 0
 
 
 def _evidence(

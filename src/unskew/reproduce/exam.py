@@ -25,7 +25,7 @@ class CalibrationExam(Exam):
     whose pairs are random. Errors are over 15 bins of equal width, and of equal mass.
     """
 
-    def marks(self, model: Recommender, seed: int) -> Values:
+    def marks(self, model: Recommender) -> Values:
         found: dict[str, float] = {}
         players = model.cast.players
         if "propensity" in players and getattr(players["propensity"], "answers_unseen", True):
@@ -34,7 +34,7 @@ class CalibrationExam(Exam):
             found |= _errors("propensity", SeenPairs(self.log)(users, items), said)
         if "imputation" in players:
             found |= _errors("imputation", *self._imputed(model))
-        return super().marks(model, seed) | {"calibration": found}
+        return super().marks(model) | {"calibration": found}
 
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         n = self.log.n_pairs
