@@ -91,7 +91,7 @@ def test_statistics_are_those_of_log_and_test(made, world):
 def test_calibration_errors_are_over_all_pairs_and_over_the_test(world):
     training = unskew.Training(max_epochs=1, progress=False)
     model = unskew.DRJL(propensity=unskew.Additive()).fit(world.log, training=training)
-    found = CalibrationExam(log=world.log, test=world.test, training=training).marks(model, 0)["calibration"]
+    found = CalibrationExam(log=world.log, test=world.test, training=training).marks(model)["calibration"]
     users, items = np.divmod(np.arange(1200), 30)
     seen = np.zeros(1200)
     seen[world.log.users * 30 + world.log.items] = 1
@@ -100,7 +100,7 @@ def test_calibration_errors_are_over_all_pairs_and_over_the_test(world):
     said = model.imputation(test.users, test.items)
     assert found["imputation_ece"] == pytest.approx(expected_calibration_error(test.ratings, said))
     naive = unskew.Naive().fit(world.log, training=training)
-    assert CalibrationExam(log=world.log, test=world.test, training=training).marks(naive, 0)["calibration"] == {}
+    assert CalibrationExam(log=world.log, test=world.test, training=training).marks(naive)["calibration"] == {}
 
 
 def test_a_method_that_fails_keeps_its_line_and_its_reason(world, tmp_path, monkeypatch):

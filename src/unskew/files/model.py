@@ -16,6 +16,7 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
+from unskew.data.encoding import Column, Encoding
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
@@ -68,6 +69,8 @@ RECORDS = (
     Contents,
     LogFacts,
     FeatureCounts,
+    Encoding,
+    Column,
     Scale,
     History,
     Epoch,

@@ -7,19 +7,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
+from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
 ROWS_AT_ONCE = 1 << 20
+
+
+class Described(Protocol):
+    """Features, one row an id."""
+
+    @property
+    def encoded(self) -> csr_array:
+        """What nets read of them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,7 @@ class Catalogue:
 
     The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
     One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
-    many times over, one after the other.
+    many times over, one after the other. `features` are those of users and of items, None where nothing is known.
     """
 
     n_users: int
@@ -37,6 +47,7 @@ class Catalogue:
     engine: Engine = "compiled"
     group: Group = ALONE
     copies: int = 1
+    features: tuple[Described | None, Described | None] = (None, None)
 
     @property
     def base_logit(self) -> float:
@@ -58,6 +69,12 @@ class Catalogue:
 
     def _are_here(self, rows: Tensor) -> Tensor:
         return rows % self.n_users % self.group.size == self.group.rank
+
+    @property
+    def matrices(self) -> list[csr_array]:
+        """What is known of users and of items; nothing at all is a matrix without columns."""
+        sizes = zip(self.features, self.n_rows, strict=True)
+        return [csr_array((n // self.copies, 0)) if side is None else side.encoded for side, n in sizes]
 
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
@@ -98,8 +115,9 @@ class Net(nn.Module, ABC):
 
     def gather(self, group: Group) -> None:
         """Let the first worker's net know the users of all."""
-        for table in self.tables():
-            table.gather(group)
+        for part in self.modules():
+            if isinstance(part, (Table, DescribedTable)):
+                part.gather(group)
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of all that has been learned, for `restore`."""
@@ -130,10 +148,7 @@ class Net(nn.Module, ABC):
     def joined_by(self, counts: NDArray[np.int64]) -> Self:
         """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
         net = copy(self)
-        net._modules = {
-            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
-            for name, part in self._modules.items()
-        }
+        net._modules = {name: _joined(part, len(counts)) for name, part in self._modules.items()}
         return net
 
     def know_users(self, rows: Tensor) -> None:
@@ -142,6 +157,10 @@ class Net(nn.Module, ABC):
 
     def is_finite(self) -> bool:
         return all(_is_finite(value) for value in self.state_dict().values())
+
+
+def _joined(part: Any, count: int) -> Any:
+    return part.joined_by(count) if getattr(part, "by_user", False) else part
 
 
 def _is_finite(value: Tensor) -> bool:

@@ -113,6 +113,19 @@ class Table(nn.Module):
         self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
         self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
 
+    @property
+    def ids(self) -> Table:
+        """The rows that belong to single users or items: all of them, unless features are added to them."""
+        return self
+
+    def whole(self) -> Tensor:
+        """All rows as they answer."""
+        return self.value
+
+    def know_last(self, rows: Tensor) -> None:
+        """Let the last rows answer as these."""
+        self.value[-len(rows) :] = rows
+
     def joined_by(self, count: int) -> Table:
         """The same table with so many average rows more."""
         newcomers = self.value.mean(0, keepdim=True).expand(count, -1)

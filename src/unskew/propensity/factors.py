@@ -58,7 +58,13 @@ class FoldNets:
         """The nets of the folds, each by itself."""
         nets, facts = [], self.split.facts
         for member in range(self.n_members):
-            catalogue = Catalogue(facts.n_users, facts.n_items, engine=engine, group=self.split.group)
+            catalogue = Catalogue(
+                facts.n_users,
+                facts.n_items,
+                engine=engine,
+                group=self.split.group,
+                features=self.split.log.features,
+            )
             alone = recipe.build(catalogue, torch.Generator())
             sizes = {name: len(value) for name, value in alone.state_dict().items()}
             alone.restore(
@@ -104,10 +110,10 @@ class FittedFactors(FittedPropensity):
         nets = [net.joined_by(counts) for net in self.nets]
         for net in nets:
             if isinstance(net, FactorNet) and net.offset is not None:
-                items = torch.arange(len(net.items.value))
+                items = torch.arange(len(net.items.ids.value))
                 logits = net(torch.full_like(items, -1), items).double().numpy()
                 bias = activity(np.clip(counts, 1, len(items) - 1), logits)
-                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
+                net.users.ids.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
         return FittedFactors(nets, self.seed, self.history)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:

@@ -96,10 +96,10 @@ def _required(features: Features | None, side: str) -> Features:
 
 def _table(features: Features, side: str) -> Values:
     """Standardised columns behind a column of ones, so that one matrix holds intercept, main effects and products."""
-    values = features.values.astype(np.float64)
+    values = features.expanded.astype(np.float64)
     present = ~np.isnan(values)
     if not present.any(0).all():
-        name = features.names[int(np.argmin(present.any(0)))]
+        name = features.encoding.names[int(np.argmin(present.any(0)))]
         raise DataError(f"The {side} feature {name!r} has no value at all; leave the column out.")
     mean = np.nanmean(values, 0)
     values = np.where(present, values, mean)
