@@ -13,7 +13,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
-from unskew.nets.base import Linear, Net, nets_of
+from unskew.nets.base import Joining, Net, nets_of
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
@@ -23,33 +23,45 @@ from unskew.unbiased.correction import Correction
 WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is
 
 
-def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+def fold_in(
+    model: Recommender,
+    source: Any,
+    *,
+    user_features: Any = None,
+    on_unknown: OnUnknown = "raise",
+    shrinkage: float = 1.0,
+) -> Recommender:
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    if model.members:
-        members = [fold_in(member, source, on_unknown=on_unknown, shrinkage=shrinkage) for member in model.members]
-        alike = [replace(member, log=members[0].log) for member in members]  # one log is enough
-        joined = Recommender.together(model.method, alike, model.training)
-        corrections = _corrections(model, joined.log.n_users - model.log.n_users)
-        return replace(joined, slice=model.slice, corrections=corrections)
+    new = newcomers_to(model.log, source, user_features, leave_out=on_unknown == "fallback")
+    if not model.members:
+        return _joined(model, new, new.joined(model.log), shrinkage)
+    log = new.joined(model.log)
+    members = [_joined(member, new, log, shrinkage) for member in model.members]
+    joined = Recommender.together(model.method, members, model.training)
+    return replace(joined, slice=model.slice, corrections=_corrections(model, len(new.ids)))
+
+
+def _joined(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
+    """The model beside the new users, who have been told their rows in the net that predicts."""
     (net,) = nets_of(model.player("prediction"))
-    form = _form(net)
-    new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
+    _refuse_if_not_linear(net)
     joined = replace(
         model,
-        log=new.joined(model.log),
-        cast=replace(model.cast, players=_joined(model, new.counts), known={}),
+        log=log,
+        cast=replace(model.cast, players=_players(model, new.joining(model.n_fitted)), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
         corrections=_corrections(model, len(new.ids)),
     )
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
-        squared = model.cast.error is squared_error
+        (joined_net,) = nets_of(joined.player("prediction"))
+        form, squared = joined_net.linear(), model.cast.error is squared_error
+        assert form is not None
         with one_thread():
             rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
-            (joined_net,) = nets_of(joined.player("prediction"))
             joined_net.know_users(torch.from_numpy(rows).float())
     return joined
 
@@ -58,23 +70,21 @@ def _corrections(model: Recommender, count: int) -> dict[str, Correction]:
     return {role: each.joined_by(count) for role, each in model.corrections.items()}
 
 
-def _form(net: Net) -> Linear:
-    form = net.linear()
-    if form is None:
+def _refuse_if_not_linear(net: Net) -> None:
+    if net.linear() is None:
         raise ParameterError(
             f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
             "user: fit again with their ratings, or use a net such as MF()."
         )
-    return form
 
 
-def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:
-    """All roles beside the new users, whom they tell apart by their numbers of ratings at most."""
+def _players(model: Recommender, new: Joining) -> dict[str, Any]:
+    """All roles beside the new users, whom they tell apart by features and numbers of ratings at most."""
     roles, players = model.method.plan().roles, dict[str, Any]()
     for role, player in model.cast.players.items():
         if not hasattr(player, "joined_by"):
             raise ParameterError(f"The {role} knows no new users: {type(player).__name__} has no method joined_by.")
-        players[role] = player.joined_by(counts)
+        players[role] = player.joined_by(new)
         if roles[role].on:
             players[role].stand_on(players[roles[role].on])
     return players

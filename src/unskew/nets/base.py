@@ -81,11 +81,27 @@ class Catalogue:
 
 
 class Linear(NamedTuple):
-    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each."""
+    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each.
+
+    `described` is what of the users' rows comes from features; None if nothing does.
+    """
 
     users: Tensor
     items: Tensor
     offsets: Tensor
+    described: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """Users who join a model of `n_fitted` users: how many ratings each has given, and what nets read of features."""
+
+    counts: NDArray[np.int64]
+    n_fitted: int
+    encoded: csr_array | None = None
+
+    def __len__(self) -> int:
+        return len(self.counts)
 
 
 class Net(nn.Module, ABC):
@@ -145,10 +161,10 @@ class Net(nn.Module, ABC):
         """The net as inner products of users and items; None if it has no such form."""
         return None
 
-    def joined_by(self, counts: NDArray[np.int64]) -> Self:
-        """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
+    def joined_by(self, new: Joining) -> Self:
+        """The same net beside new users, whom it takes for the average one with the features they have."""
         net = copy(self)
-        net._modules = {name: _joined(part, len(counts)) for name, part in self._modules.items()}
+        net._modules = {name: _joined(part, new) for name, part in self._modules.items()}
         return net
 
     def know_users(self, rows: Tensor) -> None:
@@ -159,8 +175,11 @@ class Net(nn.Module, ABC):
         return all(_is_finite(value) for value in self.state_dict().values())
 
 
-def _joined(part: Any, count: int) -> Any:
-    return part.joined_by(count) if getattr(part, "by_user", False) else part
+def _joined(part: Any, new: Joining) -> Any:
+    if not getattr(part, "by_user", False):
+        return part
+    features = () if isinstance(part, Table) else (new.encoded,)
+    return part.joined_by(len(new), new.n_fitted, *features)
 
 
 def _is_finite(value: Tensor) -> bool:

@@ -105,10 +105,12 @@ class FactorNet(Net):
 
     def linear(self) -> Linear:
         users, items = self.users.whole(), self.items.whole()
+        described = self.users.described() if isinstance(self.users, DescribedTable) else None
         if self.offset is None:
             return Linear(users, items, items.new_zeros(len(items)))
         ones = items.new_ones(len(items), 1)
-        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0])
+        offsets = items[:, -1] + self.offset.value[0, 0]
+        return Linear(users, torch.cat([items[:, :-1], ones], 1), offsets, described)
 
     def know_users(self, rows: Tensor) -> None:
         self.users.know_last(rows)

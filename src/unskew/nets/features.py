@@ -77,23 +77,28 @@ class DescribedTable(nn.Module):
 
     def whole(self) -> Tensor:
         """All rows as they answer."""
-        return self.ids.value + self._described(self.known.matrix)
+        return self.ids.value + self.described()
 
     def know_last(self, rows: Tensor) -> None:
         """Let the last rows answer as these, whatever is known of them."""
-        self.ids.know_last(rows - self._described(self.known.matrix[-len(rows) :]))
+        self.ids.know_last(rows - self.described()[-len(rows) :])
 
-    def _described(self, matrix: csr_array) -> Tensor:
-        """What features add to rows of which this is known."""
-        return torch.from_numpy(np.asarray(matrix @ self.shared.value.numpy(force=True), np.float32)).to(self.ids.value)
+    def described(self) -> Tensor:
+        """What features add to the rows."""
+        added = self.known.matrix @ self.shared.value.numpy(force=True)
+        return torch.from_numpy(np.asarray(added, np.float32)).to(self.ids.value)
 
-    def joined_by(self, count: int) -> DescribedTable:
-        """The same table with so many average rows more, of whom the average is known."""
-        matrix = self.known.matrix
-        average = csr_array(np.asarray(matrix.mean(axis=0), np.float32)[None])
-        return DescribedTable(
-            self.ids.joined_by(count), self.shared, Known(csr_array(vstack([matrix, *[average] * count], "csr")))
-        )
+    def joined_by(self, count: int, n_fitted: int, encoded: csr_array | None = None) -> DescribedTable:
+        """The same table with so many rows more, average ones beside what is known of each.
+
+        Of whom nothing is known, the row answers as the average one: the average of features is then part of it.
+        """
+        width = self.known.matrix.shape[1]
+        new = csr_array((count, width), dtype=np.float32) if encoded is None else encoded
+        ids = self.ids.joined_by(count, n_fitted)
+        unknown = torch.from_numpy(np.diff(new.indptr) == 0)
+        ids.value[-count:][unknown] += self.described()[:n_fitted].mean(0)
+        return DescribedTable(ids, self.shared, Known(csr_array(vstack([self.known.matrix, new], "csr"))))
 
     def gather(self, group: Group) -> None:
         """Let the first worker know what is known of the users of all; their rows are gathered by themselves."""

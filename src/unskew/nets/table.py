@@ -126,9 +126,9 @@ class Table(nn.Module):
         """Let the last rows answer as these."""
         self.value[-len(rows) :] = rows
 
-    def joined_by(self, count: int) -> Table:
-        """The same table with so many average rows more."""
-        newcomers = self.value.mean(0, keepdim=True).expand(count, -1)
+    def joined_by(self, count: int, n_fitted: int) -> Table:
+        """The same table with so many rows more, the average of those that were fitted."""
+        newcomers = self.value[:n_fitted].mean(0, keepdim=True).expand(count, -1)
         return Table(torch.cat([self.value, newcomers]), self.decay, by_user=self.by_user)
 
     def step(self, learning_rate: float, l2: float) -> None:
