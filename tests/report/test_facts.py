@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 import unskew
 from unskew.diagnosis.verdicts import Verdict
@@ -185,19 +186,13 @@ def test_the_name_of_a_method_is_the_registered_one() -> None:
     assert name(unskew.IPS(clip=0.5)) == "ips, with settings of its own"
 
 
-def test_a_model_that_knows_at_odds_is_shown_over_a_range_of_them(model: unskew.Recommender) -> None:
-    class Shifted(unskew.Recommender):
-        def at_odds(self, rho: float) -> unskew.Recommender:
-            shifted = Shifted(**self.__dict__)
-            object.__setattr__(shifted, "rho", rho)
-            return shifted
-
-        def predict_codes(self, users, items):
-            return np.full(len(users), 0.5 / self.rho) if hasattr(self, "rho") else super().predict_codes(users, items)
-
-    found = assumptions.assumptions_of(Shifted(**model.__dict__), Level(model.log), lambda words: None)
-    assert (found.odds_low, found.odds_high) == ("10.0%", "100.0%")
-    assert [row[2] for row in found.odds.data.rows] == [f"{0.5 / rho:.1%}" for rho in assumptions.ODDS]
+def test_over_odds_every_logit_moves_by_their_logarithm(model: unskew.Recommender) -> None:
+    found = assumptions.assumptions_of(model, Level(model.log), lambda words: None)
+    said = logit(model.predict_codes(*everywhere(model.log)))
+    expected = [f"{expit(said - np.log(rho)).mean():.1%}" for rho in assumptions.ODDS]
+    assert [row[2] for row in found.odds.data.rows] == expected
+    assert (found.odds_high, found.odds_low) == (expected[0], expected[-1])
+    assert found.unexplained == ()
 
 
 def test_how_to_reproduce_is_a_recipe_that_gives_the_method_back(model: unskew.Recommender, tmp_path) -> None:

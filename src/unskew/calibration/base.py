@@ -14,7 +14,6 @@ from torch import Tensor
 from unskew.calibration.mixing import mixed
 from unskew.calibration.platt import Examples
 from unskew.group import ALONE, Group
-from unskew.nets.base import Joining
 from unskew.training.fitted import Occasion
 from unskew.training.view import RowsView, View
 
@@ -55,7 +54,7 @@ class FittedCalibrator(ABC):
         said = mixed(logits.numpy(force=True), rows.numpy(force=True), *tables)
         return torch.from_numpy(said).to(logits.device)
 
-    def joined_by(self, new: Joining) -> FittedCalibrator:
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedCalibrator:
         """The same beside new users: whom it has not met it tells by their vectors, or treats as everybody."""
         return self
 

@@ -11,7 +11,7 @@ from unskew.cli import options, settings
 from unskew.cli.output import check_file_path, print_json
 from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
-from unskew.progress import is_shown, say
+from unskew.progress import say
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
@@ -60,16 +60,11 @@ def command(
         if not isinstance(found, Recommender):
             raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
         random = _random_ratings(reading, unbiased, found)
-    write_report(found, out, unbiased=random, propensity=recipe, announce=_announce)
+    write_report(found, out, unbiased=random, propensity=recipe)
     if as_json:
         print_json({"report": str(out), "bytes": out.stat().st_size})
         return
     typer.echo(f"wrote the report to {out} ({out.stat().st_size / 1e6:.2f} MB); open it in a browser")
-
-
-def _announce(what: str) -> None:
-    if is_shown(None):
-        say(f"fitting {what}")
 
 
 def _random_ratings(reading: Reading, source: str, model: Recommender) -> RatingLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
-from unskew.nets.base import Joining, Net, nets_of
+from unskew.nets.base import Linear, Net, nets_of
+from unskew.nets.features import DescribedTable
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
@@ -35,59 +37,95 @@ def fold_in(
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
     new = newcomers_to(model.log, source, user_features, leave_out=on_unknown == "fallback")
-    if not model.members:
-        return _joined(model, new, new.joined(model.log), shrinkage)
     log = new.joined(model.log)
-    members = [_joined(member, new, log, shrinkage) for member in model.members]
+    if not model.members:
+        return _folded(model, new, log, shrinkage)
+    members = [_folded(member, new, log, shrinkage) for member in model.members]
     joined = Recommender.together(model.method, members, model.training)
     return replace(joined, slice=model.slice, corrections=_corrections(model, len(new.ids)))
 
 
-def _joined(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
-    """The model beside the new users, who have been told their rows in the net that predicts."""
+def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
+    """The model on the joined log, beside the new users, whose rows the net that predicts has been told."""
     (net,) = nets_of(model.player("prediction"))
-    _refuse_if_not_linear(net)
+    form = _form(net)
     joined = replace(
         model,
         log=log,
-        cast=replace(model.cast, players=_players(model, new.joining(model.n_fitted)), known={}),
+        cast=replace(model.cast, players=_joined(model, new.counts), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
         corrections=_corrections(model, len(new.ids)),
     )
+    _describe(joined, len(new.ids))
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
-        (joined_net,) = nets_of(joined.player("prediction"))
-        form, squared = joined_net.linear(), model.cast.error is squared_error
-        assert form is not None
+        squared = model.cast.error is squared_error
         with one_thread():
-            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
+            (joined_net,) = nets_of(joined.player("prediction"))
+            told = _told_by_features(joined_net, joined, len(new.ids))
+            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
             joined_net.know_users(torch.from_numpy(rows).float())
     return joined
 
 
 def _corrections(model: Recommender, count: int) -> dict[str, Correction]:
+    """What random ratings have made of what roles say, beside so many new users."""
     return {role: each.joined_by(count) for role, each in model.corrections.items()}
 
 
-def _refuse_if_not_linear(net: Net) -> None:
-    if net.linear() is None:
+def _form(net: Net) -> Linear:
+    form = net.linear()
+    if form is None:
         raise ParameterError(
             f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
             "user: fit again with their ratings, or use a net such as MF()."
         )
+    return form
 
 
-def _players(model: Recommender, new: Joining) -> dict[str, Any]:
-    """All roles beside the new users, whom they tell apart by features and numbers of ratings at most."""
+def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:
+    """All roles beside the new users, whom they tell apart by their numbers of ratings at most."""
     roles, players = model.method.plan().roles, dict[str, Any]()
     for role, player in model.cast.players.items():
         if not hasattr(player, "joined_by"):
             raise ParameterError(f"The {role} knows no new users: {type(player).__name__} has no method joined_by.")
-        players[role] = player.joined_by(new)
+        players[role] = player.joined_by(counts)
         if roles[role].on:
             players[role].stand_on(players[roles[role].on])
     return players
+
+
+def _describe(joined: Recommender, count: int) -> None:
+    """Let all nets with features know those of the new users."""
+    features = joined.log.user_features
+    for player in joined.cast.players.values():
+        for net in _nets(player):
+            for table in net.tables():
+                if isinstance(table, DescribedTable) and table.by_user and features is not None:
+                    table.describe_last(features.encoded[-count:])
+                    net.rest()
+
+
+def _nets(player: Any) -> Iterator[Net]:
+    """The nets that a player is, or is made of."""
+    if isinstance(player, Net):
+        yield player
+        return
+    for part in (*getattr(player, "nets", ()), getattr(player, "base", None)):
+        if part is not None:
+            yield from _nets(part)
+
+
+def _told_by_features(net: Net, joined: Recommender, count: int) -> NDArray[np.float64] | None:
+    """What a net reads of the new users' features; of whom nothing is known, what it reads of the average user's."""
+    form, features = net.linear(), joined.log.user_features
+    if form is None or form.told is None or features is None:
+        return None
+    told = form.told[-count:].double().numpy()
+    nothing = np.diff(features.encoded[-count:].indptr) == 0
+    told[nothing] = form.told[: joined.n_fitted].double().mean(0).numpy()
+    return told
 
 
 def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray[np.float64]:

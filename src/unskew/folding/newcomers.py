@@ -15,7 +15,6 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale, as_ratings
 from unskew.data.vocabulary import Encoder, Vocabulary, narrowed
 from unskew.errors import DataError, ParameterError
-from unskew.nets.base import Joining
 
 COLUMNS = ("user_id", "item_id", "rating")
 COUNTED = ("n_missing", "n_unused", "n_unknown")  # of features
@@ -35,10 +34,6 @@ class Newcomers:
     left_out: int
     features: Features | None
 
-    def joining(self, n_fitted: int) -> Joining:
-        """What the roles of a model of so many users need to know of them."""
-        return Joining(self.counts, n_fitted, None if self.features is None else self.features.encoded)
-
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many ratings each has given."""
@@ -57,25 +52,29 @@ class Newcomers:
         return RatingLog.proved(**log.__dict__ | columns | sides)
 
     def _features(self, known: Features | None) -> Features | None:
-        """Those of all users; what is not known of newcomers is missing."""
-        if known is None or self.features is None:
-            return known
-        counts = {name: getattr(known, name) + getattr(self.features, name) for name in COUNTED}
-        return replace(known, values=np.vstack([known.values, self.features.values]), **counts)
+        if known is None:
+            return None
+        if self.features is not None and self.features.names == known.names:
+            own = self.features.under(known.encoding)
+            counts = {name: getattr(known, name) + getattr(own, name) for name in COUNTED}
+            return replace(known, values=np.vstack([known.values, own.values]), **counts)
+        nothing = np.full((len(self.ids), len(known.names)), np.nan, np.float32)
+        return replace(known, values=np.vstack([known.values, nothing]), n_missing=known.n_missing + len(self.ids))
 
 
 def newcomers_to(log: RatingLog, source: Any, user_features: Any = None, *, leave_out: bool) -> Newcomers:
     """The users and ratings of another log, or of a frame with the columns user_id, item_id and rating.
 
-    A frame may hold a single user, and ratings that are all alike. `user_features` is a frame of features with the
-    column user_id. `leave_out` says what to do with ratings of items that the log does not know: count them and go on,
-    or refuse.
+    A frame may hold a single user, and ratings that are all alike. `user_features`, a frame with the column user_id,
+    are theirs, if the log has none of its own. `leave_out` says what to do with ratings of items that the log does not
+    know: count them and go on, or refuse.
     """
     if isinstance(source, RatingLog):
         _refuse_another_scale(source.scale, log.scale)
-        ids, item_ids = source.user_ids, source.item_ids
+        ids, item_ids, features = source.user_ids, source.item_ids, source.user_features
         users, items, ratings = source.users, source.items, source.ratings
     else:
+        features = None
         ids, item_ids, users, items, ratings = _encoded(source, log.scale)
     _refuse_known(ids, log.user_ids)
     codes = log.item_ids.codes(item_ids.arrow)[items]
@@ -89,20 +88,15 @@ def newcomers_to(log: RatingLog, source: Any, user_features: Any = None, *, leav
     kept = ~unknown
     users, codes, ratings = users[kept], codes[kept], np.asarray(ratings[kept], np.float32)
     refuse_duplicates(users, codes, ids, log.item_ids)
-    features = _described(ids, user_features, log.user_features)
+    if user_features is not None:
+        features = _described(ids, user_features, log.user_features)
     return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features)
 
 
-def _described(ids: Vocabulary, frame: Any, known: Features | None) -> Features | None:
-    """What is known of the newcomers, in the terms of a log's features; missing for all if there is no frame."""
+def _described(ids: Vocabulary, frame: Any, known: Features | None) -> Features:
     if known is None:
-        if frame is not None:
-            raise ParameterError("The model knows no user features: leave those of the new users out.")
-        return None
-    if frame is not None:
-        return Features.aligned(frame, ids, "user_id", known.encoding)
-    nothing = np.full((len(ids), len(known.names)), np.nan, np.float32)
-    return Features(known.names, nothing, n_missing=len(ids), encoding=known.encoding)
+        raise ParameterError("The model knows no user features: leave those of the new users out.")
+    return Features.aligned(frame, ids, "user_id", known.encoding)
 
 
 def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any, Any]:

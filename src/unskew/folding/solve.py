@@ -28,41 +28,50 @@ class Rated(NamedTuple):
     weights: Values
 
 
-def covariance_root(users: Any) -> Values:
-    """The symmetric square root of the covariance of rows, which are looked at piece by piece."""
-    n, width = users.shape
-    mean, covariance = np.zeros(width), np.zeros((width, width))
-    for start in range(0, n, ROWS_AT_ONCE):
-        mean += users[start : start + ROWS_AT_ONCE].sum(0, dtype=np.float64) / n
-    for start in range(0, n, ROWS_AT_ONCE):
-        away = users[start : start + ROWS_AT_ONCE] - mean
-        covariance += away.T @ away / n
-    spread, axes = np.linalg.eigh(covariance)
-    return np.asarray((axes * np.sqrt(np.maximum(spread, 0))) @ axes.T)
+class Prior(NamedTuple):
+    """Users as those before them were, normal with their mean and covariance; `root` is its symmetric square root."""
+
+    mean: Values
+    root: Values
+
+    @classmethod
+    def of(cls, users: Any) -> Prior:
+        """From a row each, looked at piece by piece."""
+        n, width = users.shape
+        mean, covariance = np.zeros(width), np.zeros((width, width))
+        for start in range(0, n, ROWS_AT_ONCE):
+            mean += users[start : start + ROWS_AT_ONCE].sum(0, dtype=np.float64) / n
+        for start in range(0, n, ROWS_AT_ONCE):
+            away = users[start : start + ROWS_AT_ONCE] - mean
+            covariance += away.T @ away / n
+        spread, axes = np.linalg.eigh(covariance)
+        return cls(mean, (axes * np.sqrt(np.maximum(spread, 0))) @ axes.T)
 
 
-def solved_users(form: Linear, n_fitted: int, rated: Rated, *, shrinkage: float, squared: bool) -> Values:
-    """A row for each new user, whose rows are the last of the form: what is most likely given their ratings.
+def solved_users(
+    form: Linear, n_known: int, rated: Rated, *, shrinkage: float, squared: bool, told: Values | None = None
+) -> Values:
+    """A row for each new user: the maximum a posteriori under the prior of the first `n_known` users.
 
-    minimise  sum_i w_i e(x_i . theta + c_i, r_i) + shrinkage / 2 (theta - theta_0)' covariance^-1 (theta - theta_0)
+    minimise  sum_i w_i e(x_i . theta + c_i, r_i) + shrinkage / 2 (theta - mean)' covariance^-1 (theta - mean)
 
-    theta_0 is the row a user has before any rating, that of the average user with this user's features, and the
-    covariance is that of fitted users around their features. With theta = theta_0 + root beta the penalty is
-    shrinkage / 2 |beta|^2, for singular covariances too: directions in which users do not differ stay as they are.
+    With theta = mean + root beta the penalty is shrinkage / 2 |beta|^2, for singular covariances too: directions in
+    which known users do not differ stay as they are, and without a rating beta is 0, the average user. `told` is what
+    features tell of each new user: then the prior is of what they do not tell, and its mean is moved by what they do.
     """
-    n_new = len(rated.starts) - 1
-    own = form.users if form.described is None else form.users - form.described
-    root = covariance_root(own[:n_fitted].numpy())
-    rows = form.users[-n_new:].double().numpy()
+    known = form.users[:n_known]
+    prior = Prior.of((known if told is None or form.told is None else known - form.told[:n_known]).numpy())
     used, place = np.unique(rated.items, return_inverse=True)
-    x, offsets = form.items[used].double().numpy(), form.offsets[used].double().numpy()
+    items, offsets = form.items[used].double().numpy(), form.offsets[used].double().numpy()
+    x, rows = items @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1)) + (0 if told is None else told)
     for users in _chunks(rated.starts):
         part = slice(rated.starts[users[0]], rated.starts[users[-1] + 1])
         starts = rated.starts[users] - part.start
-        met, counts = x[place[part]], np.diff(np.append(starts, part.stop - part.start))
-        before = np.einsum("nk,nk->n", met, np.repeat(rows[users], counts, axis=0)) + offsets[place[part]]
-        problem = _Problem(starts, met @ root, before, rated.ratings[part], rated.weights[part], shrinkage, squared)
-        rows[users] += problem.solved() @ root
+        labels = rated.ratings[part], rated.weights[part]
+        means = np.repeat(rows[users], np.diff(rated.starts)[users], axis=0)
+        offset = offsets[place[part]] + np.einsum("nk,nk->n", items[place[part]], means)
+        problem = _Problem(starts, x[place[part]], offset, *labels, shrinkage, squared)
+        rows[users] += problem.solved() @ prior.root
     return rows
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from unskew.methods.base import PropensityMethod
 from unskew.methods.space import LogUniform, Space
-from unskew.nets.base import Joining
 from unskew.propensity.base import Propensity
 from unskew.propensity.tables import Popularity
 from unskew.risk.estimators import snips
@@ -40,7 +39,7 @@ class Shares:
     def __init__(self, shares: NDArray[np.float64]) -> None:
         self.shares = np.asarray(shares)
 
-    def joined_by(self, new: Joining) -> Shares:
+    def joined_by(self, counts: NDArray[np.int64]) -> Shares:
         return self
 
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
-from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
@@ -71,10 +70,11 @@ class Catalogue:
         return rows % self.n_users % self.group.size == self.group.rank
 
     @property
-    def matrices(self) -> list[csr_array]:
+    def matrices(self) -> tuple[csr_array, csr_array]:
         """What is known of users and of items; nothing at all is a matrix without columns."""
-        sizes = zip(self.features, self.n_rows, strict=True)
-        return [csr_array((n // self.copies, 0)) if side is None else side.encoded for side, n in sizes]
+        n_users, n_items = (n // self.copies for n in self.n_rows)
+        users, items = (None if side is None else side.encoded for side in self.features)
+        return csr_array((n_users, 0)) if users is None else users, csr_array((n_items, 0)) if items is None else items
 
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
@@ -83,25 +83,13 @@ class Catalogue:
 class Linear(NamedTuple):
     """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each.
 
-    `described` is what of the users' rows comes from features; None if nothing does.
+    `told` is that part of the users' rows which their features tell, None without any.
     """
 
     users: Tensor
     items: Tensor
     offsets: Tensor
-    described: Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Joining:
-    """Users who join a model of `n_fitted` users: how many ratings each has given, and what nets read of features."""
-
-    counts: NDArray[np.int64]
-    n_fitted: int
-    encoded: csr_array | None = None
-
-    def __len__(self) -> int:
-        return len(self.counts)
+    told: Tensor | None = None
 
 
 class Net(nn.Module, ABC):
@@ -131,9 +119,8 @@ class Net(nn.Module, ABC):
 
     def gather(self, group: Group) -> None:
         """Let the first worker's net know the users of all."""
-        for part in self.modules():
-            if isinstance(part, (Table, DescribedTable)):
-                part.gather(group)
+        for table in self.tables():
+            table.gather(group)
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of all that has been learned, for `restore`."""
@@ -161,10 +148,13 @@ class Net(nn.Module, ABC):
         """The net as inner products of users and items; None if it has no such form."""
         return None
 
-    def joined_by(self, new: Joining) -> Self:
-        """The same net beside new users, whom it takes for the average one with the features they have."""
+    def joined_by(self, counts: NDArray[np.int64]) -> Self:
+        """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
         net = copy(self)
-        net._modules = {name: _joined(part, new) for name, part in self._modules.items()}
+        net._modules = {
+            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
+            for name, part in self._modules.items()
+        }
         return net
 
     def know_users(self, rows: Tensor) -> None:
@@ -173,13 +163,6 @@ class Net(nn.Module, ABC):
 
     def is_finite(self) -> bool:
         return all(_is_finite(value) for value in self.state_dict().values())
-
-
-def _joined(part: Any, new: Joining) -> Any:
-    if not getattr(part, "by_user", False):
-        return part
-    features = () if isinstance(part, Table) else (new.encoded,)
-    return part.joined_by(len(new), new.n_fitted, *features)
 
 
 def _is_finite(value: Tensor) -> bool:

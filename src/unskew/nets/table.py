@@ -75,6 +75,20 @@ class Table(nn.Module):
         return self.rows(torch.arange(len(self.value), device=self.value.device))
 
     @property
+    def whole(self) -> Tensor:
+        """All rows as they are read."""
+        return self.value
+
+    @property
+    def told(self) -> Tensor | None:
+        """That part of them which is not a row's own."""
+        return None
+
+    def take_last(self, rows: Tensor) -> None:
+        """Let the last rows be read as these."""
+        self.value[-len(rows) :] = rows
+
+    @property
     def learned(self) -> Tensor:
         """Which rows have learned anything, here or in a net whose state was taken over."""
         return (self.steps > 0) | self.inherited
@@ -113,22 +127,9 @@ class Table(nn.Module):
         self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
         self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
 
-    @property
-    def ids(self) -> Table:
-        """The rows that belong to single users or items: all of them, unless features are added to them."""
-        return self
-
-    def whole(self) -> Tensor:
-        """All rows as they answer."""
-        return self.value
-
-    def know_last(self, rows: Tensor) -> None:
-        """Let the last rows answer as these."""
-        self.value[-len(rows) :] = rows
-
-    def joined_by(self, count: int, n_fitted: int) -> Table:
-        """The same table with so many rows more, the average of those that were fitted."""
-        newcomers = self.value[:n_fitted].mean(0, keepdim=True).expand(count, -1)
+    def joined_by(self, count: int) -> Table:
+        """The same table with so many average rows more."""
+        newcomers = self.value.mean(0, keepdim=True).expand(count, -1)
         return Table(torch.cat([self.value, newcomers]), self.decay, by_user=self.by_user)
 
     def step(self, learning_rate: float, l2: float) -> None:

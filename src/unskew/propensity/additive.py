@@ -12,7 +12,6 @@ from scipy.special import expit, logit
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.group import ALONE, Group
-from unskew.nets.base import Joining
 from unskew.propensity.activity import SETTLED, activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
 from unskew.training.options import Training
@@ -33,8 +32,8 @@ class FittedAdditive(FittedPropensity):
     def pair(self, users: Codes, items: Codes) -> Values:
         return np.asarray(expit(self.of_user[users] + self.of_item[items]))
 
-    def joined_by(self, new: Joining) -> FittedAdditive:
-        return FittedAdditive(np.append(self.of_user, activity(new.counts, self.of_item)), self.of_item)
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedAdditive:
+        return FittedAdditive(np.append(self.of_user, activity(counts, self.of_item)), self.of_item)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return np.clip(self.of_user[users, None], -30.0, 30.0).astype(np.float32)

@@ -14,7 +14,6 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.group import ALONE, Group, interleaved
-from unskew.nets.base import Joining
 from unskew.training.fitted import Occasion
 from unskew.training.options import Training
 
@@ -72,7 +71,7 @@ class FittedPropensity(ABC):
                 setattr(self, name, interleaved(parts))
         self.group = ALONE
 
-    def joined_by(self, new: Joining) -> FittedPropensity:
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedPropensity:
         """The same beside new users who have given so many ratings each; here nothing depends on the user."""
         return self
 

@@ -15,7 +15,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import Group
-from unskew.nets.base import Catalogue, Engine, Joining, Net, NetRecipe
+from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
 from unskew.nets.factors import MF, FactorNet
 from unskew.propensity.activity import activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
@@ -105,15 +105,15 @@ class FittedFactors(FittedPropensity):
             net.gather(group)
 
     @torch.no_grad()
-    def joined_by(self, new: Joining) -> FittedFactors:
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedFactors:
         """Newcomers are as the average user but for their activity, which only nets with biases can tell."""
-        nets = [net.joined_by(new) for net in self.nets]
+        nets = [net.joined_by(counts) for net in self.nets]
         for net in nets:
             if isinstance(net, FactorNet) and net.offset is not None:
-                items = torch.arange(len(net.items.ids.value))
+                items = torch.arange(len(net.items.value))
                 logits = net(torch.full_like(items, -1), items).double().numpy()
-                bias = activity(np.clip(new.counts, 1, len(items) - 1), logits)
-                net.users.ids.value[-len(new) :, -1] += torch.from_numpy(bias).float()
+                bias = activity(np.clip(counts, 1, len(items) - 1), logits)
+                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
         return FittedFactors(nets, self.seed, self.history)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:

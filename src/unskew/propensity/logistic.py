@@ -14,7 +14,6 @@ from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
-from unskew.nets.base import Joining
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed, refuse_spread
 from unskew.training.options import Training
 
@@ -32,9 +31,9 @@ class FittedLogistic(FittedPropensity):
         scores = ((self.user_table @ self.weights)[users] * self.item_table[items]).sum(1)
         return np.asarray(expit(scores))
 
-    def joined_by(self, new: Joining) -> FittedLogistic:
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedLogistic:
         """Newcomers have the average user's features."""
-        newcomers = np.repeat(self.user_table.mean(0, keepdims=True), len(new), axis=0)
+        newcomers = np.repeat(self.user_table.mean(0, keepdims=True), len(counts), axis=0)
         return FittedLogistic(np.vstack([self.user_table, newcomers]), self.item_table, self.weights)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:

@@ -13,7 +13,6 @@ from unskew.data.duplicates import pair_keys
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
-from unskew.nets.base import Joining
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_spread
 from unskew.training.options import Training
 
@@ -106,7 +105,7 @@ class FittedKnown(FittedPropensity):
         _check_known(p, len(users))
         return p
 
-    def joined_by(self, new: Joining) -> FittedKnown:
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedKnown:
         raise ParameterError("Known propensities say nothing of new users: fit the model again with their ratings.")
 
     def arrays(self) -> dict[str, NDArray[np.float64]] | None:

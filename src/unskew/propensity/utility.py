@@ -14,7 +14,7 @@ from torch import Tensor
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
-from unskew.nets.base import Joining, Net, NetRecipe
+from unskew.nets.base import Net, NetRecipe
 from unskew.nets.factors import MF
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
 from unskew.propensity.factors import Factors
@@ -128,10 +128,10 @@ class FittedUtility(FittedPropensity):
         """In words: evidence, none, the two traces disagree, or a net without interactions."""
         return self.selection.verdict
 
-    def joined_by(self, new: Joining) -> FittedUtility:
-        nets = [net.joined_by(new) for net in self.nets]
-        selection = self.selection.joined_by(len(new))
-        return FittedUtility(self.base.joined_by(new), nets, self.seed, self.n_repeats, selection, self.history)
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedUtility:
+        nets = [net.joined_by(counts) for net in self.nets]
+        selection = self.selection.joined_by(len(counts))
+        return FittedUtility(self.base.joined_by(counts), nets, self.seed, self.n_repeats, selection, self.history)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return self.base.vectors(users)

@@ -52,6 +52,10 @@ def _of_the_judgement(material: Material, versus: Versus | None) -> list[str]:
             "Intervals are about chance: which pairs happened to be rated. They take the estimated chances of being "
             "rated as given, and know nothing of how wrong these may be."
         )
+    if (learned := material.model.slice) is not None:
+        said.append(
+            f"This model also learned from {learned.n_ratings:,} random ratings; its naive counterpart did not."
+        )
     said.append(
         "Naive and debiased model share their net, settings and seed, which are this model's. A naive model with "
         "settings of its own choice may do better; a benchmark (unskew benchmark --tune) tunes both."

@@ -90,7 +90,7 @@ def material_of(
 ) -> Material:
     """Everything else is fitted on the model's own log, split, seed and options of training."""
     shop, log, seed = Workshop(announce), model.log, model.seed
-    training = replace(model.training or Training(), progress=False, checkpoint="", spread=False)
+    training = replace(model.training or Training(), progress=None, checkpoint="", spread=False)
     is_naive = type(model.method) is Naive
     naive = debiased = model
     if is_naive:

@@ -55,7 +55,7 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_seen=len(seen),
         balance=_balance(overlap),
         selection="" if model.selection is None else model.selection.verdict,
-        random_ratings=str(getattr(model, "slice", None) or ""),
+        random_ratings="" if model.slice is None else str(model.slice),
     )
 
 

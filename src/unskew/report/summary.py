@@ -44,15 +44,17 @@ def summary_of(material: Material, compared: Comparison, data: DataFacts) -> Sum
 
 
 def _shift(material: Material, level: Level) -> str:
+    """How far the log is from all pairs. What the log alone says gets no interval here: chance is its least worry."""
     rates = material.diagnosis.rates
-    best, how = rates.doubly_robust, "from the log alone we estimate that"
-    if rates.random is not None:
-        best, how = rates.random, "random ratings say that"
-    if best.covers(rates.log.value):
-        return f"The {level.name} is {level(rates.log.value)} in the log, and about the same over all pairs."
+    log, random, robust = rates.log.value, rates.random, rates.doubly_robust
+    if random is not None:
+        words = f"random ratings say that it is {level(random.value)} over all pairs, rated or not"
+        return f"The {level.name} is {level(log)} in the log; {words} (95% interval {level.interval(random)})."
+    if robust.covers(log):
+        return f"The {level.name} is {level(log)} in the log and, as far as the log can tell, the same over all pairs."
     return (
-        f"The {level.name} is {level(rates.log.value)} in the log; {how} it is {level(best.value)} over all pairs, "
-        f"rated or not (95% interval {level.interval(best)})."
+        f"The {level.name} is {level(log)} in the log; from the log alone we estimate {level(robust.value)} over all "
+        "pairs, rated or not, and the truth may be further off."
     )
 
 

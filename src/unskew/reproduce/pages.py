@@ -48,12 +48,12 @@ def publish(
     return paths
 
 
-def results(rows: Sequence[Row]) -> Grid:
+def results(rows: Sequence[Row], beside_paper: bool = True) -> Grid:
     """Every entry by every quantity, and where the paper has a number, that too."""
     quantities = list(rows[0].found)
     ranks = {quantity: list(places(rows, quantity)) for quantity in quantities}
-    with_paper = [q for q in quantities if any(row.found[q].paper is not None for row in rows)]
-    header = ["", *(name for q in quantities for name in [heading(q), *(["paper"] if q in with_paper else [])])]
+    with_paper = [q for q in quantities if beside_paper and any(row.found[q].paper is not None for row in rows)]
+    header = ["entry", *(name for q in quantities for name in [heading(q), *(["paper"] if q in with_paper else [])])]
     lines = []
     for number, row in enumerate(rows):
         line = [Text(row.name)]
