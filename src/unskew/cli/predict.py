@@ -63,9 +63,10 @@ def command(
 
 
 def _read_pairs(path: Path, user: str, item: str, delimiter: str | None) -> pa.Table:
+    from unskew.data.distinct import is_text
     from unskew.data.features import missing_column
     from unskew.data.read import read_frame
-    from unskew.data.vocabulary import as_ids, is_text, narrowed
+    from unskew.data.vocabulary import as_ids, narrowed
 
     table = read_frame(path, (user, item), delimiter="\t" if delimiter == r"\t" else delimiter)
     for name in (user, item):

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number, is_text
+from unskew.data.distinct import is_text
+from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
 from unskew.errors import DataError
 from unskew.words import nearest
 
