@@ -16,11 +16,11 @@ import argparse
 
 import numpy as np
 from scipy.stats import ttest_rel
-from tqdm import tqdm
 
 import unskew
 from unskew.demo import WORLD_SETTINGS
 from unskew.metrics.calibration import expected_calibration_error
+from unskew.progress import each
 from unskew.testing.distorted import OVER, RIGHT, UNDER, Distorted
 
 CALIBRATORS = {
@@ -48,7 +48,7 @@ def measured(
 
 def table(title: str, groups: Groups | None, clip: float | None, seeds: int) -> None:
     results: dict[str, list[list[float]]] = {name: [] for name in CALIBRATORS}
-    for seed in tqdm(range(seeds), title):
+    for seed in each(range(seeds), title, "seed"):
         size = {"n_users": 600, "n_items": 250, "density": 0.1, "strength": 0.7}
         world = unskew.simulate(**(WORLD_SETTINGS if groups is None else size), selection="taste", seed=seed)
         for name, calibrator in CALIBRATORS.items():

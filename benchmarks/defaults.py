@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 import unskew
 from unskew.metrics.accuracy import log_loss
 from unskew.metrics.ranking import UserLists
+from unskew.progress import each
 
 L2 = (0.05, 0.07, 0.09, 0.11, 0.13, 0.16)
 PACES = ((0.01, 256), (0.03, 512))  # learning rate and batch
@@ -40,7 +40,7 @@ def main() -> None:
     tenths = unskew.folds(log, 10, seed=0)
     weights = [weights_of(tenth) for tenth in tenths]
     grid = list(product(FACTORS, PACES, L2))
-    found = [judged(tenths, weights, *setting) for setting in tqdm(grid, unit="setting")]
+    found = [judged(tenths, weights, *setting) for setting in each(grid, "settings", "setting")]
     best = min(found, key=lambda one: float(one.losses.mean()))
     print("| Naive with | weighted log-loss | above the lowest | per-user AUC |\n|---|---|---|---|")
     for one in found:

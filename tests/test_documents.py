@@ -1,37 +1,98 @@
-"""The documents tell the truth: their Python runs, their commands are the ones that are tested, their links exist."""
+"""The documents tell the truth: their Python runs, their commands parse, their links exist, and nothing is left out."""
 
 import re
+import shlex
 import tomllib
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
+import typer
 from torch import Tensor
 
 import unskew
 import unskew.recipe
+from unskew.cli import app
+from unskew.demo import WORLD_SETTINGS
 from unskew.methods.robust import DRJL
 from unskew.testing import check_method
 from unskew.training.view import View
 
 ROOT = Path(__file__).parents[1]
-README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+COMMANDS = typer.main.get_command(app).commands
+METHODS = {entry.name for entry in unskew.methods()}
+NOT_RUN = "<!-- not run"  # and why, on the line before a Python block that the tests shall leave alone
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def read(name):
+    return (ROOT / name).read_text()
 
 
 def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_readmes_python_runs(tmp_path, monkeypatch):
+def programs(page, run=True):
+    """The Python blocks of a page that are to be run, or those that are not, each at the lines it has there."""
+    text = page.read_text()
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        before = text[: block.start()]
+        left_alone = before.rstrip("\n").rpartition("\n")[2].startswith(NOT_RUN)
+        if left_alone != run:
+            yield "\n" * (before.count("\n") + 1) + block[1]
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """What pages call ratings.csv, new-ratings.csv and random.csv: a tiny world's log in two parts, and its test."""
+    world = unskew.simulate(100, 50, density=0.3, selection="popularity", seed=0, test_per_user=10)
+    first, second = world.log.take(np.arange(800)), world.log.take(np.arange(800, len(world.log)))
+    return {"ratings.csv": first, "new-ratings.csv": known(second, first), "random.csv": known(world.test, first)}
+
+
+def known(log, first):
+    return log.take(np.isin(log.users, first.users) & np.isin(log.items, first.items))
+
+
+@pytest.fixture
+def at_the_shop(shop, tmp_path, monkeypatch):
+    """A folder that holds these files, as the working directory; what is registered there does not outlive it."""
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks(README, "python")
-    exec(compile(code, "README.md", "exec"), {})
-    assert (tmp_path / "model" / "model.json").exists()
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    for name, log in shop.items():
+        columns = {"user_id": [f"u{code}" for code in log.users], "item_id": [f"i{code}" for code in log.items]}
+        pyarrow.csv.write_csv(pa.table(columns | {"rating": (2 + 2 * log.ratings).astype(int)}), tmp_path / name)
+
+
+RUN = [page for page in PAGES if page.name != "CONTRIBUTING.md" and next(programs(page), None)]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.usefixtures("at_the_shop")
+def test_the_python_of_a_page_runs_from_top_to_bottom(page):
+    namespace = {"__name__": "page"}
+    for code in programs(page):
+        exec(compile(code, str(page), "exec"), namespace)
+
+
+@every_page
+def test_python_that_is_not_run_is_python_and_names_what_exists(page):
+    for code in programs(page, run=False):
+        compile(code, str(page), "exec")
+        for names in re.findall(r"\bunskew((?:\.\w+)+)", code):
+            reduce(getattr, names.split(".")[1:], unskew)
 
 
 def test_the_method_that_contributing_adds_passes_the_suite(monkeypatch):
-    monkeypatch.setattr("unskew.recipe._registered", {})  # what is registered here must not outlive the test
-    (code,) = blocks(CONTRIBUTING, "python")
+    monkeypatch.setattr("unskew.recipe._registered", {})
+    (code,) = blocks(read("CONTRIBUTING.md"), "python")
     assert len(code.strip().splitlines()) < 20
     namespace = {"dataclass": dataclass, "DRJL": DRJL, "View": View, "Tensor": Tensor, "__name__": "contributed"}
     exec(compile(code, "CONTRIBUTING.md", "exec"), namespace)
@@ -39,26 +100,84 @@ def test_the_method_that_contributing_adds_passes_the_suite(monkeypatch):
     check_method(replace(capped(), propensity=unskew.Additive()))
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+def command_lines(text):
+    """What follows `unskew` in every line of the shell blocks, as words."""
+    for block in blocks(text, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            starts = [place for place, word in enumerate(words) if Path(word).name == "unskew"]
+            for start in starts:
+                rest = words[start + 1 :]
+                yield rest[: rest.index("&&")] if "&&" in rest else rest
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_between_the_documents_exist(name):
-    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
+def parsed(words):
+    """The parameters that a command would be called with; refused as on the command line, and nothing is run."""
+    name, *rest = words
+    assert name in COMMANDS, f"there is no command {name}"
+    return COMMANDS[name].make_context(name, rest).params
+
+
+@every_page
+def test_the_commands_of_a_page_parse_and_name_methods_that_exist(page):
+    for words in command_lines(page.read_text()):
+        given = parsed(words)
+        named = {given.get("method"), *str(given.get("methods") or "all").split(",")}
+        assert named <= METHODS | {None, "all"}, words
+
+
+@every_page
+def test_commands_in_the_text_have_the_options_they_are_said_to_have(page):
+    for command in re.findall(r"`unskew ([a-z]+)([^`]*)`", page.read_text()):
+        name, rest = command
+        assert name in COMMANDS, command
+        known = {option for parameter in COMMANDS[name].params for option in parameter.opts} | {"--help"}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known, command
+
+
+@every_page
+def test_links_between_the_documents_exist(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
-            assert ((ROOT / name).parent / target).exists(), target
+            assert (page.parent / target).exists(), target
 
 
 def test_the_readmes_commands_use_the_committed_constraints():
-    commands = [block for block in blocks(README, "sh") if "pip install" in block]
+    commands = [block for block in blocks(read("README.md"), "sh") if "pip install" in block]
     assert len(commands) == 2
     assert all("-c constraints.txt" in command for command in commands)
-    assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert re.search(r"^torch==", read("constraints.txt"), re.MULTILINE)
+    project = tomllib.loads(read("pyproject.toml"))["project"]
     assert not any(dependency.startswith("torch==") for dependency in project["dependencies"])
 
 
-def test_every_registered_method_is_in_the_methods_document():
-    text = (ROOT / "docs/methods.md").read_text()
-    missing = [entry.name for entry in unskew.methods() if f"`{entry.name}`" not in text]
+def test_every_registered_method_has_its_formula_and_its_use():
+    formulas, use = read("docs/methods.md").split("## When to use which")
+    use = use.split("\n## ")[0]
+    for rows in (formulas, use):
+        first_cells = re.findall(r"^\| ([^|]*`[^|]*) \|", rows, re.MULTILINE)
+        named = re.findall(r"`([^`]+)`", " ".join(first_cells))
+        assert sorted(named) == sorted(METHODS)
+
+
+def test_every_public_name_is_in_the_reference_once():
+    listed = re.findall(r"^::: unskew\.(\w+)$", read("docs/api.md"), re.MULTILINE)
+    assert sorted(listed) == sorted(set(unskew.__all__) - {"__version__"})
+
+
+def test_every_verdict_has_its_advice():
+    (table,) = re.findall(r"\| question .*?\n\n", read("docs/trust.md"), re.DOTALL)
+    kinds = {kind for row in table.strip().splitlines()[2:] for kind in re.findall(r"`([^`]+)`", row.split("|")[3])}
+    assert len(kinds) > 15
+    missing = {kind for kind in kinds if f"`{kind}`" not in read("docs/guides/diagnose.md")}
     assert not missing
+
+
+def test_the_figures_of_the_problem_are_those_of_the_demo():
+    page, world = read("docs/problem.md"), unskew.simulate(**WORLD_SETTINGS, selection="taste", seed=0)
+    liked = np.mean([world.rating(*pairs).mean() for pairs in world.pairs()])
+    assert f"{liked:.0%} is liked" in page
+    assert f"{world.log.positive_rate:.0%} of those are liked" in page
+    errors = set(re.findall(r"0\.\d{4}", page))
+    assert len(errors) == 4
+    assert errors <= set(re.findall(r"0\.\d{4}", read("README.md")))

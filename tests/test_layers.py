@@ -10,13 +10,15 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
+    "fast": set(),
     "words": set(),
     "_version": set(),
     "group": set(),
     "workers": {"group"},
+    "processes": set(),
     "risk": set(),
     "metrics": set(),
     "theory": {"metrics"},
@@ -25,15 +27,19 @@ ALLOWED = {
     "nets": {"group"},
     "training": {"data", "nets", "files", "_version", "group", "workers"},
     "utility": {"data", "nets", "training", "risk", "calibration", "group"},
-    "propensity": {"data", "nets", "training", "risk", "group", "utility"},
+    "unbiased": {"data", "calibration", "recommender"},
+    "propensity": {"data", "nets", "training", "risk", "group", "utility", "unbiased"},
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis"},
+    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
+    | {"unbiased"},
+    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap"},
-    "recipe": {"nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"propensity", "recommender"},
+    | {"overlap", "unbiased", "processes"},
+    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
+    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},
@@ -44,7 +50,10 @@ ALLOWED = {
     "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
     | {"recipe", "files"},
     "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
-    | {"evaluation", "files", "recipe"},
+    | {"evaluation", "files", "recipe", "processes"},
+    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
+    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
+    | {"sensitivity", "recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

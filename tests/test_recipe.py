@@ -207,7 +207,7 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
         (
             {"kind": "Naive", "net": "MF"},
-            "net of Naive must be a table of the kind MF or NCF or Scalar or Trunk, not 'MF'.",
+            "net of Naive must be a table of the kind MF or NCF or Dense or Scalar or Trunk, not 'MF'.",
         ),
         (
             {"kind": "Naive", "net": {"kind": "IPS"}},

@@ -1,8 +1,9 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import adapters, bench, datasets, theory
+from . import adapters, bench, datasets, export, theory
 from ._version import __version__
 from .calibration.base import Calibrator
+from .calibration.chance import RandomPlatt
 from .calibration.experts import ExpertPlatt
 from .calibration.maps import GlobalPlatt, UserPlatt
 from .calibration.published import PublishedExperts
@@ -27,12 +28,13 @@ from .files.model import load
 from .methods.base import Method
 from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
+from .methods.ensemble import Ensemble
 from .methods.entropy import CVIB
 from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
 from .methods.published import DRJLPublished
 from .methods.registry import make, methods
-from .methods.robust import DRJL, MRDR, TDR, TMRDR
+from .methods.robust import DR, DRJL, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
@@ -46,22 +48,28 @@ from .metrics.calibration import (
     reliability_bins,
 )
 from .metrics.summary import CalibrationSummary, calibration_summary
+from .nets.dense import Dense
 from .nets.factors import MF, NCF
 from .nets.towers import Trunk
 from .propensity.additive import Additive
 from .propensity.base import Propensity
+from .propensity.bayes import NaiveBayes
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
-from .propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from .propensity.published import PublishedFactors
+from .propensity.tables import Known, Popularity, Uniform
 from .propensity.utility import Utility
 from .recommender import Recommender
-from .sensitivity import Sensitivity, sensitivity
+from .report.report import write_report
+from .sensitivity import OddsSensitivity, Sensitivity, odds_sensitivity, sensitivity
 from .training.options import Training
+from .unbiased.report import Slice
 
 __all__ = [
     "AT",
     "BRDDR",
     "CVIB",
+    "DR",
     "DRJL",
     "DRMSE",
     "EIB",
@@ -82,9 +90,11 @@ __all__ = [
     "Comparison",
     "DRJLPublished",
     "DataError",
+    "Dense",
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
+    "Ensemble",
     "Evaluation",
     "ExpertPlatt",
     "Factors",
@@ -97,14 +107,18 @@ __all__ = [
     "Naive",
     "NaiveBayes",
     "NaiveUtility",
+    "OddsSensitivity",
     "ParameterError",
     "PlanError",
     "Popularity",
     "Propensity",
     "PublishedExperts",
+    "PublishedFactors",
+    "RandomPlatt",
     "RatingLog",
     "Recommender",
     "Sensitivity",
+    "Slice",
     "Split",
     "StableDR",
     "Training",
@@ -126,15 +140,18 @@ __all__ = [
     "estimate_risk",
     "evaluate",
     "expected_calibration_error",
+    "export",
     "folds",
     "holdout_split",
     "load",
     "make",
     "maximum_calibration_error",
     "methods",
+    "odds_sensitivity",
     "read_log",
     "reliability_bins",
     "sensitivity",
     "simulate",
     "theory",
+    "write_report",
 ]

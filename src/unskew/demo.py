@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from unskew.data.log import RatingLog
-from unskew.data.split import holdout_split
 from unskew.data.world import World, simulate
 from unskew.evaluation import evaluate
 from unskew.methods.base import Method
@@ -79,7 +78,7 @@ def run(seed: int = 0, training: Training | None = None, announce: Callable[[str
     """Simulate the world of this seed, fit every contestant on its log and judge them; `announce` hears who is next."""
     world = simulate(**WORLD_SETTINGS, selection="taste", seed=seed)  # type: ignore[arg-type]
     training = training or Training(progress=False)
-    held_out = holdout_split(world.log, training.holdout, by=training.holdout_by, seed=seed).holdout
+    held_out = training.split(world.log, seed).holdout
     rows = []
     for contestant in contestants(world):
         announce(contestant.name)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from unskew.calibration.chance import RandomPlatt
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.published import PublishedExperts
+from unskew.data.scale import Scale
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
+from unskew.methods.ensemble import Ensemble
 from unskew.methods.registry import make, methods
+from unskew.nets.dense import Dense
 from unskew.nets.factors import MF, NCF
 from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
+from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
-from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.published import PublishedFactors
+from unskew.propensity.tables import Known, Popularity, Uniform
 from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 from unskew.words import nearest
@@ -29,8 +35,10 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 
 # The parts of methods, by whose class names recipes may call them. Methods come from their own registry.
 PARTS: tuple[type, ...] = (
+    Ensemble,
     MF,
     NCF,
+    Dense,
     Scalar,
     Trunk,
     Uniform,
@@ -39,12 +47,14 @@ PARTS: tuple[type, ...] = (
     Known,
     Additive,
     Factors,
+    PublishedFactors,
     Logistic,
     Utility,
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,
     PublishedExperts,
+    RandomPlatt,
     Training,
 )
 _registered: dict[str, type] = {}
@@ -76,8 +86,35 @@ def from_plain(data: Any) -> Any:
     return Plain(kinds()).read(object, data)
 
 
-def read_recipe(path: PathLike) -> tuple[Method, Training]:
-    """A TOML file's method, `method = "ips"` or a table [method] with its kind, and optional [training]."""
+class FitRecipe(NamedTuple):
+    """All of a fit but its log; seed and scale are None where a recipe leaves them open."""
+
+    method: Method
+    training: Training = Training()
+    seed: int | None = None
+    scale: Scale | None = None
+
+    def as_text(self) -> str:
+        """TOML that `read_fit` reads; refused if it would read something else."""
+        data: dict[str, Any] = {} if self.seed is None else {"seed": int(self.seed)}
+        data["method"] = to_plain(self.method)
+        if self.training != Training():
+            data["training"] = to_plain(self.training)
+        if self.scale is not None:
+            data["scale"] = Plain({}, (Scale,)).write(self.scale)
+        text = as_toml(data)
+        again = _parsed(tomllib.loads(text), "written")
+        if to_plain(again.method) != data["method"] or again[1:] != self[1:]:
+            name = type(self.method).__name__
+            raise ParameterError(f"TOML cannot tell this {name} from another; use to_plain and JSON.")
+        return text
+
+
+def read_fit(path: PathLike) -> FitRecipe:
+    """A TOML file's method, `method = "ips"` or a table [method] with its kind, and optional [training], seed, [scale].
+
+    [scale] says how ratings are read: `positive`, the lowest that counts as liked or "none", and `low` and `high`.
+    """
     try:
         text = checked_path(path).read_bytes().decode()
         data = tomllib.loads(text)
@@ -88,14 +125,15 @@ def read_recipe(path: PathLike) -> tuple[Method, Training]:
     return _parsed(data, str(path))
 
 
+def read_recipe(path: PathLike) -> tuple[Method, Training]:
+    """The method and the training of a TOML file, see `read_fit`."""
+    return read_fit(path)[:2]
+
+
 def write_recipe(path: PathLike, method: Method, training: Training | None = None) -> None:
     """Write a TOML file that `read_recipe` reads, whole or not at all."""
     target = checked_path(path)
-    data = {"method": to_plain(method)} | ({} if training is None else {"training": to_plain(training)})
-    text = as_toml(data)
-    again = dict(zip(("method", "training"), map(to_plain, _parsed(tomllib.loads(text), str(path))), strict=True))
-    if again | data != again:
-        raise ParameterError(f"TOML cannot tell this {type(method).__name__} from another; use to_plain and JSON.")
+    text = FitRecipe(method, training or Training()).as_text()
     try:
         replace_file(target, text.encode())
     except OSError as error:
@@ -104,18 +142,21 @@ def write_recipe(path: PathLike, method: Method, training: Training | None = Non
         raise ParameterError(f"The recipe {path} cannot be written: it holds text that is not Unicode.") from error
 
 
-def _parsed(data: dict[str, Any], name: str) -> tuple[Method, Training]:
-    wanted = {"method", "training"}
+def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
+    wanted = set(FitRecipe._fields)
     for key in data:
         if key not in wanted:
             meant = nearest(key, wanted)
-            raise ParameterError(f"The recipe {name} may hold 'method' and 'training', not {key!r}{meant}")
+            listed = ", ".join(map(repr, FitRecipe._fields))
+            raise ParameterError(f"The recipe {name} may hold {listed}, not {key!r}{meant}")
     if "method" not in data:
         raise ParameterError(f'The recipe {name} names no method; write method = "ips" or a table [method].')
-    plain, method, training = Plain(kinds()), data["method"], data.get("training", {})
+    plain, method, training = Plain(kinds(), (Scale,)), data["method"], data.get("training", {})
     if isinstance(training, dict):
         training = {"kind": "Training"} | training
-    return (
+    return FitRecipe(
         make(method) if isinstance(method, str) else plain.read(Method, method, "The method"),
         plain.read(Training, training, "The training"),
+        plain.read(int | None, data.get("seed"), "The seed"),
+        plain.read(Scale | None, data.get("scale"), "The scale"),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from unskew.calibration.report import CalibrationReport
 from unskew.data.log import RatingLog
 from unskew.data.rows import Pairs, Rows
-from unskew.data.split import Split, holdout_split
+from unskew.data.split import Split
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.overlap import Overlap
@@ -23,6 +25,9 @@ from unskew.training.history import History
 from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.view import Cast, speak_at_rest
+from unskew.unbiased.correction import OF_RATINGS, Correction
+from unskew.unbiased.family import BINARY, Family
+from unskew.unbiased.report import Slice
 from unskew.utility.selection import Selection
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 OnUnknown = Literal["raise", "fallback"]
 CHUNK = 1 << 18
+SOME_HELD_OUT = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,12 @@ class Recommender:
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
     how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
-    utility; each is None for a method without. `training` are the options of the run, None for the usual ones.
+    utility; each is None for a method without. `training` are the options of the run, None for the usual ones. Users
+    with codes from `n_fitted_users` on were folded in; None if nobody was. `slice` tells what random ratings were used
+    for, None without any, and `corrections` are what they, or an assumption about odds, have made of what a role says.
+
+    `members` are the models of an `Ensemble`, each with its own overlap, calibration, selection and diagnosis; what
+    this model says is what they say on average.
     """
 
     method: Any
@@ -51,12 +62,40 @@ class Recommender:
     overlap: Overlap | None = None
     calibration: CalibrationReport | None = None
     training: Training | None = None
+    n_fitted_users: int | None = None
+    slice: Slice | None = None
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    members: tuple[Recommender, ...] = ()
+
+    @classmethod
+    def together(cls, method: Any, members: Sequence[Recommender], training: Training | None) -> Recommender:
+        """Models of one log as one that says what they say on average, in probability."""
+        first, history = members[0], History()
+        for number, member in enumerate(members):
+            history.take_in(f"member {number}", member)
+            history.notes += [f"member {number}: {note}" for note in member.history.notes]
+        cast = Cast.together([member.cast for member in members])
+        facts = history, first.seed, None, None, training, first.n_fitted_users
+        return cls(method, first.log, cast, *facts, members=tuple(members))
+
+    @property
+    def n_fitted(self) -> int:
+        """How many of the users were there when the model was fitted."""
+        return self.log.n_users if self.n_fitted_users is None else self.n_fitted_users
 
     @property
     def split(self) -> Split:
-        """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
-        training = self.training or Training()
-        return holdout_split(self.log, training.holdout, by=training.holdout_by, seed=self.seed)
+        """Which rows of the log were trained on, and which were held out to stop training and to calibrate.
+
+        Of an ensemble, held out is what no member was trained on: nothing, unless they share a hold-out.
+        """
+        training, log = self.training or Training(), self.log
+        if self.n_fitted_users is not None:
+            log = log.take(log.users < self.n_fitted_users)
+        if not self.members:
+            return training.split(log, self.seed)
+        by_all = reduce(np.intersect1d, [member.split.holdout_rows for member in self.members])
+        return Split(log, np.setdiff1d(np.arange(len(log)), by_all), by_all)
 
     @property
     def holdout(self) -> RatingLog:
@@ -109,13 +148,54 @@ class Recommender:
 
     @property
     def selection(self) -> Selection | None:
+        if self.members:
+            return self.members[0].selection
         players = self.cast.players.values()
         return next((player.selection for player in players if hasattr(player, "selection")), None)
 
     def at(self, *, unexplained: float) -> Recommender:
-        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it."""
+        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it.
+
+        What random ratings have corrected is left out: they belong to the assumption they were learned under.
+        """
         model: Recommender = self.method.at(self, unexplained)
-        return model
+        return replace(model, slice=None, corrections={})
+
+    def at_odds(self, rho: float) -> Recommender:
+        """The model if a rating at the top of the scale is `rho` times as likely to be seen as one at the bottom.
+
+        That is beyond what the method allows for already: all of it for Naive, what remains for one that debiases. No
+        net changes, nor any user's order of items; every answer about ratings moves by -log rho in its logit (for
+        graded ratings in the natural parameter of the law, see `Family`). `at_odds(1)` is the model as it was fitted.
+        """
+        if not 0 < rho < np.inf:
+            raise ParameterError(f"rho must be above 0 and finite, not {rho}; 1 is no influence of liking.")
+        roles = [role for role in OF_RATINGS if role in self.cast.players]
+        known = {role: self.corrections.get(role) or Correction(self.law_of(role)) for role in roles}
+        return replace(self, corrections={role: each.at_odds(float(rho)) for role, each in known.items()})
+
+    @property
+    def odds(self) -> float:
+        """By what factor liking is assumed to drive seeing beyond what the method allows for."""
+        return next((each.odds for each in self.corrections.values()), 1.0)
+
+    def with_slice(self, unbiased: RatingLog) -> Recommender:
+        """The model corrected by ratings of random pairs, as far as they foretell each other; see `model.slice`.
+
+        `fit(log, unbiased=...)` does this too, after those parts of the method that train by a slice have done so.
+        """
+        from unskew.unbiased.inform import informed  # which knows of models
+
+        return informed(self, unbiased)
+
+    def law_of(self, role: str) -> Family:
+        """The laws of ratings with the means that a role says, fitted to ratings held out."""
+        if self.log.binary:
+            return BINARY
+        if self.members:  # who have held out different ratings
+            return self.members[0].law_of(role)
+        held = self.holdout.take(np.arange(min(len(self.holdout), SOME_HELD_OUT)))
+        return Family.of(held.ratings, self.uncorrected(role, held.users, held.items))
 
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
@@ -125,6 +205,13 @@ class Recommender:
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
+        said = self.uncorrected(role, users, items, ratings)
+        return said if role not in self.corrections else self.corrections[role](said, users)
+
+    def uncorrected(
+        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """The same without what random ratings or an assumption about odds have made of it."""
         self._require(role)
         said = np.empty(len(users))
         with one_thread():
@@ -134,6 +221,20 @@ class Recommender:
                 r = None if ratings is None else torch.from_numpy(np.array(ratings[chunk], np.float32))
                 said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i, r), slice(None), 1.0)).numpy()
         return said
+
+    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+        """A model that knows new users too, by the few ratings they have given and without training.
+
+        `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
+        on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
+        user gets the row that is most likely given the ratings, weighted by inverse propensity where the method weighs,
+        and given how known users are spread around their average; `shrinkage` multiplies the pull of the latter. A user
+        without ratings is the average user. Other roles take newcomers for the average user, propensities with their
+        activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
+        """
+        from unskew.folding.fold import fold_in  # which imports this module
+
+        return fold_in(self, user_log, on_unknown=on_unknown, shrinkage=shrinkage)
 
     def player(self, role: str) -> Any:
         """Who plays a role."""

@@ -189,3 +189,21 @@ def test_an_output_that_fails_leaves_the_old_file_as_it_was(
     assert "no space left on device" in run("predict", model, files / "pairs.csv", "--out", out, code=2).stderr
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_members_are_fitted_saved_and_asked_like_one_model(run: Run, files: Path, tmp_path: Path) -> None:
+    few = ("--epochs", 1, "--set", "net.n_factors=3", "--set", "propensity=additive")
+    text = run("fit", files / "ratings.csv", "--method", "ips", "--members", 2, "--out", tmp_path / "m", *few).stdout
+    assert "member 1 prediction: 1 epochs" in text
+    assert "member 1: propensity: mean" in text
+    found = unskew.load(tmp_path / "m")
+    assert found.method == unskew.make("ips", net=unskew.MF(n_factors=3), propensity=unskew.Additive(), n_members=2)
+    again = tmp_path / "again"
+    recipe = tmp_path / "m" / "recipe.toml"
+    run("fit", files / "ratings.csv", "--recipe", recipe, "--set", "l2=0.5", "--members", 3, "--out", again)
+    assert unskew.load(again).method.base.l2 == 0.5
+    assert len(unskew.load(again).members) == 3
+    run("evaluate", again, files / "ratings.csv")
+    run("recommend", again, "--out", tmp_path / "lists.csv")
+    alone = run("fit", files / "ratings.csv", "--recipe", recipe, "--members", 1, "--out", again, "--json").stdout
+    assert json.loads(alone)["method"]["kind"] == "IPS"

@@ -414,11 +414,11 @@ def test_features_may_be_files_and_keep_ids_as_text(file):
     people = file("user_id,age,kind,paid\n12,30,a,true\n012,,b,false\n7,50,,true\n", "people.csv")
     things = file("item_id:token\tclass:token\tprice:float\ny\t1\t2.5\nx\t2\tNA\n", "things.item")
     log = read_log(log_path, user_features=people, item_features=str(things))
-    assert log.user_features.names == ("age", "kind=a", "kind=b", "paid")
-    np.testing.assert_array_equal(log.user_features.values, [[np.nan, 0, 1, 0], [30, 1, 0, 1]])
+    assert log.user_features.encoding.names == ("age", "kind=a", "kind=b", "paid")
+    np.testing.assert_array_equal(log.user_features.expanded, [[np.nan, 0, 1, 0], [30, 1, 0, 1]])
     assert log.user_features.n_unused == 1
-    assert log.item_features.names == ("class=1", "class=2", "price")
-    np.testing.assert_array_equal(log.item_features.values, [[0, 1, np.nan], [1, 0, 2.5]])
+    assert log.item_features.encoding.names == ("class=1", "class=2", "price")
+    np.testing.assert_array_equal(log.item_features.expanded, [[0, 1, np.nan], [1, 0, 2.5]])
 
 
 def test_a_small_frame_is_read_with_numbers_as_numbers_and_ids_as_text(file):

@@ -36,10 +36,11 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
-from unskew.propensity.tables import Known, NaiveBayes, Popularity, Uniform
-from unskew.recipe import register, to_plain
+from unskew.propensity.tables import Known, Popularity, Uniform
+from unskew.recipe import read_fit, register, to_plain
 from unskew.recommender import Recommender
 from unskew.testing.check import lightened
 from unskew.testing.parts import exchanged
@@ -50,7 +51,7 @@ from unskew.training.view import speak_at_rest
 
 N_USERS, N_ITEMS, N_RATINGS = 30, 20, 220
 BRIEF = Training(max_epochs=2)
-FILES = ("weights.safetensors", "users.arrow", "items.arrow", "log.arrow", "model.json")
+FILES = ("weights.safetensors", "users.arrow", "items.arrow", "log.arrow", "recipe.toml", "model.json")
 
 
 def drawn(seed: int, **settings: Any) -> RatingLog:
@@ -75,7 +76,8 @@ COLUMN = np.random.default_rng(3).uniform(0.1, 1, N_RATINGS)
 
 
 def fitted(method: Any, log: RatingLog = LOG, seed: int = 7) -> Recommender:
-    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2))
+    scale = {} if log.binary else {"positive": None, "rating_scale": (log.scale.low, log.scale.high)}
+    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2, **scale))
 
 
 def fitted_to_seen_pairs(method: Any) -> Recommender:
@@ -194,6 +196,28 @@ def test_every_calibrator_answers_with_the_same_bits(calibrator, tmp_path):
     pairs = Rows(Pairs(*(torch.tensor(codes[:50].tolist()) for codes in (LOG.users, LOG.items))), slice(None), 1.0)
     before, after = (speak_at_rest(one.cast, "imputation", pairs) for one in (model, other))
     assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("method", "scale"),
+    [
+        (IPS(propensity=Additive(), net=MF(n_factors=2), clip=None), {}),
+        (Naive(net=NCF(n_factors=2), error="squared"), {"positive": None, "rating_scale": (1, 5)}),
+        (DoublyCalibrated(DRJL(propensity=Additive()), imputation=GlobalPlatt()), {"positive": 4}),
+    ],
+    ids=["binary", "graded", "calibrated"],
+)
+def test_every_folder_holds_the_recipe_that_makes_the_same_bits_again(method, scale, tmp_path):
+    log = drawn(6, **scale)
+    training = Training(max_epochs=2, batch_size=32, progress=False, checkpoint=str(tmp_path / "states"))
+    method.fit(log, seed=11, training=training).save(tmp_path / "model")
+    text = (tmp_path / "model" / "recipe.toml").read_text()
+    assert "states" not in text  # where it was fitted is nobody's business
+    recipe = read_fit(tmp_path / "model" / "recipe.toml")
+    assert (recipe.method, recipe.seed, recipe.scale) == (method, 11, log.scale)
+    recipe.method.fit(log, seed=recipe.seed, training=recipe.training).save(tmp_path / "again")
+    one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("model", "again"))
+    assert one == other
 
 
 def test_an_open_scale_and_merged_rows_come_back(tmp_path):
@@ -506,6 +530,12 @@ def test_weights_that_do_not_fit_are_refused_even_with_the_right_digest(folder, 
 def test_a_foreign_manifest_is_refused(folder, text):
     (folder / "model.json").write_bytes(text)
     assert "model.json" in refusal(folder)
+
+
+def test_a_manifest_of_any_size_is_not_read_to_find_out_what_it_is(folder):
+    with (folder / "model.json").open("r+b") as file:
+        file.truncate(1 << 34)  # a sparse file of 16 GB
+    assert "model.json has 17,179,869,184 bytes, and none of unskew's has more than" in refusal(folder)
 
 
 def test_what_is_not_a_model_folder_is_refused(tmp_path):

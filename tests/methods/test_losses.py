@@ -263,8 +263,8 @@ def test_the_constraint_trains_the_propensity_and_nobody_else():
 
 
 def test_the_published_form_of_dr_subtracts_the_imputed_error_unweighted():
-    """(1/(G B)) [sum_O (e/p - e_imputed) + sum_D e_imputed], all pairs sampled once: o e/p + (1 - o) e_imputed."""
-    by_hand = np.where(SEEN, ERROR * W, IMPUTED).mean()
+    """(1/B) [sum_O (e/p - e_imputed) + sum_D e_imputed], all pairs sampled once: o e/p + (1 - o) e_imputed."""
+    by_hand = np.where(SEEN, ERROR * W, IMPUTED).sum() / SEEN.sum()
     assert unskew.DRJLPublished().prediction_loss(view()).item() == pytest.approx(by_hand, abs=1e-9)
 
 
@@ -275,10 +275,10 @@ def test_the_published_imputation_loss_swaps_the_arguments():
 
 
 def test_the_gradient_of_the_published_form_is_that_of_a_weighted_eib():
-    """d/ds = o (r_hat - r)/p + (1 - o)(r_hat - r_imputed) over n (acceptance test 1)."""
+    """d/ds = o (r_hat - r)/p + (1 - o)(r_hat - r_imputed) over the batch (acceptance test 1)."""
     v = view(("prediction",))
     unskew.DRJLPublished().prediction_loss(v).backward()
-    by_hand = np.where(SEEN, (PREDICTION - R) * W, PREDICTION - IMPUTATION) / N
+    by_hand = np.where(SEEN, (PREDICTION - R) * W, PREDICTION - IMPUTATION) / SEEN.sum()
     np.testing.assert_allclose(_gradient(v, "prediction"), by_hand, atol=1e-12)
 
 
@@ -296,3 +296,13 @@ def test_the_learned_trade_off_is_the_one_of_lowest_validation_risk():
     assert learned.history.risk("prediction") == min(risks)
     assert learned.method == method
     assert "lowest validation risk" in str(learned.history)
+
+
+def test_dr_around_a_constant_imputes_the_mean_of_the_training_ratings_and_learns_nothing_beside_the_prediction():
+    log = unskew.simulate(n_users=40, n_items=30, density=0.2, seed=1).log
+    method = unskew.DR(propensity=unskew.Additive())
+    model = method.fit(log, training=unskew.Training(max_epochs=1, progress=False))
+    assert model.imputation([0, 3], [1, 2]) == pytest.approx(model.split.train_mean, abs=1e-6)
+    learning = method.plan().stages[-1]
+    assert [update.trains for update in learning.updates] == [("prediction",)]
+    assert "imputation_l2" not in method.space()

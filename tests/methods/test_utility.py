@@ -133,9 +133,8 @@ def test_a_saved_model_answers_with_the_same_bits_and_can_change_its_assumption(
     assert (everywhere(loaded.at(unexplained=0.0)) == everywhere(model.at(unexplained=0.0))).all()
 
 
-@pytest.mark.parametrize("n_members", [1, 2])
-def test_checkpoints_of_inner_fits_stay_apart_and_change_no_bit(n_members, small_world, tmp_path):
-    method = unskew.NaiveUtility(utility=LIGHT, n_members=n_members)
+def test_checkpoints_of_inner_fits_stay_apart_and_change_no_bit(small_world, tmp_path):
+    method = unskew.NaiveUtility(utility=LIGHT)
     kept = replace(SHORT, checkpoint=str(tmp_path / "checkpoint"), checkpoint_every=3)
     model = method.fit(small_world.log, seed=5, training=kept)
     assert (everywhere(model) == everywhere(method.fit(small_world.log, seed=5, training=SHORT))).all()
@@ -147,19 +146,6 @@ def test_methods_that_assume_nothing_about_unexplained_liking_say_so(small_world
     with pytest.raises(ParameterError, match="Naive assumes nothing about unexplained liking"):
         model.at(unexplained=0.5)
     assert model.selection is None
-
-
-def test_members_are_averaged_in_probability_and_saved_together(small_world, tmp_path):
-    log = small_world.log
-    model = unskew.NaiveUtility(utility=LIGHT, n_members=3).fit(log, seed=5, training=SHORT)
-    nets = model.cast.players["prediction"].nets
-    assert len(nets) == 3
-    alone = [replace(model, cast=replace(model.cast, players={"prediction": net}, calibrators={})) for net in nets]
-    each = [everywhere(one) for one in alone]
-    np.testing.assert_allclose(everywhere(model), np.mean(each, 0), atol=1e-6)
-    assert (each[0] != each[1]).any()
-    model.save(tmp_path / "model")
-    assert (everywhere(unskew.load(tmp_path / "model")) == everywhere(model)).all()
 
 
 def test_every_method_that_takes_a_propensity_takes_this_one(liking, liking_world):

@@ -2,6 +2,7 @@
 
 import torch
 
+from unskew.nets.dense import DenseTable
 from unskew.nets.table import Table
 
 
@@ -19,6 +20,20 @@ def test_reading_all_rows_once_a_step_is_plain_adam():
         table.step(0.1, 0.0)
         adam.zero_grad()
         (reference - target).square().sum().backward()
+        adam.step()
+    torch.testing.assert_close(table.value, reference.detach())
+
+
+def test_a_dense_table_is_adam_with_weight_decay_on_rows_that_were_not_read_too():
+    table = DenseTable(fresh().value.double())
+    reference = table.value.clone().requires_grad_()
+    adam = torch.optim.Adam([reference], lr=0.1, weight_decay=0.3)
+    for index in ([0, 2], [2, 2], [1, 0], [3, 1]):
+        rows = torch.tensor(index)
+        (table.rows(rows) - 1).square().sum().backward()
+        table.step(0.1, 0.3)
+        adam.zero_grad()
+        (reference[rows] - 1).square().sum().backward()
         adam.step()
     torch.testing.assert_close(table.value, reference.detach())
 

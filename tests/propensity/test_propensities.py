@@ -56,11 +56,11 @@ def test_naive_bayes_is_exact_when_only_the_rating_drives_selection():
     assert fitted.knows_ratings
 
 
-def test_naive_bayes_asks_for_a_slice_and_refuses_one_without_a_class(world):
+def test_naive_bayes_asks_for_a_slice_and_refuses_one_that_makes_propensities_exceed_one(world):
     with pytest.raises(ParameterError, match="unbiased=random_log"):
         unskew.NaiveBayes().fit(world.log)
     one_class = world.test.take(np.flatnonzero(world.test.ratings == 1))
-    with pytest.raises(DataError, match="none with value 0"):
+    with pytest.raises(DataError, match="implies a propensity above 1"):
         unskew.NaiveBayes().fit(world.log, unbiased=one_class)
 
 

@@ -21,6 +21,11 @@ METHODS = {
     "one net": unskew.Naive(net=SMALL),
     "a propensity with a run of its own": unskew.IPS(net=SMALL),
     "calibrators that go on from epoch to epoch": unskew.DoublyCalibrated(unskew.TDR(net=SMALL, propensity=ADDITIVE)),
+    "dense steps, noise at use and a stop by the training loss": unskew.DoublyCalibrated(
+        unskew.DRJLPublished(net=unskew.Dense(net=SMALL), propensity=ADDITIVE),
+        propensity=unskew.PublishedExperts(steps=3),
+        imputation=unskew.PublishedExperts(objective="likelihood"),
+    ),
     "turns and copies": unskew.MRDRDL(net=SMALL, propensity=ADDITIVE),
     "batches of their own": unskew.AT(net=SMALL, propensity=ADDITIVE, pairs_per_row=1.0),
     "two propensities and a combination": unskew.MR(net=SMALL),

@@ -28,16 +28,29 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture as SVG, and the name of the file beside the document that holds it."""
+
+    caption: str
+    file: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Document:
     title: str
-    blocks: tuple[str | Grid, ...]
+    blocks: tuple[str | Grid | Picture, ...]
 
 
 def document_of(table: Table) -> Document:
     """How it was found, the means, who differs from whom, what was chosen, and what went wrong."""
     grids = [results(table), *(grid for standing in table.shown for grid in comparisons(standing))]
-    chosen = [Grid("What was chosen, by validation alone.", CHOICES, _plain(table.choices))] if table.choices else []
-    return Document(table.title, (*table.setting, *grids, *chosen, *table.notes))
+    return Document(table.title, (*table.setting, *grids, *chosen(table.choices), *table.notes))
+
+
+def chosen(choices: Sequence[Sequence[str]]) -> list[Grid]:
+    """What searches have chosen, if there were any."""
+    return [Grid("What was chosen, by validation alone.", CHOICES, _plain(choices))] if choices else []
 
 
 CHOICES = ("method", "best trial", "its score", "score of the defaults", "failed trials", "chosen")
@@ -66,8 +79,8 @@ def comparisons(standing: Standing) -> Iterator[Grid]:
         cells = [method, rival.other, *_tested(rival), *(["", "", ""] if naive is None else _tested(naive))]
         rows.append([Text(cell) for cell in cells])
     caption = (
-        f"{SHOWN[standing.metric]}: each method against the best of the others and against {NAIVE}, mean difference "
-        "over seeds and p-values of paired tests, corrected by Holm over the pairs compared."
+        f"{SHOWN.get(standing.metric, standing.metric)}: each method against the best of the others and against "
+        f"{NAIVE}, mean difference over seeds and p-values of paired tests, corrected by Holm over the pairs compared."
     )
     yield Grid(caption, header, rows)
 

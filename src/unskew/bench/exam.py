@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from unskew.bench.jobs import Job, Outcome, Runner
 from unskew.bench.measure import measured_fit
 from unskew.bench.records import Records, Values
 from unskew.data.log import RatingLog
-from unskew.data.split import holdout_split
 from unskew.data.world import World
 from unskew.evaluation import Evaluation, evaluate
 from unskew.files.logs import fingerprint
@@ -26,7 +27,11 @@ from unskew.training.options import Training
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Exam:
-    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well."""
+    """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well.
+
+    `cutoffs` are the lengths of lists that ranking metrics look at, `unbiased` random ratings that models are fitted
+    with.
+    """
 
     log: RatingLog
     test: RatingLog
@@ -34,38 +39,54 @@ class Exam:
     empty_users: EmptyUsers = "skip"
     on_unknown: OnUnknown = "raise"
     world: World | None = None
+    cutoffs: tuple[int, ...] = (5, 10)
+    unbiased: RatingLog | None = None
 
     def sat(self, method: Method, seed: int) -> Values:
-        """A fit and its marks, those of validation and those of the test apart."""
-        model, costs = measured_fit(method, self.log, seed, self.training)
+        """A fit, what it cost and its marks."""
+        model, costs = measured_fit(method, self.log, seed, self.training, self.unbiased)
+        return costs | self.marks(model)
+
+    def marks(self, model: Recommender) -> Values:
+        """Those of validation and those of the test apart."""
         found = self._evaluated(model)
         truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
-        apart = {"validation": self._validated(model, seed), "test": found.metrics | truth}
-        return costs | apart | {"notes": list(found.notes)}
+        apart = {"validation": self._validated(model), "test": found.metrics | truth}
+        trust = {} if model.slice is None else {"trust": {use.name: use.trust for use in model.slice.uses}}
+        return apart | trust | {"notes": list(found.notes)}
 
-    def _validated(self, model: Recommender, seed: int) -> Values:
-        """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""
-        held_out = holdout_split(self.log, self.training.holdout, by=self.training.holdout_by, seed=seed).holdout
-        said = model.predict_codes(held_out.users, held_out.items)
-        own = model.history.risk("prediction")
-        return {"log_loss": log_loss(held_out.ratings, said)} | ({"own_risk": own} if math.isfinite(own) else {})
+    def _validated(self, model: Recommender) -> Values:
+        """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike.
+
+        Of an ensemble the mean over its members, each on what it held out itself.
+        """
+        fits = model.members or (model,)
+        loss = float(np.mean([_own_loss(fit) for fit in fits]))
+        own = float(np.mean([fit.history.risk("prediction") for fit in fits]))
+        return {"log_loss": loss} | ({"own_risk": own} if math.isfinite(own) else {})
 
     def _evaluated(self, model: Recommender) -> Evaluation:
         def answers(users: Any, items: Any) -> Any:
             return model.predict(users, items, on_unknown=self.on_unknown)
 
-        return evaluate(answers, self.test, empty_users=self.empty_users)
+        return evaluate(answers, self.test, k=self.cutoffs, empty_users=self.empty_users)
 
     def facts(self) -> dict[str, Any]:
         """All that marks depend on beside method and seed."""
         return {
             "training": to_plain(self.training),
             "empty_users": self.empty_users,
+            "cutoffs": list(self.cutoffs),
             "on_unknown": self.on_unknown,
             "log": fingerprint(self.log),
             "test": fingerprint(self.test),
             "world": None if self.world is None else repr(self.world),
         }
+
+
+def _own_loss(fit: Recommender) -> float:
+    held_out = fit.holdout
+    return log_loss(held_out.ratings, fit.predict_codes(held_out.users, held_out.items))
 
 
 def examine(

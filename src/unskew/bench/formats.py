@@ -6,16 +6,18 @@ import html
 import re
 from collections.abc import Sequence
 
-from unskew.bench.document import Document, Grid, Text
+from unskew.bench.document import Document, Grid, Picture, Text
 
 
 def markdown(document: Document) -> str:
     return "\n\n".join([f"# {_md(document.title)}", *map(_markdown_block, document.blocks)]) + "\n"
 
 
-def _markdown_block(block: str | Grid) -> str:
+def _markdown_block(block: str | Grid | Picture) -> str:
     if isinstance(block, str):
         return _md(block)
+    if isinstance(block, Picture):
+        return f"![{_md(block.caption)}]({block.file})"
     marks = {1: "**{}**", 2: "*{}*"}
     rows = [[marks.get(cell.place, "{}").format(_md(cell.text)) for cell in row] for row in block.rows]
     return f"{_md(block.caption)}\n\n{markdown_grid([_md(name) for name in block.header], rows)}"
@@ -34,9 +36,11 @@ def latex(document: Document) -> str:
     return "\n\n".join([f"\\section*{{{_tex(document.title)}}}", *map(_latex_block, document.blocks)]) + "\n"
 
 
-def _latex_block(block: str | Grid) -> str:
+def _latex_block(block: str | Grid | Picture) -> str:
     if isinstance(block, str):
         return _tex(block)
+    if isinstance(block, Picture):
+        return _tex(f"{block.caption}: see {block.file}.")
     marks = {1: "\\textbf{%s}", 2: "\\underline{%s}"}
     header, *rows = [[Text(name) for name in block.header], *block.rows]
     lines = [
@@ -83,6 +87,7 @@ _STYLE = (
     "table{border-collapse:collapse;margin:0 0 2rem;font-variant-numeric:tabular-nums}"
     "caption{text-align:left;padding:.5rem 0;color:#555}"
     "th,td{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}"
+    "figure{margin:0 0 2rem}figure svg{max-width:100%;height:auto}figcaption{color:#555}"
     "th:first-child,td:first-child{text-align:left}em{font-style:normal;text-decoration:underline}"
 )
 
@@ -101,9 +106,12 @@ def page(document: Document) -> str:
     )
 
 
-def _html_block(block: str | Grid) -> str:
+def _html_block(block: str | Grid | Picture) -> str:
     if isinstance(block, str):
         return f"<p>{html.escape(block)}</p>"
+    if isinstance(block, Picture):
+        inline = block.svg[block.svg.index("<svg") :]
+        return f"<figure>{inline}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
     marks = {1: "<strong>{}</strong>", 2: "<em>{}</em>"}
     head = "".join(f"<th>{html.escape(name)}</th>" for name in block.header)
     rows = [

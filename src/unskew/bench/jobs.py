@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from unskew.bench.lock import locked
 from unskew.bench.records import Records, Values
 from unskew.bench.workers import Job, Workers
 from unskew.errors import ParameterError
+from unskew.progress import bar, say
 
 __all__ = ["Job", "Outcome", "Runner", "Stopped", "opened", "run", "say"]
 
@@ -39,13 +37,14 @@ class Runner:
             raise ParameterError(f"workers must be at least 1, not {workers}.")
         self.records, self.workers, self.total = records, Workers(workers, given), total
         self.finished, self.again = 0, 0  # jobs that have values now, and those read from records
-        self._bar = tqdm(total=total, unit=unit, file=sys.stderr)
+        self._unit, self._shown = unit, ExitStack()
 
     def __enter__(self) -> Runner:
+        self._bar = self._shown.enter_context(bar(f"{self._unit}s", self.total, self._unit))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        self._bar.close()
+        self._shown.close()
         self.workers.close(now=kind is not None)
         if kind is None and self.again:
             kept = "" if self.records.file is None else f" and were read from {self.records.file}"
@@ -67,8 +66,7 @@ class Runner:
                         self.records.add(tried.job.key, tried.job.recipe, tried.values)
                         values[tried.job.key] = tried.values
                         self.finished += 1
-                    self._bar.set_postfix_str(tried.job.key, refresh=False)
-                    self._bar.update()
+                    self._bar.advance(tried.job.key)
         except KeyboardInterrupt:
             raise Stopped(self._how_to_go_on()) from None
         in_order = [job.key for job in jobs]  # and not as they happened to finish
@@ -81,9 +79,7 @@ class Runner:
         """Count jobs that need not be run, but not as speed."""
         self.finished += count
         self.again += count
-        for counter in ("n", "initial", "last_print_n"):
-            setattr(self._bar, counter, getattr(self._bar, counter) + count)
-        self._bar.refresh()
+        self._bar.pass_over(count)
 
     def _say_what_is_stale(self, jobs: Sequence[Job]) -> None:
         if stale := sum(self.records.stale(job.key, job.recipe) for job in jobs):
@@ -116,7 +112,3 @@ def run(jobs: Sequence[Job], file: Path, workers: int = 1, given: Any = None) ->
     """Run the jobs that have no record in the file yet."""
     with opened(file) as records, Runner(records, len(jobs), workers, given) as runner:
         return runner.run(jobs)
-
-
-def say(sentence: str) -> None:
-    tqdm.write(sentence, file=sys.stderr)

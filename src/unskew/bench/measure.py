@@ -18,12 +18,14 @@ from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 
-def measured_fit(method: Method, log: RatingLog, seed: int, training: Training) -> tuple[Recommender, Values]:
+def measured_fit(
+    method: Method, log: RatingLog, seed: int, training: Training, unbiased: RatingLog | None = None
+) -> tuple[Recommender, Values]:
     """The fitted model, and wall-clock seconds, peak memory of the process in megabytes and parameter count."""
     warm_up()
     Memory.forget_peak()
     began = time.perf_counter()
-    model = method.fit(log, seed=seed, training=quiet(training))
+    model = method.fit(log, seed=seed, training=quiet(training), unbiased=unbiased)
     seconds = time.perf_counter() - began
     costs = {
         "seconds": round(seconds, 3),
@@ -47,6 +49,8 @@ def warm_up() -> None:
 
 def n_parameters(model: Recommender) -> int:
     """How many real numbers the model holds: those of the prediction and of every role that helped it learn."""
+    if model.members:
+        return sum(n_parameters(member) for member in model.members)
     roles = model.method.plan().roles
     held = (arrays_of(player, roles[role].net) or {} for role, player in model.cast.players.items())
     return sum(array.size for arrays in held for array in arrays.values() if array.dtype.kind == "f")

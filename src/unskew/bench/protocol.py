@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unskew.bench.exam import Exam, examine
-from unskew.bench.jobs import opened
+from unskew.bench.jobs import Outcome, opened
 from unskew.bench.judge import Judging
+from unskew.bench.records import Records
 from unskew.bench.report import Costs, costs_of, publish, rules, tabled
-from unskew.bench.search import refuse_another_log, search, searches_of
+from unskew.bench.search import Search, refuse_another_log, search, searches_of
 from unskew.bench.table import Table
 from unskew.data.log import RatingLog
 from unskew.data.world import World
@@ -19,6 +20,7 @@ from unskew.errors import ParameterError
 from unskew.files.atomic import reason
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
+from unskew.methods.registry import with_members
 from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.recipe import write_recipe
@@ -37,6 +39,28 @@ class Result:
     costs: Costs
 
 
+def examined(
+    exam: Exam,
+    methods: Mapping[str, Method],
+    searches: Sequence[Search],
+    records: Records,
+    *,
+    seeds: int,
+    trials: int,
+    judging: Judging,
+    workers: int,
+    members: int = 1,
+) -> tuple[dict[str, Method], Outcome]:
+    """Tune by the searches, if any; then the seeds, then the test. The chosen recipes, and what their fits found."""
+    refuse_another_log(records, exam.log, fingerprint(exam.log))
+    if searches:
+        search(searches, trials, records, workers)
+    recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
+    if members > 1:
+        recipes = {name: with_members(method, members) for name, method in recipes.items()}
+    return recipes, examine(exam, recipes, seeds, {"criterion": judging.criterion}, records, workers)
+
+
 def benchmark(
     log: RatingLog,
     test: RatingLog,
@@ -51,40 +75,49 @@ def benchmark(
     on_unknown: OnUnknown = "raise",
     world: World | None = None,
     about: Sequence[str] = (),
+    members: int = 1,
 ) -> Result:
     """Compare methods by their names, and write everything to the folder `out`.
 
     Each method has `trials` trials (0: its settings stay as they are), judged as `judging` says on folds of `log`. The
     best is fitted on the whole log with seeds 0 to `seeds` - 1, and only these fits are asked `test`. A run that was
     stopped, however rudely, goes on with `out` where it ended. `about` are sentences for the page on what the data are.
+    With `members` above 1 trials are of single models, and what is fitted in the end are ensembles of them.
     """
     require_count(seeds, "seeds")
     require_count(workers, "workers")
+    require_count(members, "members")
     judging = judging or Judging()
     names = _file_names(methods)
     if trials:
         require_count(trials, "trials")
     searches = searches_of(methods, log, judging) if trials else []
-    folder = _folder(out)
+    exam = Exam(
+        log=log,
+        test=test,
+        training=judging.training,
+        empty_users=empty_users,
+        on_unknown=on_unknown,
+        world=world,
+    )
+    folder = made_folder(out, inside="recipes")
     with opened(folder / RECORDS) as records:
-        refuse_another_log(records, log, fingerprint(log))
-        if searches:
-            search(searches, trials, records, workers)
-        recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
+        recipes, outcome = examined(
+            exam,
+            methods,
+            searches,
+            records,
+            seeds=seeds,
+            trials=trials,
+            judging=judging,
+            workers=workers,
+            members=members,
+        )
         for name, method in recipes.items():
             usual = judging.training == Training()
             write_recipe(folder / "recipes" / names[name], method, None if usual else judging.training)
-        exam = Exam(
-            log=log,
-            test=test,
-            training=judging.training,
-            empty_users=empty_users,
-            on_unknown=on_unknown,
-            world=world,
-        )
-        facts = {"criterion": judging.criterion}
-        outcome = examine(exam, recipes, seeds, facts, records, workers)
-        setting = (*about, *rules(exam, seeds, trials, judging))
+        averaged = [f"Every fit is an ensemble of {members} members, averaged in probability."] if members > 1 else []
+        setting = (*about, *rules(exam, seeds, trials, judging), *averaged)
         table = tabled(list(methods), outcome, searches, seeds, setting)
         costs = costs_of(list(recipes), outcome, seeds)
         publish(table, costs, folder)
@@ -100,9 +133,10 @@ def _file_names(methods: Mapping[str, Method]) -> dict[str, str]:
     return names
 
 
-def _folder(out: Path) -> Path:
+def made_folder(out: Path, inside: str = "") -> Path:
+    """The folder, made if it was not there, with another one inside if that is asked for."""
     try:
-        (out / "recipes").mkdir(parents=True, exist_ok=True)
+        (out / inside).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {reason(error)}.") from error
     return out

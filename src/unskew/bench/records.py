@@ -75,17 +75,26 @@ class Records:
         """All records of the file; the rest of a line that a crash cut short is removed and noted."""
         try:
             file.open("ab").close()  # so that a place that cannot be written is found before the work
-            *lines, rest = file.read_bytes().split(b"\n")
         except OSError as error:
-            raise ParameterError(f"The records file {file} cannot be used: {reason(error)}; choose another.") from error
-        records = [_parsed(file, number, line) for number, line in enumerate(lines, 1)]
-        start = RECORD_START.encode()
-        if rest and not (rest.startswith(start) or start.startswith(rest)):
-            raise _not_a_record(file, len(lines) + 1)
+            raise _unusable(file, error) from error
+        records, rest = read_records(file)
         if rest:
-            os.truncate(file, file.stat().st_size - len(rest))
+            os.truncate(file, file.stat().st_size - rest)
             self.notes.append(f"The last line of {file} was cut short; its job is run anew.")
         return records
+
+
+def read_records(file: Path) -> tuple[list[Record], int]:
+    """All records of a file, which is left as it is, and how many bytes a crash left of a line that it cut short."""
+    try:
+        *lines, rest = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise _unusable(file, error) from error
+    records = [_parsed(file, number, line) for number, line in enumerate(lines, 1)]
+    start = RECORD_START.encode()
+    if rest and not (rest.startswith(start) or start.startswith(rest)):
+        raise _not_a_record(file, len(lines) + 1)
+    return records, len(rest)
 
 
 def versions() -> dict[str, str]:
@@ -103,6 +112,10 @@ def _parsed(file: Path, number: int, line: bytes) -> Record:
         return Record(**json.loads(line))
     except (ValueError, TypeError):
         raise _not_a_record(file, number) from None
+
+
+def _unusable(file: Path, error: OSError) -> ParameterError:
+    return ParameterError(f"The records file {file} cannot be used: {reason(error)}; choose another.")
 
 
 def _not_a_record(file: Path, line: int) -> DataError:

@@ -34,7 +34,7 @@ def tabled(
         setting=setting,
         methods=tuple(names),
         standings=standings_of({name: [fit["test"] for fit in fits] for name, fits in found.items()}),
-        choices=tuple(_choice(each) for each in searches),
+        choices=tuple(choice_of(each) for each in searches),
         notes=(*notes, *_what_failed(searches, outcome), *_what_is_missing(names)),
     )
 
@@ -49,7 +49,7 @@ def _complete(names: Sequence[str], outcome: Outcome, seeds: int) -> dict[str, l
     }
 
 
-def _choice(each: Search) -> tuple[str, ...]:
+def choice_of(each: Search) -> tuple[str, ...]:
     """A line about what a search found."""
     failed = str(sum(trial.score is None for trial in each.trials))
     first, best = each.trials[0], each.best
@@ -90,12 +90,10 @@ def _costs(fits: Sequence[Values]) -> dict[str, float]:
 
 def rules(exam: Exam, seeds: int, trials: int, judging: Judging) -> list[str]:
     """By which rules all this was found, in words."""
-    rule = {"skip": "are left out of", "one": "count as 1 in", "zero": "count as 0 in"}[exam.empty_users]
     sentences = [
-        f"unskew {unskew.__version__}. Learned from: {exam.log!r}. Test: {exam.test!r}. Positive from a rating of "
-        f"{positive_from(exam.test):g}; users without a positive test pair {rule} the means over users "
-        f"(empty_users={exam.empty_users!r}). Fits with {seed_names(seeds)}, each of which holds out "
-        f"{exam.training.holdout:.0%} of the log for stopping and calibration.",
+        f"unskew {unskew.__version__}. Learned from: {exam.log!r}. Test: {exam.test!r}. {empty_rule(exam)} Fits with "
+        f"{seed_names(seeds)}, each of which holds out {exam.training.holdout:.0%} of the log for stopping and "
+        "calibration.",
     ]
     if not trials:
         return [*sentences, "Nothing was tuned: every method has the settings it was given."]
@@ -106,6 +104,15 @@ def rules(exam: Exam, seeds: int, trials: int, judging: Judging) -> list[str]:
         f"judged on the fold left out, by {judging.criterion}, averaged over {judging.judges} such folds; the best is "
         "fitted on the whole log. The test was used after that only.",
     ]
+
+
+def empty_rule(exam: Exam) -> str:
+    """From where a test pair is positive, and what becomes of users without one."""
+    rule = {"skip": "are left out of", "one": "count as 1 in", "zero": "count as 0 in"}[exam.empty_users]
+    return (
+        f"Positive from a rating of {positive_from(exam.test):g}; users without a positive test pair {rule} the means "
+        f"over users (empty_users={exam.empty_users!r})."
+    )
 
 
 def seed_names(seeds: int) -> str:

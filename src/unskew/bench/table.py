@@ -12,7 +12,8 @@ from unskew.bench.significance import Paired, holm, paired
 
 NAIVE = "naive"
 SHOWN = {"true_risk": "true risk", "mse": "MSE", "auc": "AUC", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10"}
-LOWER_IS_BETTER = frozenset({"true_risk", "mse", "mae", "log_loss"})
+CALIBRATION_ERRORS = frozenset({"propensity_ece", "propensity_equal_mass_ece", "imputation_ece"})
+LOWER_IS_BETTER = frozenset({"true_risk", "mse", "mae", "log_loss"}) | CALIBRATION_ERRORS
 Scores = Mapping[str, Sequence[Mapping[str, float]]]  # of each method, the metrics of each seed
 
 

@@ -46,13 +46,17 @@ class FittedCalibrator(ABC):
         return tuple(np.concatenate(tables) if len(tables[0]) > 1 else tables[0] for tables in zip(*parts, strict=True))
 
     def _tables(self, of: Any, users: NDArray[np.int64]) -> Tables:
-        maps = self.maps(self.group.codes(users), _vectors(of, users))
+        maps = self.maps(self.group.codes(users), user_vectors(of, users))
         return tuple(np.ascontiguousarray(table, np.float32) for table in maps)
 
     def looked_up(self, logits: Tensor, rows: Tensor, tables: Tables) -> Tensor:
         """Calibrated probabilities by the rows of tables."""
         said = mixed(logits.numpy(force=True), rows.numpy(force=True), *tables)
         return torch.from_numpy(said).to(logits.device)
+
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedCalibrator:
+        """The same beside new users: whom it has not met it tells by their vectors, or treats as everybody."""
+        return self
 
     def gather(self, group: Group) -> None:
         """Let the first worker's answer for the users of all: all workers know the maps of all."""
@@ -122,21 +126,25 @@ def _examples(target: Target, view: View, parts: list[tuple[RowsView, Tensor, Te
     )
     used = weights > 0
     rows = np.unique(users[used])
-    vectors = _vectors(view.cast.players[target], rows)
+    vectors = user_vectors(view.cast.players[target], rows)
+    columns: tuple[NDArray[Any], ...]
     columns = logits[used], labels[used], weights[used], group.codes(users[used]), vectors, group.codes(rows)
-    logits, labels, weights, users, vectors, codes = (np.concatenate(group.gathered(column)) for column in columns)
-    order = np.argsort(codes)
+    if not group.alone:
+        columns = tuple(np.concatenate(group.gathered(column)) for column in columns)
+        order = np.argsort(columns[-1])
+        columns = *columns[:-2], columns[-2][order], columns[-1][order]
+    logits, labels, weights, users, vectors, codes = columns
     return Examples(
         logits.astype(np.float64),
         labels.astype(np.float64),
         weights.astype(np.float64),
-        np.searchsorted(codes[order], users),
-        vectors[order],
-        codes[order],
+        np.searchsorted(codes, users),
+        vectors,
+        codes,
     )
 
 
-def _vectors(player: Any, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def user_vectors(player: Any, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """What tells these users apart, in the player's own words."""
     device = next((value.device for value in player.buffers()), None) if isinstance(player, torch.nn.Module) else None
     vectors: Tensor = player.user_vectors(torch.from_numpy(users).to(device or "cpu"))

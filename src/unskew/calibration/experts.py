@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.calibration import mixing
-from unskew.calibration.base import Calibrator, FittedCalibrator
+from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator, user_vectors
 from unskew.calibration.platt import Examples, Values, solve_platt
 from unskew.nets.table import Table
 from unskew.training.checks import check_choice, check_number
@@ -56,7 +56,8 @@ class Mixture(nn.Module):
         return torch.cat([x, torch.ones(len(x), 1)], 1)
 
     def log_assignment(self, vectors: Tensor) -> Tensor:
-        return torch.log_softmax(self.inputs(vectors) @ self.gate.value.T, 1)
+        parts = torch.split(vectors, USERS_AT_ONCE)
+        return torch.cat([torch.log_softmax(self.inputs(part) @ self.gate.value.T, 1) for part in parts])
 
     def step(
         self, batch: ExpertBatch, inputs: Tensor, tau: Any, recipe: ExpertPlatt, generator: np.random.Generator
@@ -123,9 +124,7 @@ class FittedExperts(FittedCalibrator):
             self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
 
     @classmethod
-    def at_rest(
-        cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor
-    ) -> FittedExperts:
+    def at_rest(cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor) -> Self:
         """With usage and entropy over the users of these vectors."""
         alpha = mixture.log_assignment(vectors).exp().numpy()
         mean, k = alpha.mean(0), alpha.shape[1]
@@ -139,7 +138,7 @@ class FittedExperts(FittedCalibrator):
         return network | {name: np.asarray(getattr(self, name)) for name in AT_REST}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> FittedExperts:
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> Self:
         names = ("maps.value", "gate.value", "centre", "spread")
         mixture = Mixture(*(torch.from_numpy(arrays[f"mixture.{name}"]) for name in names))
         slopes, intercepts, hard, usage, entropy = (arrays[name] for name in AT_REST)
@@ -154,6 +153,11 @@ class FittedExperts(FittedCalibrator):
     def assignment(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """alpha: one row a user, one column an expert."""
         return self.mixture.log_assignment(torch.from_numpy(vectors)).exp().numpy()
+
+    def expert_of(self, users: NDArray[np.int64], of: Any) -> NDArray[np.int64]:
+        """The expert that each of these users is assigned to most; their vectors are those of the role `of`."""
+        chosen: NDArray[np.int64] = self.assignment(user_vectors(of, users)).argmax(1)
+        return chosen
 
     def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
         alpha = self.assignment(vectors)
@@ -241,7 +245,7 @@ class ExpertPlatt(Calibrator):
             maps = mixture.maps.value.double().numpy()
             slopes, intercepts = np.exp(maps[:, 0]), maps[:, 1].copy()
         fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, vectors)
-        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors[examples.users]))
+        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors))
         return fitted
 
 

@@ -93,5 +93,5 @@ class UserPlatt(Calibrator):
         common = float(a[0]), float(b[0])
         n = len(examples.user_codes)
         slopes, intercepts = solve_platt(examples, examples.users, n, ridge=self.ridge, centre=common)
-        intercepts += examples.shift(np.ones((1, 1)), slopes[examples.users, None], intercepts[examples.users, None])
+        intercepts += examples.shift(np.ones((1, 1)), slopes[:, None], intercepts[:, None])
         return FittedUsers(examples.user_codes, slopes, intercepts, common)

@@ -11,27 +11,28 @@ import numba
 import numpy as np
 
 from unskew.calibration.platt import LARGEST_LOGIT
+from unskew.fast import WIDE, sigmoid
 
 _BOUND = np.float32(LARGEST_LOGIT)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def mixed(logits: Any, rows: Any, weights: Any, slopes: Any, intercepts: Any) -> Any:
     """sum_k w_k sigmoid(a_k s + b_k) of every example, by its row of each table; a table of one row serves all."""
-    out = np.empty(len(logits), np.float32)
-    for n in range(len(logits)):
-        s = min(max(logits[n], -_BOUND), _BOUND)
-        w = weights[rows[n] if len(weights) > 1 else 0]
-        a = slopes[rows[n] if len(slopes) > 1 else 0]
-        b = intercepts[rows[n] if len(intercepts) > 1 else 0]
-        total = np.float32(0.0)
-        for k in range(len(w)):
-            total += w[k] / (np.float32(1.0) + np.exp(-(a[k] * s + b[k])))
-        out[n] = total
+    w, a, b = np.int64(len(weights) > 1), np.int64(len(slopes) > 1), np.int64(len(intercepts) > 1)
+    out, said = np.zeros(len(logits), np.float32), np.empty(len(logits), np.float32)
+    for k in range(weights.shape[1]):
+        for n in range(len(logits)):
+            s = min(max(logits[n], -_BOUND), _BOUND)
+            said[n] = slopes[a * rows[n], k] * s + intercepts[b * rows[n], k]
+        for n in range(len(logits)):
+            said[n] = sigmoid(said[n])
+        for n in range(len(logits)):
+            out[n] += weights[w * rows[n], k] * said[n]
     return out
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def noisy_assignment(scores: Any, uniform: Any, tau: Any) -> Any:
     """beta_u = softmax((scores_u + g_u) / tau), with Gumbel noise g = -log(-log U)."""
     beta = np.empty_like(scores)
@@ -49,19 +50,20 @@ def noisy_assignment(scores: Any, uniform: Any, tau: Any) -> Any:
     return beta
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def said_and_mixed(logits: Any, users: Any, beta: Any, slopes: Any, intercepts: Any) -> Any:
-    """What each of K maps says of each example, and the mixture of it by the rows of beta."""
-    n_examples, n_maps = len(logits), len(slopes)
-    said, total = np.empty((n_examples, n_maps), np.float32), np.zeros(n_examples, np.float32)
-    for n in range(n_examples):
-        for k in range(n_maps):
-            said[n, k] = np.float32(1.0) / (np.float32(1.0) + np.exp(-(slopes[k] * logits[n] + intercepts[k])))
-            total[n] += beta[users[n], k] * said[n, k]
+    """What each of K maps says of each example, one row a map, and the mixture of it by the rows of beta."""
+    said, total = np.empty((len(slopes), len(logits)), np.float32), np.zeros(len(logits), np.float32)
+    for k in range(len(slopes)):
+        row, a, b = said[k], slopes[k], intercepts[k]
+        for n in range(len(logits)):
+            row[n] = sigmoid(a * logits[n] + b)
+        for n in range(len(logits)):
+            total[n] += beta[users[n], k] * row[n]
     return said, total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def cross_entropy_change(total: Any, labels: Any, weights: Any) -> Any:
     """d / d mixed of -sum w [y log mixed + (1 - y) log(1 - mixed)], mixed held away from 0 and 1."""
     change = np.zeros_like(total)
@@ -71,18 +73,18 @@ def cross_entropy_change(total: Any, labels: Any, weights: Any) -> Any:
     return change
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def gradients(change: Any, said: Any, logits: Any, users: Any, beta: Any, slopes: Any, tau: Any) -> Any:
     """d loss / d scores and d loss / d (log a_k, b_k), from `change` = d loss / d mixed."""
     of_scores, of_maps = np.zeros_like(beta), np.zeros((len(slopes), 2), np.float32)
-    for n in range(len(logits)):
-        u = users[n]
-        for k in range(len(slopes)):
-            p = said[n, k]
-            of_scores[u, k] += change[n] * p
-            of_intercept = change[n] * beta[u, k] * p * (np.float32(1.0) - p)
-            of_maps[k, 0] += of_intercept * slopes[k] * logits[n]
-            of_maps[k, 1] += of_intercept
+    for k in range(len(slopes)):
+        row, of_slope, of_intercept = said[k], np.float32(0.0), np.float32(0.0)
+        for n in range(len(logits)):
+            of_scores[users[n], k] += change[n] * row[n]
+            of_map = change[n] * beta[users[n], k] * row[n] * (np.float32(1.0) - row[n])
+            of_slope += of_map * logits[n]
+            of_intercept += of_map
+        of_maps[k, 0], of_maps[k, 1] = of_slope * slopes[k], of_intercept
     for u in range(len(beta)):
         mean = np.float32(0.0)
         for k in range(len(slopes)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ Values = NDArray[np.float64]
 SMALLEST_SLOPE = 1e-3  # a map never turns a ranking round
 LARGEST_LOGIT = 30.0
 MAX_STEPS = 100
+EXAMPLES_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +45,19 @@ class Examples:
         """What the calibrated probabilities should average to."""
         return float(np.average(self.labels, weights=self.weights))
 
+    def said(self, mix: Values, slopes: Values, intercepts: Values, shift: float = 0.0) -> Values:
+        """What a mixture of maps says of every example; each table has one row a listed user, or one for all."""
+        out, s = np.empty(len(self)), self.bounded_logits
+        for start in range(0, len(self), EXAMPLES_AT_ONCE):
+            part = slice(start, start + EXAMPLES_AT_ONCE)
+            w, a, b = (table[self.users[part]] if len(table) > 1 else table for table in (mix, slopes, intercepts))
+            out[part] = (w * expit(a * s[part, None] + b + shift)).sum(1)
+        return out
+
     def shift(self, mix: Values, slopes: Values, intercepts: Values) -> float:
-        """What to add to every intercept so that the mixture of maps, one row an example, has the target mean."""
-        s = self.bounded_logits[:, None]
-
-        def mean_at(shift: float) -> float:
-            said = (mix * expit(slopes * s + intercepts + shift)).sum(1)
-            return float(np.average(said, weights=self.weights))
-
-        return level(mean_at, self.target_mean)
+        """What to add to every intercept so that what the mixture of maps says has the target mean."""
+        said = partial(self.said, mix, slopes, intercepts)
+        return level(lambda shift: float(np.average(said(shift), weights=self.weights)), self.target_mean)
 
     def of_some_users(self, most: int, generator: np.random.Generator) -> Examples:
         """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""

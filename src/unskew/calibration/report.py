@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from unskew.calibration.base import Calibrates, FittedCalibrator, examples_for
+from unskew.calibration.base import Calibrates, examples_for
 from unskew.calibration.experts import FittedExperts
 from unskew.calibration.platt import Examples
 from unskew.metrics.calibration import (
@@ -125,13 +125,8 @@ def report_of(view: View, calibrators: Mapping[str, Calibrates]) -> CalibrationR
             n_rows=len(examples),
             target_mean=examples.target_mean,
             before=Figures.of(raw, examples),
-            after=Figures.of(_said(fitted, examples), examples),
+            after=Figures.of(examples.said(*fitted.maps(examples.user_codes, examples.vectors)), examples),
             **experts,
         )
         entries.append(entry)
     return CalibrationReport(tuple(entries))
-
-
-def _said(fitted: FittedCalibrator, examples: Examples) -> NDArray[np.float64]:
-    mix, a, b = fitted.maps(examples.user_codes[examples.users], examples.vectors[examples.users])
-    return np.asarray((mix * expit(a * examples.bounded_logits[:, None] + b)).sum(1))

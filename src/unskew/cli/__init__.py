@@ -16,8 +16,11 @@ from unskew.cli import (
     evaluate,
     fit,
     methods,
+    odds,
     predict,
     recommend,
+    report,
+    reproduce,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
@@ -46,7 +49,10 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-for _module in (demo, diagnose, fit, evaluate, compare, predict, recommend, tune, benchmark, methods, datasets):
+for _module in (
+    *(demo, diagnose, fit, evaluate, compare, predict, recommend, odds, report, tune, benchmark, reproduce),
+    *(methods, datasets),
+):
     _name = _module.__name__.rpartition(".")[2]
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
 

@@ -28,6 +28,8 @@ _OPTIONS = (
     ("pass user_features=", "pass --user-features"),
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
+    ("the same positive= or rating_scale=", "the same --positive or --graded"),
+    ("rho must", "--odds must"),
     ("checkpoint_every must", "--checkpoint-every must"),
     ("give device='cpu'", "give --device cpu"),
     ("device='cuda'", "--device cuda"),
@@ -41,6 +43,7 @@ _OPTIONS = (
     ("judges must", "--judges must"),
     ("workers must", "--workers must"),
     ("seeds must", "--seeds must"),
+    ("draws must", "--seeds must"),
     ("Choose another place", "Give another --out"),
     ("choose another place", "give another --out"),
 )

@@ -50,8 +50,13 @@ def command(
     ] = None,
     unbiased: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, for the parts that can use them."),
+        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
     ] = None,
+    members: options.Members = None,
+    workers: Annotated[
+        int,
+        typer.Option("--workers", metavar="N", help="Members fitted side by side, in processes of one thread each."),
+    ] = 1,
     seed: options.Seed = 0,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
@@ -71,10 +76,10 @@ def command(
 
     Started by torchrun, all its processes train one model: torchrun --nproc_per_node 2 -m unskew fit ...
     """
-    chosen, training = settings.recipe_from(method, recipe, assignments or [])
+    chosen, training = settings.recipe_from(method, recipe, assignments or [], members)
     first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
     engine = None if device == "cpu" else "torch"
-    kept = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every}
+    kept = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "workers": workers}
     training = settings.limited(training, epochs, batch_size, device=device, engine=engine, spread=spread, **kept)
     _check_model_path(out)
     if checkpoint is not None:
@@ -97,7 +102,7 @@ def command(
     ratings = reading.log(log)
     say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
-    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings)
+    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
     with _resumable(checkpoint, first):
@@ -113,8 +118,11 @@ def command(
         print_json(_facts(model, out))
         return
     say(str(model.history))
-    if model.overlap is not None:
-        say(str(model.overlap))
+    for number, fit in enumerate(model.members or (model,)):
+        if fit.overlap is not None:
+            say(f"member {number}: {fit.overlap}" if model.members else str(fit.overlap))
+    if model.slice is not None:
+        say(str(model.slice))
     say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
 
 
@@ -164,8 +172,14 @@ def _facts(model: Recommender, out: Path) -> dict[str, Any]:
         },
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
-        "overlap": None if model.overlap is None else asdict(model.overlap),
+        "overlap": _overlap(model),
+        "slice": None if model.slice is None else asdict(model.slice),
+        "members": [{"overlap": _overlap(member)} for member in model.members],
     }
+
+
+def _overlap(model: Recommender) -> dict[str, Any] | None:
+    return None if model.overlap is None else asdict(model.overlap)
 
 
 def _stage(model: Recommender, stage: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Material:
     test: RatingLog
     about: tuple[str, ...]
     world: World | None = None
+    random: bool = True  # whether the test's pairs are meant to be drawn at random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +88,16 @@ def _own(source: str, reading: Reading, options: Options) -> Material:
         f"Learned from {name}, of which a random {fraction:.0%} was set aside as the test. This test is biased as the "
         "log is: its pairs are pairs that users chose to rate, so it cannot tell what a method is worth on the others."
     )
-    return Material(split.train, split.holdout, (about,))
+    return Material(split.train, split.holdout, (about,), random=False)
 
 
 def _with_folder(source: str, data: Path | None) -> str:
-    """NAME:FOLDER for the name of a dataset, whose folder is `data` or inside it; any other source as it is."""
+    """NAME:FOLDER for the name of a dataset, whose folder is `data` or inside it; any other source as it is.
+
+    With --data a dataset is meant, even if there is a file or a folder of that name, such as that of the results.
+    """
     name = source.replace("-", "_")
-    if name not in {known.name for known in unskew.datasets.available()} or Path(source).exists():
+    if name not in {known.name for known in unskew.datasets.available()} or (data is None and Path(source).exists()):
         return source
     if data is None:
         raise ParameterError(f"{source} is a dataset: name the folder of its files by --data FOLDER.")

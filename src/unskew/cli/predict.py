@@ -35,6 +35,9 @@ def command(
     propensity: Annotated[
         bool, typer.Option("--propensity", help="Add how likely each pair is to be rated at all.")
     ] = False,
+    odds: Annotated[
+        float, typer.Option("--odds", metavar="RHO", help="Assume that liked items are so many times as likely rated.")
+    ] = 1.0,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     user: options.UserColumn = "user_id",
     item: options.ItemColumn = "item_id",
@@ -46,6 +49,7 @@ def command(
     """
     check_table_path(out)
     recommender = unskew.load(model)
+    recommender = recommender if odds == 1 else recommender.at_odds(odds)
     table = _read_pairs(pairs, user, item, delimiter)
     users, items = table[user], table[item]
     unknown, line = unknown_pairs(recommender, users, items)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,16 +28,27 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
     return changed(unskew.make(name), assignments)
 
 
-def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> tuple[Method, Training]:
-    """What a method's name or a recipe file stands for, with these settings instead of its own."""
+def recipe_from(
+    name: str | None, file: Path | None, assignments: Sequence[str], members: int | None = None
+) -> tuple[Method, Training]:
+    """What a method's name or a recipe file stands for, with these settings and members instead of its own."""
     if (name is None) == (file is None):
         raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
     if name is not None:
-        return method_from(name, assignments), unskew.Training()
-    from unskew.recipe import read_recipe
+        method, training = method_from(name, assignments), unskew.Training()
+    else:
+        from unskew.recipe import read_recipe
 
-    method, training = read_recipe(file or "")
-    return (changed(method, assignments) if assignments else method), training
+        method, training = read_recipe(file or "")
+        method = changed(method, assignments) if assignments else method
+    return (method if members is None else in_members(method, members)), training
+
+
+def in_members(method: Method, members: int) -> Method:
+    """The method as an ensemble of so many members; of 1, it is the method alone."""
+    from unskew.methods.registry import with_members
+
+    return with_members(method, members)
 
 
 def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
@@ -77,6 +89,17 @@ def propensity_from(name: str) -> Propensity:
     return found
 
 
+def numbers(text: str, option: str) -> list[float]:
+    """What an option says that takes numbers with commas."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(map(math.isfinite, found)):
+        raise ParameterError(f"{option} {text} must be numbers with commas, such as 1,2,4.")
+    return found
+
+
 def literal(text: str) -> Any:
     """What a Python literal stands for; anything else is text."""
     try:
@@ -87,14 +110,20 @@ def literal(text: str) -> Any:
 
 def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
     *parents, last = path
-    if path[0] not in recipe and path[0] in recipe.get("base", ()):
-        recipe = recipe["base"]  # a wrapper hands on what is its base's, as in `unskew.make`
+    recipe = next((part for part in _wrapped(recipe) if path[0] in part), recipe)
     for parent in parents:
         recipe = recipe.setdefault(parent, {})  # a setting there is not: the library will say so
         if not isinstance(recipe, dict):
             raise ParameterError(f"--set {'.'.join(path)}: {parent} is {recipe!r}, which has no settings of its own.")
     part_by_name = isinstance(value, str) and isinstance(recipe.get(last), dict)
     recipe[last] = {"kind": _class_name(value)} if part_by_name else value
+
+
+def _wrapped(recipe: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A recipe, and inside it its bases: a wrapper hands on what is its base's, as in `unskew.make`."""
+    yield recipe
+    if isinstance(base := recipe.get("base"), dict):
+        yield from _wrapped(base)
 
 
 def _class_name(name: str) -> str:

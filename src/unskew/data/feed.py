@@ -142,7 +142,7 @@ class Feed:
     def epoch(self) -> Iterator[Batch]:
         """All training rows once, in a new order; the last batch may be smaller and weighs its rows accordingly.
 
-        A log of more than a million rows is shuffled in stretches of about a million, and their order too: then
+        A log of more than half a million rows is shuffled in stretches of about that many, and their order too: then
         a log that lies on disk is read stretch by stretch and not here and there. One of several workers draws its
         share of each batch from the rows and pairs of its own users, for whose cells these stand.
         """

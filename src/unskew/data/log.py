@@ -127,6 +127,11 @@ class RatingLog:
         return self.n_users * self.n_items
 
     @property
+    def features(self) -> tuple[Features | None, Features | None]:
+        """What is known of users, and of items."""
+        return self.user_features, self.item_features
+
+    @property
     def binary(self) -> bool:
         return self.scale.binary
 

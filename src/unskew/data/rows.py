@@ -18,7 +18,7 @@ from unskew.data.log import RatingLog
 Codes = NDArray[np.int64]
 Index = NDArray[np.int64] | slice
 
-ROWS_AT_ONCE = 1 << 20  # of a large log: shuffled, drawn beside or spoken about together
+ROWS_AT_ONCE = 1 << 19  # of a large log: shuffled, drawn beside or spoken about together
 
 
 class Members(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.diagnosis.groups import Groups
-from unskew.diagnosis.subject import Subject
+from unskew.diagnosis.subject import Nuisance, Subject
 from unskew.estimation.calibrated import OfPairs, seen_and_unseen
 from unskew.estimation.scores import Codes, Values
 from unskew.metrics.calibration import reliability_bins
@@ -70,21 +70,27 @@ def _visible(summary: CalibrationSummary) -> bool:
     return error.low > 0 and error.value > NOTABLE * summary.base_rate.value
 
 
-@dataclass(frozen=True)
-class _Rows:
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Pairs, what came true of each, and how many pairs it stands for."""
+
     users: Codes
     items: Codes
     labels: Values
     weight: Values | None
 
-    def thinned(self, first: int, seed: int) -> _Rows:
+    def take(self, rows: NDArray[np.bool_]) -> Rows:
+        weight = None if self.weight is None else self.weight[rows]
+        return Rows(self.users[rows], self.items[rows], self.labels[rows], weight)
+
+    def thinned(self, first: int, seed: int) -> Rows:
         """With at most `MOST` of the `first` rows, drawn at random, each then standing for more."""
         if first <= MOST or self.weight is None:
             return self
         kept = np.sort(np.random.default_rng([seed, 63]).choice(first, MOST, replace=False))
         rows = np.concatenate([kept, np.arange(first, len(self.labels))])
         weight = self.weight * np.where(np.arange(len(self.weight)) < first, first / MOST, 1.0)
-        return _Rows(self.users[rows], self.items[rows], self.labels[rows], weight[rows])
+        return Rows(self.users[rows], self.items[rows], self.labels[rows], weight[rows])
 
 
 def calibrations_of(subject: Subject) -> tuple[Calibration, ...]:
@@ -93,26 +99,30 @@ def calibrations_of(subject: Subject) -> tuple[Calibration, ...]:
 
 
 def _calibrations(subject: Subject) -> Iterator[Calibration]:
-    log, groups = subject.log, Groups(subject.log, subject.seed)
+    groups = Groups(subject.log, subject.seed)
+    for part, words, rows in rows_of(subject):
+        yield _calibration(part.name, words, part.used, (part.before, part.after), rows, groups, subject.seed)
+
+
+def rows_of(subject: Subject) -> Iterator[tuple[Nuisance, str, Rows]]:
+    """The rows by which propensity and imputation are judged, and in words what they are."""
+    log = subject.log
     pairs = seen_and_unseen(log, seed=subject.seed, most=MOST)
-    everywhere = _Rows(pairs.users, pairs.items, pairs.seen, pairs.weight).thinned(len(log), subject.seed)
-    p = subject.propensity
-    yield _calibration(p.name, "all pairs", p.used, (p.before, p.after), everywhere, groups, subject.seed)
+    everywhere = Rows(pairs.users, pairs.items, pairs.seen, pairs.weight)
+    yield subject.propensity, "all pairs", everywhere.thinned(len(log), subject.seed)
     judging = subject.judging
     weight = 1 / np.maximum(np.maximum(subject.seen_used[subject.judged], subject.clip), 1e-9)
-    rated = _Rows(judging.users, judging.items, judging.ratings.astype(np.float64), weight)
-    rated = rated.thinned(len(judging), subject.seed)
-    q = subject.imputation
+    rated = Rows(judging.users, judging.items, judging.ratings.astype(np.float64), weight)
     words = "ratings it was not trained on, weighted"
-    yield _calibration(q.name, words, q.used, (q.before, q.after), rated, groups, subject.seed)
+    yield subject.imputation, words, rated.thinned(len(judging), subject.seed)
     slice_ = subject.unbiased
     if slice_ is not None:
-        random = _Rows(slice_.users, slice_.items, slice_.ratings.astype(np.float64), None)
-        yield _calibration(q.name, "random ratings", q.used, (q.before, q.after), random, groups, subject.seed)
+        random = Rows(slice_.users, slice_.items, slice_.ratings.astype(np.float64), None)
+        yield subject.imputation, "random ratings", random
 
 
 def _calibration(
-    role: str, words: str, used: str, says: tuple[OfPairs, OfPairs], rows: _Rows, groups: Groups, seed: int
+    role: str, words: str, used: str, says: tuple[OfPairs, OfPairs], rows: Rows, groups: Groups, seed: int
 ) -> Calibration:
     said = [np.clip(one(rows.users, rows.items), 0.0, 1.0) for one in says]
     whole = np.ones(len(rows.labels), bool)
@@ -123,17 +133,17 @@ def _calibration(
         for name, mask in groups.masks(rows.users, rows.items)
         if (mask & apart).sum() >= FEWEST
     )
-    return Calibration(role, words, used, before, after, _curve(said[0], rows), _curve(said[1], rows), by_group)
+    return Calibration(role, words, used, before, after, curve(said[0], rows), curve(said[1], rows), by_group)
 
 
-def _summary(said: Values, rows: _Rows, mask: NDArray[np.bool_], seed: int) -> CalibrationSummary:
+def _summary(said: Values, rows: Rows, mask: NDArray[np.bool_], seed: int) -> CalibrationSummary:
     weight = None if rows.weight is None else rows.weight[mask]
     replicates = REPLICATES if mask.all() else REPLICATES // 2
     return calibration_summary(rows.labels[mask], said[mask], sample_weight=weight, n_replicates=replicates, seed=seed)
 
 
-def _curve(said: Values, rows: _Rows) -> Curve:
-    bins = reliability_bins(rows.labels, said, strategy="quantile", n_bins=10, sample_weight=rows.weight)
+def curve(said: Values, rows: Rows, n_bins: int = 10) -> Curve:
+    bins = reliability_bins(rows.labels, said, strategy="quantile", n_bins=n_bins, sample_weight=rows.weight)
     return Curve(tuple(bins.mean_score.tolist()), tuple(bins.mean_label.tolist()))
 
 

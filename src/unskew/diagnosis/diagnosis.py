@@ -14,7 +14,7 @@ from unskew.diagnosis.errors import ErrorFigures, errors_of
 from unskew.diagnosis.overlap import OverlapFigures, overlap_of
 from unskew.diagnosis.selection import SelectionTest, selection_test
 from unskew.diagnosis.sensitivity import SensitivityFigures, sensitivity_of
-from unskew.diagnosis.subject import subject_of
+from unskew.diagnosis.subject import Subject, subject_of
 from unskew.diagnosis.verdicts import Verdict
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
@@ -80,12 +80,15 @@ def diagnose(
     subject = subject_of(
         source, propensity=propensity, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training
     )
-    test = selection_test(subject.naive, subject.log, seed=seed)
+    return diagnosis_of(subject, rival=rival, method=source.method if isinstance(source, Recommender) else None)
+
+
+def diagnosis_of(subject: Subject, *, rival: Any = None, method: Any = None) -> Diagnosis:
+    """The same of a subject that is at hand; `method` is the one whose prediction is judged, if it is a model's."""
+    test = selection_test(subject.naive, subject.log, seed=subject.seed)
     rates, dependences = rates_of(subject), dependences_of(subject)
     overlap, calibration = overlap_of(subject), calibrations_of(subject)
-    errors = errors_of(subject)
-    method = source.method if isinstance(source, Recommender) else None
-    sensitivity = sensitivity_of(subject, rival, method)
+    errors, sensitivity = errors_of(subject), sensitivity_of(subject, rival, method)
     verdicts = (
         say.needed(test, rates, dependences, overlap),
         say.works(overlap),

@@ -49,11 +49,15 @@ def sensitivity_of(subject: Subject, rival: Any = None, method: Any = None) -> S
     evidence = judged_evidence(subject)
     name, scores = _rival(subject, rival, method, evidence)
     own = Judged(scores_from(subject.prediction, evidence.log), evidence, [MSE])
-    other = Judged(scores, evidence, [MSE])
+    return sensitivity_figures(own, Judged(scores, evidence, [MSE]), name)
+
+
+def sensitivity_figures(own: Judged, other: Judged, name: str) -> SensitivityFigures:
+    """Of one model against another, which is called `name`, both judged by the same evidence."""
     mine, theirs = own.terms(MSE, imputed=True), other.terms(MSE, imputed=True)
     assert mine.imputed is not None
     assert theirs.imputed is not None
-    w, n = evidence.weights, mine.n_pairs
+    w, n = own.evidence.weights, mine.n_pairs
     residual = _residual(mine)
     direct = float(mine.imputed.direct_a.mean())
     ranges = []

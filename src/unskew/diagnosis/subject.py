@@ -19,7 +19,6 @@ from unskew.propensity.factors import Factors
 from unskew.propensity.tables import Known
 from unskew.recommender import Recommender
 from unskew.training.options import Training
-from unskew.training.view import Cast
 
 FLOOR = 1e-9  # stands for a propensity of 0
 
@@ -90,6 +89,11 @@ def subject_of(
         raise ParameterError(f"diagnose takes a log or a fitted model, not a {type(source).__name__}.")
     if unbiased is not None:
         _require_same_ids(log, unbiased)
+    if model is not None and not len(model.split.holdout_rows):
+        raise DataError(
+            "Every rating has taught some member of this ensemble, so none is left to judge it by: diagnose one of "
+            "model.members, or fit with same_holdout=True."
+        )
     naive = cross_fit(Naive(), log, n_folds=n_folds, seed=seed, training=training)
     common: dict[str, Any] = {"log": log, "naive": naive, "unbiased": unbiased, "seed": seed}
     if model is not None and "propensity" in model.cast.players and propensity is None:
@@ -185,8 +189,7 @@ def _of_role(model: Recommender, raw: Recommender, role: str) -> Nuisance:
 
 
 def _uncalibrated(model: Recommender) -> Recommender:
-    cast = model.cast
-    return replace(model, cast=Cast(cast.players, cast.clips, {}, cast.error))
+    return replace(model, cast=model.cast.uncalibrated)
 
 
 def _require_same_ids(log: RatingLog, unbiased: RatingLog) -> None:

@@ -130,20 +130,32 @@ def compare(
         training=training,
     )
     judged = [Judged(scores, evidence, [asked]) for scores in said]
-    found = [estimate(name, asked, one) for one in judged]
+    return comparison(judged, asked, name, names=names, confidence=confidence)
+
+
+def comparison(
+    judged: list[Judged],
+    asked: Metric,
+    estimator: str,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    confidence: float = 0.95,
+) -> Comparison:
+    """Of two models that have been judged by the same evidence."""
+    found = [estimate(estimator, asked, one) for one in judged]
     difference = found[0].minus(found[1])
     return Comparison(
         names=names,
-        metric=metric,
-        estimator=name,
+        metric=asked.name,
+        estimator=estimator,
         confidence=confidence,
         first=found[0].interval(confidence),
         second=found[1].interval(confidence),
         difference=difference.interval(confidence),
         standard_error=difference.standard_error,
         naive=_paired("naive", asked, judged).interval(confidence),
-        overturning_factor=_overturning(name, asked, judged),
-        n_ratings=len(judging.log),
+        overturning_factor=_overturning(estimator, asked, judged),
+        n_ratings=len(judged[0].log),
         effective_sample_size=difference.effective_sample_size,
         lower_is_better=asked.lower_is_better,
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from unskew.data.features import Features
+from unskew.data.encoding import Encoding
+from unskew.data.features import UNKNOWN, Features
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.data.vocabulary import Vocabulary
@@ -26,6 +27,8 @@ class FeatureCounts:
 
     n_missing: int
     n_unused: int
+    n_unknown: int = 0
+    encoding: Encoding = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,9 @@ def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
 
 
 def _counts(features: Features | None) -> FeatureCounts | None:
-    return None if features is None else FeatureCounts(features.n_missing, features.n_unused)
+    if features is None:
+        return None
+    return FeatureCounts(features.n_missing, features.n_unused, features.n_unknown, features.encoding)
 
 
 def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | None, n_ids: int) -> Features | None:
@@ -100,7 +105,8 @@ def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | Non
     values = np.empty((n_ids, table.num_columns), np.float32)
     for place, column in enumerate(table.columns):
         values[:, place] = column.to_numpy()
-    return Features(tuple(table.column_names), values, counts.n_missing, counts.n_unused)
+    told = counts.n_missing, counts.n_unused, counts.encoding, counts.n_unknown
+    return Features(tuple(table.column_names), values, *told)
 
 
 def _written(table: pa.Table) -> bytes:

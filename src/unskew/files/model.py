@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
+from unskew.data.encoding import Column, Encoding
+from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
-from unskew.errors import ModelFileError, UnskewError
+from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
 from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
@@ -27,13 +29,17 @@ from unskew.files.seal import FileEntry, read_regular
 from unskew.methods.base import Method
 from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
-from unskew.recipe import kinds
+from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.family import Family
+from unskew.unbiased.lines import Lines
+from unskew.unbiased.report import Slice, Use
 
-WEIGHTS = "weights.safetensors"
+WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -50,8 +56,12 @@ class Contents:
     history: History
     overlap: Overlap | None
     calibration: CalibrationReport | None
-    log: LogFacts
+    log: LogFacts | None
     training: Training | None = None
+    n_fitted_users: int | None = None
+    slice: Slice | None = None
+    corrections: dict[str, Correction] = field(default_factory=dict)
+    members: tuple[Contents, ...] = ()  # of an ensemble, whose log is told once
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -59,6 +69,8 @@ RECORDS = (
     Contents,
     LogFacts,
     FeatureCounts,
+    Encoding,
+    Column,
     Scale,
     History,
     Epoch,
@@ -67,6 +79,11 @@ RECORDS = (
     RoleCalibration,
     Figures,
     FileEntry,
+    Slice,
+    Use,
+    Correction,
+    Family,
+    Lines,
 )
 
 
@@ -106,8 +123,20 @@ def load(path: PathLike) -> Recommender:
 
 def _files(model: Recommender) -> dict[str, bytes]:
     """The contents of all files of a model by name, the manifest last."""
-    learned, notes = _learned(model)
-    arrays = {name: array for role, own in learned.items() for name, array in prefixed(role, own).items()}
+    recipe, why_none = _recipe(model)
+    contents, arrays = _told(model, why_none)
+    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(model.log)))
+    files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
+    files |= recipe | log_files(model.log)
+    entries = {name: FileEntry.of(contents) for name, contents in files.items()}
+    return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
+
+
+def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arrays]:
+    """All of a model but its log: what is plain, and arrays by role, or by member and role."""
+    members = [_told(member) for member in model.members]
+    learned, lost = ({}, []) if members else _learned(model)
+    parts = learned | {_prefix(number): own for number, (_, own) in enumerate(members)}
     contents = Contents(
         unskew=__version__,
         method=model.method,
@@ -115,17 +144,21 @@ def _files(model: Recommender) -> dict[str, bytes]:
         players=tuple(learned),
         clips=dict(model.cast.clips),
         calibrators=dict(model.cast.calibrators),
-        history=replace(model.history, notes=[*model.history.notes, *notes]),
+        history=replace(model.history, notes=[*model.history.notes, *notes, *lost]),
         overlap=model.overlap,
         calibration=model.calibration,
-        log=LogFacts.of(model.log),
+        log=None,
         training=model.training,
+        n_fitted_users=model.n_fitted_users,
+        slice=model.slice,
+        corrections=dict(model.corrections),
+        members=tuple(contents for contents, _ in members),
     )
-    plain = _plain(arrays).write(contents)
-    files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
-    files |= log_files(model.log)
-    entries = {name: FileEntry.of(contents) for name, contents in files.items()}
-    return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
+    return contents, {name: array for part, own in parts.items() for name, array in prefixed(part, own).items()}
+
+
+def _prefix(number: int) -> str:
+    return f"member {number}"
 
 
 def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
@@ -144,20 +177,46 @@ def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
     return learned, notes
 
 
+def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
+    """The file by which the model can be fitted again, or a note that says why there is none."""
+    recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
+    try:
+        return {RECIPE: recipe.as_text().encode()}, []
+    except (ParameterError, UnicodeEncodeError):
+        note = f"The model file has no {RECIPE}, as the method holds what TOML cannot."
+        return {}, [note] if note not in model.history.notes else []
+
+
 def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     if WEIGHTS not in files:
         raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
     arrays = arrays_from_bytes(files[WEIGHTS])
     told: Contents = _plain(arrays).read(Contents, content, MANIFEST)
-    log, plan = log_from_files(files, told.log), told.method.plan()
-    players: dict[str, Any] = {}
+    if told.log is None:
+        raise ModelFileError(f"{MANIFEST} tells nothing of the log.")
+    return _rebuilt(told, arrays, log_from_files(files, told.log))
+
+
+def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
+    """The model of which `_told` told this."""
+    if told.members:
+        parts = enumerate(told.members)
+        members = tuple(_rebuilt(member, under(_prefix(number), arrays), log) for number, member in parts)
+        cast = Cast.together([member.cast for member in members])
+    else:
+        members, cast = (), _cast(told, arrays, log)
+    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections, members=members)
+
+
+def _cast(told: Contents, arrays: Arrays, log: RatingLog) -> Cast:
+    plan, players = told.method.plan(), dict[str, Any]()
     for role in told.players:
         if role not in plan.roles:
             raise ModelFileError(f"{type(told.method).__name__} has no role {role!r}.")
         held = plan.roles[role]
         players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
-    cast = Cast(players, told.clips, told.calibrators, plan.error)
-    return Recommender(told.method, log, cast, told.history, told.seed, told.overlap, told.calibration, told.training)
+    return Cast(players, told.clips, told.calibrators, plan.error)
 
 
 def _plain(arrays: Arrays) -> Plain:

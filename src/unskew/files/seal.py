@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from unskew.errors import FileError
 
+LARGEST_JSON = 1 << 28  # bytes, far beyond what is ever written: nothing larger is read to find out what it is
 NO_DIGEST = "0" * 64  # stands where the JSON's own digest will stand, while that is taken
 Contents = TypeVar("Contents")  # whatever has a buffer: bytes, or a file mapped into memory
 
@@ -63,8 +64,10 @@ def verified(path: Path, entry: FileEntry, read: Callable[[Path], Contents]) -> 
 
 
 def read_regular(path: Path) -> bytes:
-    """A file's contents; links, pipes and folders are refused."""
-    _regular_size(path)
+    """The contents of a file of JSON; links, pipes, folders and what is far too large are refused."""
+    size = _regular_size(path)
+    if size > LARGEST_JSON:
+        raise FileError(f"{path.name} has {size:,} bytes, and none of unskew's has more than {LARGEST_JSON:,}.")
     return path.read_bytes()
 
 

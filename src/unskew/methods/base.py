@@ -9,7 +9,7 @@ from typing import Any, Literal
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
-from unskew.data.split import Split, holdout_split
+from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import ALONE
 from unskew.methods.space import CLIP, L2, Space, net_space
@@ -27,6 +27,8 @@ from unskew.training.loop import Trained, train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
+from unskew.unbiased.inform import informed
+from unskew.unbiased.sample import sample_of
 
 
 class Method(ABC):
@@ -48,19 +50,23 @@ class Method(ABC):
         training: Training | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `unbiased` is a slice of randomly collected ratings for the parts that can use one.
+        """Train on a log; `unbiased` is a slice of randomly collected ratings, see docs/slice.md.
 
-        With `training.spread` the first worker gets the whole model, and every other one the model of its own users.
+        With `training.spread` the first worker gets the whole model, and every other one the model of its own users;
+        of a slice only the first one's answers are corrected.
         """
-        return self.fit_plan(self.plan(), log, seed=seed, training=training or Training(), unbiased=unbiased)
+        training = training or Training()
+        known = None if unbiased is None else sample_of(log, unbiased).log
+        model = self.fit_plan(self.plan(), log, seed=seed, training=training, unbiased=known)
+        return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
 
     def fit_plan(
         self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
     ) -> Recommender:
         """Carry out a plan of this method."""
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
+        split = training.split(log, seed).spread(training.group)
         with announced(training.progress):
-            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+            trained = train(plan, split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None

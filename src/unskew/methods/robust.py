@@ -76,6 +76,30 @@ class DRJL(PropensityMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DR(DRJL):
+    """Doubly robust around a constant: every imputed rating is the log's mean, and nothing is learned beside it."""
+
+    def space(self) -> Space:
+        return without_imputation(super().space())
+
+    def plan(self) -> Plan:
+        return around_a_constant(super().plan())
+
+
+def without_imputation(space: Space) -> Space:
+    """The space of a method whose imputation does not learn."""
+    return {name: dimension for name, dimension in space.items() if name != "imputation_l2"}
+
+
+def around_a_constant(plan: Plan) -> Plan:
+    """The plan with the log's mean as the imputation, instead of a net that learns before the prediction."""
+    propensity, learning = plan.stages
+    prior = Stage("prior", fits=(Fit("imputation"),))
+    roles = {**plan.roles, "imputation": Role(MeanRating())}
+    return replace(plan, roles=roles, stages=(propensity, prior, replace(learning, updates=learning.updates[1:])))
+
+
+@dataclass(frozen=True, kw_only=True)
 class MRDR(DRJL):
     """More robust doubly robust: the imputation is fitted where its error makes the risk vary (Guo et al., SIGIR 2021).
 
@@ -108,9 +132,7 @@ class TDR(DRJL):
 
     def space(self) -> Space:
         space = super().space()
-        if self.learning == "none":  # no imputation learns
-            del space["imputation_l2"]
-        return space
+        return without_imputation(space) if self.learning == "none" else space
 
     def _imputation_in_closed_form(self, v: View) -> float | None:
         epsilon = None if self.learning == "joint" else target_epsilon(v.observed)
@@ -133,11 +155,7 @@ class TDR(DRJL):
 
     def plan(self) -> Plan:
         plan = super().plan()
-        if self.learning != "none":
-            return plan
-        roles = {**plan.roles, "imputation": Role(MeanRating())}
-        learning = Stage("prediction", plan.stages[1].updates[1:], validate=snips)
-        return replace(plan, roles=roles, stages=(plan.stages[0], Stage("prior", fits=(Fit("imputation"),)), learning))
+        return around_a_constant(plan) if self.learning == "none" else plan
 
 
 @dataclass(frozen=True, kw_only=True)

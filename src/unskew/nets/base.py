@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
@@ -19,13 +23,21 @@ Engine = Literal["compiled", "torch"]
 ROWS_AT_ONCE = 1 << 20
 
 
+class Described(Protocol):
+    """Features, one row an id."""
+
+    @property
+    def encoded(self) -> csr_array:
+        """What nets read of them."""
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """What a net has to know: how many users and items, the rate it starts from, and what computes it.
 
     The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
     One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
-    many times over, one after the other.
+    many times over, one after the other. `features` are those of users and of items, None where nothing is known.
     """
 
     n_users: int
@@ -34,6 +46,7 @@ class Catalogue:
     engine: Engine = "compiled"
     group: Group = ALONE
     copies: int = 1
+    features: tuple[Described | None, Described | None] = (None, None)
 
     @property
     def base_logit(self) -> float:
@@ -56,8 +69,27 @@ class Catalogue:
     def _are_here(self, rows: Tensor) -> Tensor:
         return rows % self.n_users % self.group.size == self.group.rank
 
+    @property
+    def matrices(self) -> tuple[csr_array, csr_array]:
+        """What is known of users and of items; nothing at all is a matrix without columns."""
+        n_users, n_items = (n // self.copies for n in self.n_rows)
+        users, items = (None if side is None else side.encoded for side in self.features)
+        return csr_array((n_users, 0)) if users is None else users, csr_array((n_items, 0)) if items is None else items
+
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
+
+
+class Linear(NamedTuple):
+    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each.
+
+    `told` is that part of the users' rows which their features tell, None without any.
+    """
+
+    users: Tensor
+    items: Tensor
+    offsets: Tensor
+    told: Tensor | None = None
 
 
 class Net(nn.Module, ABC):
@@ -107,8 +139,43 @@ class Net(nn.Module, ABC):
         """Let users and items without any reading answer as the average one; says how many there were."""
         return sum(table.settle() for table in self.tables() if table.decay is not None)
 
+    def rest(self) -> None:
+        """Let go of what only learning needs."""
+        for table in self.tables():
+            table.rest()
+
+    def linear(self) -> Linear | None:
+        """The net as inner products of users and items; None if it has no such form."""
+        return None
+
+    def joined_by(self, counts: NDArray[np.int64]) -> Self:
+        """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
+        net = copy(self)
+        net._modules = {
+            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
+            for name, part in self._modules.items()
+        }
+        return net
+
+    def know_users(self, rows: Tensor) -> None:
+        """Take these as the last users' rows of the `linear` form."""
+        raise NotImplementedError(f"{type(self).__name__} has no linear form.")
+
     def is_finite(self) -> bool:
-        return all(bool(torch.isfinite(value).all()) for value in self.state_dict().values())
+        return all(_is_finite(value) for value in self.state_dict().values())
+
+
+def _is_finite(value: Tensor) -> bool:
+    """A finite sum has finite terms, and needs no second array; a sum that is not may have overflowed."""
+    return bool(torch.isfinite(value.sum())) or bool(torch.isfinite(value).all())
+
+
+def nets_of(player: Any) -> list[Net]:
+    """The net that plays a role, or the nets whose average does."""
+    nets = [player] if isinstance(player, Net) else getattr(player, "nets", None)
+    if not nets:
+        raise ParameterError(f"{type(player).__name__} is not made of nets.")
+    return list(nets)
 
 
 class NetRecipe(ABC):

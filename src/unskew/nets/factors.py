@@ -3,48 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors, normal
+from unskew.errors import ParameterError
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
+from unskew.nets.features import DescribedTable, repeated
 from unskew.nets.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class MF(NetRecipe):
-    """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c).
+    """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c), to whose rows features are added if there are any.
 
     Biases start at zero and the offset at the log's own rate; a bias takes only `bias_l2` of the L2 that a factor
     takes, because every rating informs it. Factors start `spread` wide: L2 then prunes interactions from a rich start
     instead of having to let them grow, which validates better. `MF(biases=False, spread=1.0)` is the net of the
     literature: no biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
+
+    `features="auto"` reads what the log knows of users and items (see `unskew.nets.features`), unless validation speaks
+    against it (see `unskew.methods.features`); "always" reads it whatever validation says, "never" leaves it alone, as
+    does a net without biases. The factors of features take `feature_l2` of the L2, their linear terms `bias_l2`.
     """
 
     n_factors: int = 64
     biases: bool = True
     spread: float = 0.5
     bias_l2: float = 0.2
+    features: Literal["auto", "always", "never"] = "auto"
+    feature_l2: float = 0.5
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
+        if self.features not in ("auto", "always", "never"):
+            raise ParameterError(f"features must be 'auto', 'always' or 'never', not {self.features!r}.")
+        if self.features == "always" and not self.biases:
+            raise ParameterError("features='always' needs a net with biases, as features have linear terms too.")
+
+    def reads(self, catalogue: Catalogue) -> bool:
+        """Whether a net for this catalogue has features."""
+        known = catalogue.features != (None, None)
+        if self.features == "always" and not known:
+            raise ParameterError(
+                "features='always' needs features and the log has none; pass user_features= or item_features= when "
+                "reading it."
+            )
+        return known and self.biases and self.features != "never"
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        def table(value: Tensor, by_user: bool) -> Table:
-            decay = torch.ones(self.n_factors)
-            if self.biases:
-                value = torch.cat([value, torch.zeros(len(value), 1)], 1)
-                decay = torch.cat([decay, torch.tensor([self.bias_l2])])
-            return Table(value, decay, by_user=by_user)
-
-        users = table(catalogue.user_rows(self.n_factors, self.spread, generator), by_user=True)
-        items = table(catalogue.item_rows(self.n_factors, self.spread, generator), by_user=False)
+        users = catalogue.user_rows(self.n_factors, self.spread, generator)
+        items = catalogue.item_rows(self.n_factors, self.spread, generator)
         offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
+        if offset is not None and self.reads(catalogue):
+            return self._with_features(users, items, offset, catalogue)
+        tables = Table(self._start(users), self._decay(1.0), by_user=True), Table(self._start(items), self._decay(1.0))
         if catalogue.engine == "compiled":
             from unskew.nets.compiled import CompiledFactorNet  # numba takes a second to import
 
-            return CompiledFactorNet(users, items, offset)
-        return FactorNet(users, items, offset)
+            return CompiledFactorNet(*tables, offset)
+        return FactorNet(*tables, offset)
+
+    def _start(self, factors: Tensor) -> Tensor:
+        return torch.cat([factors, torch.zeros(len(factors), 1)], 1) if self.biases else factors
+
+    def _decay(self, of_factors: float) -> Tensor:
+        return torch.tensor([of_factors] * self.n_factors + [self.bias_l2] * self.biases)
+
+    def _with_features(self, users: Tensor, items: Tensor, offset: Table, catalogue: Catalogue) -> Net:
+        decays = self._decay(1.0), self._decay(self.feature_l2)
+        of_users, of_items = (repeated(matrix, catalogue.copies) for matrix in catalogue.matrices)
+        tables = (
+            DescribedTable(self._start(users), of_users, *decays, by_user=True),
+            DescribedTable(self._start(items), of_items, *decays),
+        )
+        if catalogue.engine == "compiled" and catalogue.group.alone:  # workers share rows of features in PyTorch
+            from unskew.nets.compiled_features import CompiledFeatureNet
+
+            return CompiledFeatureNet(*tables, offset)
+        return FactorNet(*tables, offset)
 
 
 class FactorNet(Net):
@@ -63,6 +101,16 @@ class FactorNet(Net):
     def user_vectors(self, users: Tensor) -> Tensor:
         with torch.no_grad():
             return self.users.rows(users)
+
+    def linear(self) -> Linear:
+        users, items, told = self.users.whole, self.items.whole, self.users.told
+        if self.offset is None:
+            return Linear(users, items, items.new_zeros(len(items)), told)
+        ones = items.new_ones(len(items), 1)
+        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0], told)
+
+    def know_users(self, rows: Tensor) -> None:
+        self.users.take_last(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +155,14 @@ class ConcatenationNet(Net):
     def user_vectors(self, users: Tensor) -> Tensor:
         with torch.no_grad():
             return self.users.rows(users)
+
+    def linear(self) -> Linear | None:
+        """Without a hidden layer the net is additive, and all items see the same of a user."""
+        if self.inner is not None:
+            return None
+        of_user, of_item = self.outer.value.chunk(2, dim=1)
+        offsets = (self.items.value @ of_item.T)[:, 0] + self.offset.value[0, 0]
+        return Linear(self.users.value, of_user.expand(len(offsets), -1), offsets)
+
+    def know_users(self, rows: Tensor) -> None:
+        self.users.value[-len(rows) :] = rows

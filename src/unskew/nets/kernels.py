@@ -7,6 +7,7 @@ of threads. Small batches stay on one thread, where starting a second would cost
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from threading import Lock
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ FIRST_SCALE, SECOND_SCALE = (
     np.array([1.0, *(1 - decay ** np.arange(1.0, LAST_STEP + 1))]) for decay in (FIRST_DECAY, SECOND_DECAY)
 )
 STRIDE, SHRINK = (1 / FIRST_SCALE).astype(np.float32), (1 / np.sqrt(SECOND_SCALE)).astype(np.float32)
+ENDINGS = {False: "", True: "_in_parallel"}  # of the names of kernels for one thread, and for many
 REORDERED_SUMS = {"reassoc", "contract", "nsz"}  # lets a dot product use the whole width of the processor
 
 
@@ -175,25 +177,31 @@ def _learn_together(shared, touched, starts, gradient, biased, l2, rate, user_st
         adam(first_row, np.array([0, 1]), offset, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
-def _compiled(parallel: bool) -> SimpleNamespace:
-    """The kernels for one thread or for many.
+def compiled(function: Callable[..., Any], ending: str, *, parallel: bool = False, **names: Any) -> Any:
+    """A variant of a function in which `names` stand for compiled ones.
 
     The on-disk cache of numba tells functions apart by their name and not by how they are compiled, so each variant
     gets a name of its own.
     """
-    ending = "_in_parallel" if parallel else ""
+    assert isinstance(function, FunctionType)
+    variant = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__ + ending)
+    variant.__qualname__, variant.__module__ = variant.__name__, function.__module__
+    return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS, error_model="numpy")(variant)
 
-    def compiled(function: Callable[..., Any], parallel: bool = parallel, **names: Any) -> Any:
-        assert isinstance(function, FunctionType)
-        variant = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__ + ending)
-        variant.__qualname__, variant.__module__ = variant.__name__, function.__module__
-        return numba.njit(cache=True, parallel=parallel, fastmath=REORDERED_SUMS)(variant)
 
-    parts = {"sum_by_row": compiled(_sum_by_row), "adam": compiled(_adam)}
+@cache
+def parts(parallel: bool) -> dict[str, Any]:
+    """What steps are made of, for one thread or for many."""
+    pieces: dict[str, Callable[..., Any]]
+    pieces = {"gather_dot": _gather_dot, "sum_by_row": _sum_by_row, "adam": _adam}
+    return {name: compiled(function, ENDINGS[parallel], parallel=parallel) for name, function in pieces.items()}
+
+
+def _compiled(parallel: bool) -> SimpleNamespace:
     whole: dict[str, Callable[..., Any]]
     whole = {"learn": _learn, "item_side": _item_side, "user_side": _user_side, "learn_together": _learn_together}
-    steps = {name: compiled(function, parallel=False, **parts) for name, function in whole.items()}
-    return SimpleNamespace(gather_dot=compiled(_gather_dot), **steps, **parts)
+    steps = {name: compiled(function, ENDINGS[parallel], **parts(parallel)) for name, function in whole.items()}
+    return SimpleNamespace(**steps, **parts(parallel))
 
 
 # Threads that sleep while they wait: the OpenMP ones spin, and on a busy machine a step then takes fifty times as long.
@@ -217,13 +225,14 @@ def _unless_taken(on_many: Callable[..., Any], on_one: Callable[..., Any]) -> Ca
     return call
 
 
-on_one_thread = _compiled(parallel=False)
-on_many_threads = SimpleNamespace(
-    **{
-        name: _unless_taken(kernel, vars(on_one_thread)[name])
-        for name, kernel in vars(_compiled(parallel=True)).items()
-    }
-)
+def families(compile_all: Callable[[bool], SimpleNamespace]) -> tuple[SimpleNamespace, SimpleNamespace]:
+    """Kernels for one thread, and for many while nobody else uses them."""
+    one, many = compile_all(False), compile_all(True)
+    shared = {name: _unless_taken(kernel, vars(one)[name]) for name, kernel in vars(many).items()}
+    return one, SimpleNamespace(**shared)
+
+
+on_one_thread, on_many_threads = families(_compiled)
 
 
 def for_work(multiplications: int) -> SimpleNamespace:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unskew.group import ALONE, Group, interleaved
 from unskew.nets.sharing import with_others
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
+ROWS_AT_ONCE = 1 << 16
+
+
+class Read(NamedTuple):
+    """The rows read since the last step: which, how often each, its gradient, and how many readings there were."""
+
+    touched: Tensor
+    counts: Tensor
+    gradient: Tensor
+    readings: float
 
 
 class Table(nn.Module):
@@ -39,8 +52,8 @@ class Table(nn.Module):
         self.by_user, self.group = by_user, ALONE
         self.register_buffer("value", value)
         self.register_buffer("decay", decay, persistent=False)
-        self.register_buffer("first_moment", torch.zeros_like(value), persistent=False)
-        self.register_buffer("second_moment", torch.zeros_like(value), persistent=False)
+        self.register_buffer("first_moment", unwritten_zeros(value), persistent=False)
+        self.register_buffer("second_moment", unwritten_zeros(value), persistent=False)
         steps = torch.zeros(len(value), dtype=torch.float64, device=value.device)
         self.register_buffer("steps", steps, persistent=False)
         inherited = torch.zeros(len(value), dtype=torch.bool, device=value.device)
@@ -62,6 +75,20 @@ class Table(nn.Module):
         return self.rows(torch.arange(len(self.value), device=self.value.device))
 
     @property
+    def whole(self) -> Tensor:
+        """All rows as they are read."""
+        return self.value
+
+    @property
+    def told(self) -> Tensor | None:
+        """That part of them which is not a row's own."""
+        return None
+
+    def take_last(self, rows: Tensor) -> None:
+        """Let the last rows be read as these."""
+        self.value[-len(rows) :] = rows
+
+    @property
     def learned(self) -> Tensor:
         """Which rows have learned anything, here or in a net whose state was taken over."""
         return (self.steps > 0) | self.inherited
@@ -72,30 +99,54 @@ class Table(nn.Module):
         Says how many there were. Small tables whose rows are all read at once have none.
         """
         learned = self.learned
-        missing, known, mean = int((~learned).sum()), int(learned.sum()), self.value[learned].mean(0)
-        if self.by_user and not self.group.alone:
-            missing, known = map(int, self.group.total([missing, known]))
-            total = self.group.total(self.value[learned].double().sum(0).numpy(force=True))
-            mean = torch.from_numpy(total / max(known, 1)).to(self.value)
+        everybody = self.group if self.by_user else ALONE
+        missing, known = map(int, everybody.total([int((~learned).sum()), int(learned.sum())]))
+        total = everybody.total(self._sum(learned))
         if missing and known:
-            self.value[~learned] = mean
+            self.value[~learned] = torch.from_numpy(total / known).to(self.value)
         return missing
+
+    def _sum(self, learned: Tensor) -> NDArray[np.float64]:
+        """Of the learned rows, without a copy of them all."""
+        parts = zip(torch.split(self.value, ROWS_AT_ONCE), torch.split(learned, ROWS_AT_ONCE), strict=True)
+        return np.asarray(
+            np.sum([rows[which].double().sum(0).numpy(force=True) for rows, which in parts], axis=0), np.float64
+        )
 
     def gather(self, group: Group) -> None:
         """Let the first worker have the rows of all users, to answer and no longer to learn."""
         parts = group.to_first(self.value.numpy(force=True)) if self.by_user else None
         if parts is not None:
             self.value = torch.from_numpy(interleaved(parts)).to(self.value)
-            self.first_moment, self.second_moment = torch.zeros_like(self.value), torch.zeros_like(self.value)
             self.steps = self.steps.new_zeros(len(self.value))
             self.inherited = self.inherited.new_zeros(len(self.value))
+            self.rest()
+
+    def rest(self) -> None:
+        """Let go of what only learning needs; whoever learns again starts Adam anew."""
+        self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
+        self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
+
+    def joined_by(self, count: int) -> Table:
+        """The same table with so many average rows more."""
+        newcomers = self.value.mean(0, keepdim=True).expand(count, -1)
+        return Table(torch.cat([self.value, newcomers]), self.decay, by_user=self.by_user)
 
     def step(self, learning_rate: float, l2: float) -> None:
         """Move the rows read since the last step against their gradient, then forget them."""
+        if (read := self.read()) is None:
+            return
+        touched, gradient, row = read.touched, read.gradient, self.value[read.touched]
+        if self.decay is not None and l2:
+            gradient += self.decay * row * (l2 * read.counts / read.readings).unsqueeze(1)
+        self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+
+    def read(self) -> Read | None:
+        """What was read since the last step, by all workers, and is forgotten now; None if nothing was."""
         read = [(index, rows.grad) for index, rows in self._read if rows.grad is not None]
         self._read.clear()
         if not read:
-            return
+            return None
         index = torch.cat([index for index, _ in read])
         touched, place, count = torch.unique(index, return_inverse=True, return_counts=True)
         gradient = self.value.new_zeros((len(touched), self.value.shape[1]))
@@ -105,10 +156,7 @@ class Table(nn.Module):
             readings = float(self.group.total(float(readings)))
             if not self.by_user:
                 touched, count, gradient = with_others(self.group, len(self.value), touched, count, gradient)
-        row = self.value[touched]
-        if self.decay is not None and l2:
-            gradient += self.decay * row * (l2 * count / readings).unsqueeze(1)
-        self.value[touched] = row - learning_rate * self._direction(touched, gradient)
+        return Read(touched, count, gradient, readings)
 
     def move(self, gradient: Tensor, learning_rate: float) -> None:
         """Move all rows against a gradient that is known already."""
@@ -129,3 +177,8 @@ class Table(nn.Module):
             (1 - decay**steps).to(gradient.dtype).unsqueeze(1) for decay in (FIRST_DECAY, SECOND_DECAY)
         )
         return (first / first_scale) / ((second / second_scale).sqrt() + EPSILON)
+
+
+def unwritten_zeros(like: Tensor) -> Tensor:
+    """Zeros of the same shape that, on a CPU, take no memory before something is written to them."""
+    return torch.from_numpy(np.zeros(like.shape, np.float32)).to(like)

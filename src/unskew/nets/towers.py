@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Net, NetRecipe, check_factors
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors
 from unskew.nets.table import Table
 
 
@@ -82,3 +82,19 @@ class TowerNet(Net):
     def user_vectors(self, users: Tensor) -> Tensor:
         with torch.no_grad():
             return torch.cat([self._trunk[0].users.rows(users), self.user_bias.rows(users)], 1)
+
+    def linear(self) -> Linear:
+        trunk = self._trunk[0]
+        items = trunk.items.value * self.mix.value
+        return Linear(
+            torch.cat([trunk.users.value, self.user_bias.value], 1),
+            torch.cat([items, items.new_ones(len(items), 1)], 1),
+            self.item_bias.value[:, 0] + self.offset.value[0, 0],
+        )
+
+    def know_users(self, rows: Tensor) -> None:
+        """The vectors go to the trunk: all of its towers will see them."""
+        self._trunk[0].users.value[-len(rows) :], self.user_bias.value[-len(rows) :] = rows[:, :-1], rows[:, -1:]
+
+    def stand_on(self, trunk: SharedVectors) -> None:
+        self._trunk = [trunk]

@@ -12,10 +12,10 @@ from scipy.special import expit, logit
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.group import ALONE, Group
+from unskew.propensity.activity import SETTLED, activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
 from unskew.training.options import Training
 
-SETTLED = 1e9  # stands for infinity
 TOLERANCE = 1e-10  # largest gap between a fitted and a counted margin, as a share of the catalogue
 MAX_STEPS = 100
 
@@ -31,6 +31,9 @@ class FittedAdditive(FittedPropensity):
 
     def pair(self, users: Codes, items: Codes) -> Values:
         return np.asarray(expit(self.of_user[users] + self.of_item[items]))
+
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedAdditive:
+        return FittedAdditive(np.append(self.of_user, activity(counts, self.of_item)), self.of_item)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return np.clip(self.of_user[users, None], -30.0, 30.0).astype(np.float32)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from unskew.data.log import RatingLog
-from unskew.data.split import Split, holdout_split
+from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.group import ALONE, Group, interleaved
 from unskew.training.fitted import Occasion
@@ -71,6 +71,10 @@ class FittedPropensity(ABC):
                 setattr(self, name, interleaved(parts))
         self.group = ALONE
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedPropensity:
+        """The same beside new users who have given so many ratings each; here nothing depends on the user."""
+        return self
+
     @property
     def tilt(self) -> Any:
         return self._tilt if self.knows_ratings else None
@@ -90,8 +94,8 @@ class Propensity(ABC):
         self, log: RatingLog, *, seed: int = 0, training: Training | None = None, unbiased: RatingLog | None = None
     ) -> FittedPropensity:
         training = training or Training()
-        split = holdout_split(log, training.holdout, by=training.holdout_by, seed=seed).spread(training.group)
-        fitted = self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        split = training.split(log, seed).spread(training.group)
+        fitted = self.fit_split(split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
         if not split.group.alone:
             fitted.gather(split.group)
         return fitted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,8 @@ from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import Group
 from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
-from unskew.nets.factors import MF
+from unskew.nets.factors import MF, FactorNet
+from unskew.propensity.activity import activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import seen_likelihood, seen_squares
@@ -57,7 +58,13 @@ class FoldNets:
         """The nets of the folds, each by itself."""
         nets, facts = [], self.split.facts
         for member in range(self.n_members):
-            catalogue = Catalogue(facts.n_users, facts.n_items, engine=engine, group=self.split.group)
+            catalogue = Catalogue(
+                facts.n_users,
+                facts.n_items,
+                engine=engine,
+                group=self.split.group,
+                features=self.split.log.features,
+            )
             alone = recipe.build(catalogue, torch.Generator())
             sizes = {name: len(value) for name, value in alone.state_dict().items()}
             alone.restore(
@@ -97,6 +104,18 @@ class FittedFactors(FittedPropensity):
         for net in self.nets:
             net.gather(group)
 
+    @torch.no_grad()
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedFactors:
+        """Newcomers are as the average user but for their activity, which only nets with biases can tell."""
+        nets = [net.joined_by(counts) for net in self.nets]
+        for net in nets:
+            if isinstance(net, FactorNet) and net.offset is not None:
+                items = torch.arange(len(net.items.value))
+                logits = net(torch.full_like(items, -1), items).double().numpy()
+                bias = activity(np.clip(counts, 1, len(items) - 1), logits)
+                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
+        return FittedFactors(nets, self.seed, self.history)
+
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         """The nets' user vectors side by side."""
         index = torch.from_numpy(np.asarray(users, np.int64))
@@ -114,6 +133,7 @@ class Factors(Propensity):
     """
 
     fitted = FittedFactors
+    tolerance: ClassVar[float | None] = None  # of the stage
 
     net: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
     n_folds: int | None = None
@@ -130,7 +150,7 @@ class Factors(Propensity):
     def plan(self) -> Plan:
         role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares
-        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss)
+        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss, tolerance=self.tolerance)
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
@@ -141,5 +161,9 @@ class Factors(Propensity):
         nets = folds.apart(net, self.net, training.engine) if folds else [net]
         fitted = FittedFactors(nets, seed, trained.history)
         fitted.group = split.group
-        refuse_collapsed(fitted, split, seed)
+        self.check(fitted, split, seed)
         return fitted
+
+    def check(self, fitted: FittedPropensity, split: Split, seed: int) -> None:
+        """Refuse a propensity that has collapsed or misses the base rate."""
+        refuse_collapsed(fitted, split, seed)

@@ -31,6 +31,11 @@ class FittedLogistic(FittedPropensity):
         scores = ((self.user_table @ self.weights)[users] * self.item_table[items]).sum(1)
         return np.asarray(expit(scores))
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedLogistic:
+        """Newcomers have the average user's features."""
+        newcomers = np.repeat(self.user_table.mean(0, keepdims=True), len(counts), axis=0)
+        return FittedLogistic(np.vstack([self.user_table, newcomers]), self.item_table, self.weights)
+
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return self.user_table[users].astype(np.float32)
 
@@ -91,10 +96,10 @@ def _required(features: Features | None, side: str) -> Features:
 
 def _table(features: Features, side: str) -> Values:
     """Standardised columns behind a column of ones, so that one matrix holds intercept, main effects and products."""
-    values = features.values.astype(np.float64)
+    values = features.expanded.astype(np.float64)
     present = ~np.isnan(values)
     if not present.any(0).all():
-        name = features.names[int(np.argmin(present.any(0)))]
+        name = features.encoding.names[int(np.argmin(present.any(0)))]
         raise DataError(f"The {side} feature {name!r} has no value at all; leave the column out.")
     mean = np.nanmean(values, 0)
     values = np.where(present, values, mean)

@@ -72,48 +72,6 @@ def _scaled(score: Values, base_rate: float) -> Values:
     return np.asarray(np.minimum(c * score, 1))
 
 
-class FittedClasses(FittedPropensity):
-    """P(seen given r = k) for the distinct ratings k; of a pair with unknown rating only the base rate is known."""
-
-    stored = ("ratings", "of_rating", "base_rate")
-
-    def __init__(self, ratings: Values, of_rating: Values, base_rate: float) -> None:
-        self.ratings, self.of_rating, self.base_rate = ratings, of_rating, base_rate
-
-    def pair(self, users: Codes, items: Codes) -> Values:
-        return np.full(len(users), self.base_rate)
-
-    def given_rating(self, users: Codes, items: Codes, ratings: ArrayLike) -> Values:
-        nearest = np.abs(np.asarray(ratings, np.float64)[:, None] - self.ratings).argmin(1)
-        return np.asarray(self.of_rating[nearest])
-
-
-@dataclass(frozen=True, kw_only=True)
-class NaiveBayes(Propensity):
-    """P(seen given r = k) = P(r = k given seen) P(seen) / P(r = k), with P(r = k) from an unbiased slice.
-
-    Schnabel et al., ICML 2016. The slice is passed to `fit(log, unbiased=...)` and must not be test data.
-    """
-
-    fitted = FittedClasses
-
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        if unbiased is None:
-            raise ParameterError("NaiveBayes needs random ratings: pass fit(log, unbiased=random_log).")
-        log, group = split.log, split.group
-        classes = np.unique(np.concatenate(group.gathered(np.unique(log.ratings))))
-        in_log = group.total([(log.ratings == k).sum() for k in classes]) / split.facts.n_ratings
-        in_slice = np.array([(unbiased.ratings == k).mean() for k in classes])
-        if (in_slice == 0).any():
-            missing = log.scale.from_unit(classes[in_slice == 0])
-            raise DataError(f"The unbiased slice of {len(unbiased)} ratings has none with value {missing[0]:g}.")
-        base_rate = split.facts.density
-        of_rating = in_log * base_rate / in_slice
-        if (of_rating > 1).any():
-            raise DataError("The unbiased slice implies a propensity above 1; it is too small or not random.")
-        return FittedClasses(classes.astype(np.float64), of_rating, base_rate)
-
-
 class KnownColumn:
     """Propensities of a log's rows, looked up by pair."""
 
@@ -146,6 +104,9 @@ class FittedKnown(FittedPropensity):
         p = np.asarray(self.function(users, items), np.float64)
         _check_known(p, len(users))
         return p
+
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedKnown:
+        raise ParameterError("Known propensities say nothing of new users: fit the model again with their ratings.")
 
     def arrays(self) -> dict[str, NDArray[np.float64]] | None:
         """A column of the log is data; a function is not."""

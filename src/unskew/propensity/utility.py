@@ -128,6 +128,11 @@ class FittedUtility(FittedPropensity):
         """In words: evidence, none, the two traces disagree, or a net without interactions."""
         return self.selection.verdict
 
+    def joined_by(self, counts: NDArray[np.int64]) -> FittedUtility:
+        nets = [net.joined_by(counts) for net in self.nets]
+        selection = self.selection.joined_by(len(counts))
+        return FittedUtility(self.base.joined_by(counts), nets, self.seed, self.n_repeats, selection, self.history)
+
     def vectors(self, users: Codes) -> NDArray[np.float32]:
         return self.base.vectors(users)
 

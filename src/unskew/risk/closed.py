@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.fast import WIDE, sigmoid, softplus
 from unskew.risk.errors import log_error
 from unskew.risk.sample import Pairs, Sample
 
@@ -116,29 +117,19 @@ def _likelihood(pairs: Pairs, role: str, sign: int, scale: float) -> float:
     return float(value)
 
 
-@numba.njit(cache=True)
-def _softplus(s: Any) -> Any:
-    return max(s, np.float32(0.0)) + np.log1p(np.exp(-abs(s)))
-
-
-@numba.njit(cache=True)
-def _sigmoid(s: Any) -> Any:
-    return np.float32(1.0) / (np.float32(1.0) + np.exp(-s))
-
-
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def _errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (softplus(s) - y s), and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
     for n in range(len(logits)):
         s = np.float32(min(max(logits[n], -bound), bound))
-        value += weights[n] * (_softplus(s) - labels[n] * s)
+        value += weights[n] * (softplus(s) - labels[n] * s)
         if abs(logits[n]) <= bound:
-            slopes[n] = scale * weights[n] * (_sigmoid(s) - labels[n])
+            slopes[n] = scale * weights[n] * (sigmoid(s) - labels[n])
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (r_imputed - r) s, and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
@@ -150,24 +141,24 @@ def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: A
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def _gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, scale: Any) -> Any:
     """scale * sum of weight ((r_imputed - r) s - shift)^2, and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
     for n in range(len(logits)):
-        imputed = _sigmoid(logits[n])
+        imputed = sigmoid(logits[n])
         gap = (imputed - ratings[n]) * stakes[n] - shifts[n]
         value += weights[n] * gap * gap
         slopes[n] = 2 * scale * weights[n] * gap * stakes[n] * imputed * (1 - imputed)
     return scale * value, slopes
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 def _softplus_sum(logits: Any, left_out: Any, sign: Any, scale: Any) -> Any:
     """scale * sum over the rows that are not left out of softplus(sign s), and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
     for n in range(len(logits)):
         s = np.float32(sign) * logits[n]
-        value += (1 - left_out[n]) * _softplus(s)
-        slopes[n] = scale * sign * (1 - left_out[n]) * _sigmoid(s)
+        value += (1 - left_out[n]) * softplus(s)
+        slopes[n] = scale * sign * (1 - left_out[n]) * sigmoid(s)
     return scale * value, slopes

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
@@ -43,8 +44,8 @@ def check_method(method: Method, *, seed: int = 0) -> None:
 
     The plan is valid and always the same, every update moves exactly the roles it names, one seed gives the same bits
     at any number of threads, global random state and recipe stay as they were, the recipe survives being written
-    down and the model being saved, predictions lie within the scale, and logs that are too awkward to learn from are
-    refused with a sentence.
+    down and the model being saved, new users can be folded in or are refused, predictions lie within the scale, and
+    logs that are too awkward to learn from are refused with a sentence.
 
     To be fast, it trains for two epochs on some 250 ratings, with `lightened` parts. Your own classes must be known to
     recipes, see `unskew.recipe.register`.
@@ -130,6 +131,7 @@ class _Check:
             again = everywhere(self.fit(method))
         self.equal(said, again, "one seed gives the same bits at 1 and at 2 threads")
         self.saving(model, said)
+        self.newcomers(model, said)
         return said
 
     def saving(self, model: Recommender, said: NDArray[np.float64]) -> None:
@@ -137,6 +139,16 @@ class _Check:
             model.save(Path(folder) / "model")
             loaded = everywhere(load(Path(folder) / "model"))
         self.equal(said, loaded, "a saved and loaded model predicts the same bits")
+
+    def newcomers(self, model: Recommender, said: NDArray[np.float64]) -> None:
+        """Somebody who rates as the first user did."""
+        log, claim = model.log, "new users are folded in or refused with a ParameterError"
+        ratings = log.take(log.users == 0).to_arrow().drop_columns("user_id")
+        with suppress(ParameterError), self.without_error(claim, ParameterError):
+            joined = model.fold_in(ratings.append_column("user_id", pa.array(["a stranger"] * len(ratings))))
+            known, items = joined.predict_codes(*_all_pairs(log)), np.arange(log.n_items)
+            self.equal(said, known, "answers about known users stay as they are when others are folded in")
+            self.within(joined.predict_codes(np.full(len(items), log.n_users), items), 0, 1, claim)
 
     def updates(self, method: Method, said: NDArray[np.float64]) -> None:
         """A fit with another seed, watched."""
@@ -174,7 +186,8 @@ class _Check:
     def probabilities(self, model: Recommender, log: str) -> None:
         """Also for a user or an item that the log does not know, whose code is -1."""
         unknown = model.predict_codes(np.array([-1, 0, -1]), np.array([0, -1, -1]))
-        said = np.concatenate([everywhere(model), unknown])
+        before = model.uncorrected("prediction", *_all_pairs(model.log))  # random ratings would hide what is wrong
+        said = np.concatenate([everywhere(model), unknown, before])
         self.within(said, 0, 1, "predictions are probabilities", f" after {log}")
 
     def within(self, said: NDArray[np.float64], low: float, high: float, claim: str, where: str = "") -> None:

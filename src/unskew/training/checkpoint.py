@@ -24,7 +24,8 @@ from unskew.group import ALONE, Group
 from unskew.nets.base import Net
 from unskew.nets.table import Table
 
-OURS = re.compile(r"state-|\d+\.\d+\.|trade-off-|\.unskew-")  # states, runs inside the run, what was never finished
+# States, runs inside the run, what was never finished.
+OURS = re.compile(r"state-|\d+\.\d+\.|member\.|trade-off-|naive$|\.unskew-")
 FORMAT = "unskew checkpoint 1"
 REMEMBERED = ("first_moment", "second_moment", "steps", "inherited")  # of a table, beside its values
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
-from tqdm import tqdm
+
+from unskew.progress import is_shown, say
 
 SENTENCE = "Compiling kernels: this takes a moment, once on this machine."
 
@@ -22,7 +22,7 @@ class _Announce(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self.said:
             self.said = True
-            tqdm.write(SENTENCE, file=sys.stderr)
+            say(SENTENCE)
 
     def on_end(self, event: Any) -> None:
         pass
@@ -31,7 +31,7 @@ class _Announce(event.Listener):
 @contextmanager
 def announced(progress: bool | None) -> Iterator[None]:
     """Announce compilation inside, if progress is shown at all; None shows it on a terminal only."""
-    if not (sys.stderr.isatty() if progress is None else progress):
+    if not is_shown(progress):
         yield
         return
     with event.install_listener("numba:compile", _Announce()):

@@ -22,7 +22,9 @@ def fresh_nets(plan: Plan, split: Split, training: Training, copies: int, start:
         generator = torch.Generator().manual_seed(int(start.integers(2**63)))
         if isinstance(role.net, NetRecipe):
             rate = rates[role.starts_at]
-            catalogue = Catalogue(facts.n_users, facts.n_items, rate, training.engine, group, copies)
+            catalogue = Catalogue(
+                facts.n_users, facts.n_items, rate, training.engine, group, copies, split.log.features
+            )
             trunk = None if role.on is None else players[role.on]
             net = role.net.build(catalogue, generator) if trunk is None else role.net.on(trunk, catalogue)
             net.join(group)

@@ -57,7 +57,7 @@ def _parts(value: Any, met: set[int]) -> Iterator[bytes]:
 
 def _held(value: Any) -> list[Any]:
     if isinstance(value, RatingLog):
-        features = (None if side is None else side.values for side in (value.user_features, value.item_features))
+        features = (None if side is None else (side.values, side.encoding) for side in value.features)
         return [value.users, value.items, value.ratings, value.n_users, value.n_items, *features]
     if isinstance(value, FunctionType):
         enclosed = [cell.cell_contents for cell in value.__closure__ or ()]

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
@@ -21,6 +20,7 @@ from unskew.data.split import Split
 from unskew.errors import DivergedError, ParameterError
 from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
+from unskew.progress import bar
 from unskew.training.checkpoint import Checkpoint, Place
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
@@ -125,7 +125,7 @@ class Loop:
         self.cast.known.clear()
         for player in self.players.values():
             if isinstance(player, Net):
-                player.cpu()
+                player.cpu().rest()
         return Trained(replace(self.cast, device=None), self.history, self.feed)
 
     def _go_on(self) -> None:
@@ -152,25 +152,24 @@ class Loop:
     def _run_epochs(self, stage: Stage) -> None:
         still = frozenset(self.plan.roles) - stage.moves
         if self.patience is None:
-            self.patience = Patience(self.training.patience, stage.moves)
+            self.patience = stage.stopping(self.training.patience)
         patience = self.patience
-        quiet = None if self.training.progress is None else not self.training.progress
-        quiet = quiet if self.group.rank == 0 else True
-        epochs = range(self.place.epoch + 1, self.training.max_epochs + 1)
-        with tqdm(epochs, f"{self.title} {stage.name}".strip(), disable=quiet, leave=False, unit="epoch") as bar:
-            for epoch in bar:
+        title, done, most = f"{self.title} {stage.name}".strip(), self.place.epoch, self.training.max_epochs
+        shown = self.training.progress if self.group.rank == 0 else False
+        with bar(title, most, "epoch", done=done, shown=shown, at_most=True) as progress:
+            for epoch in range(done + 1, most + 1):
                 began = time.perf_counter() - self.place.seconds
                 risk = self._run_epoch(stage, epoch, still, began)
                 self.place = Place(self.place.stage, begun=True, fits=self.place.fits, epoch=epoch)
+                progress.advance(None if risk is None else f"validation {risk:.4f}")
                 if risk is None:
                     continue
-                bar.set_postfix(validation=f"{risk:.4f}", refresh=False)
                 patience.record(risk, self.players)
                 if patience.exhausted:
                     break
         patience.restore(self.players)
         self._look_up(stage.moves)
-        self.history.kept[stage.name] = patience.best_epoch or self.place.epoch
+        self.history.kept[stage.name] = patience.kept_epoch or self.place.epoch
         self.patience = None
         self._settle(stage)
 
@@ -258,7 +257,8 @@ class Loop:
     def _validate(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
         if stage.validate is None:
             return None
-        risk = stage.validate(View(self.cast, self.feed.holdout, still=still)).item()
+        rows = self.feed.holdout if stage.tolerance is None else self.feed.train
+        risk = stage.validate(View(self.cast, rows, still=still)).item()
         if not math.isfinite(risk):
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk

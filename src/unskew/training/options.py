@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
+import numpy as np
+
+from unskew.data.log import RatingLog
+from unskew.data.split import HoldoutBy, Split, holdout_split
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
 from unskew.nets.base import Engine
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
-OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every")  # options that do not change what is learned
+OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every", "workers")  # options that do not change what is learned
 
 
 def check_device(device: str, engine: str) -> None:
@@ -36,34 +40,43 @@ class Training:
 
     `batch_size=None` grows with the square root of the log: the power of two nearest to 4 sqrt(n), between 64 and
     16,384. Training stops when the validation risk has not fallen for `patience` epochs, and the best state is
-    restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or,
-    with `holdout_by="user"`, from each user. `engine="torch"` computes factor nets in plain PyTorch instead of compiled
-    kernels. `progress=None` shows a bar only on a terminal.
+    restored. `holdout` is the share of the log kept for validation and calibration, drawn over the whole log or, with
+    `holdout_by="user"`, from each user; with "last" it is the last ratings of each user in the order of the log.
+    `engine="torch"` computes factor nets in plain PyTorch instead of compiled kernels. `progress=None` shows a bar only
+    on a terminal.
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
     fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits.
 
     `spread=True` trains one model on all processes that torchrun has started, each with the users that are its own.
     `device` is where plain PyTorch nets compute, such as "cuda".
+
+    `member` and `part` tell the members of an `Ensemble` apart: members of different numbers draw from different random
+    streams, and `part` is the number of the random part of the log that is held out (see `holdout_split`). `workers`
+    processes of one thread each fit the members side by side, which changes no bit.
     """
 
     max_epochs: int = 200
     patience: int = 6
     batch_size: int | None = None
     holdout: float = 0.1
-    holdout_by: Literal["global", "user"] = "global"
+    holdout_by: HoldoutBy = "global"
     engine: Engine = "compiled"
     progress: bool | None = None
     checkpoint: str = ""
     checkpoint_every: int = 1000
     spread: bool = False
     device: str = "cpu"
+    member: int = 0
+    part: int = 0
+    workers: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
-        for name in ("max_epochs", "patience", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ParameterError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        least = {"max_epochs": 1, "patience": 1, "checkpoint_every": 1, "member": 0, "part": 0, "workers": 1}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise ParameterError(f"{name} must be at least {smallest}, not {getattr(self, name)}.")
         if self.batch_size is not None and self.batch_size < 1:
             raise ParameterError(f"batch_size must be at least 1 or None, not {self.batch_size}.")
         if not 0 < self.holdout < 1:
@@ -71,8 +84,8 @@ class Training:
         if self.engine not in {"compiled", "torch"}:
             raise ParameterError(f"engine must be 'compiled' or 'torch', not {self.engine!r}.")
         check_device(self.device, self.engine)
-        if self.holdout_by not in {"global", "user"}:
-            raise ParameterError(f"holdout_by must be 'global' or 'user', not {self.holdout_by!r}.")
+        if self.holdout_by not in get_args(HoldoutBy):
+            raise ParameterError(f"holdout_by must be 'global', 'user' or 'last', not {self.holdout_by!r}.")
 
     @property
     def group(self) -> Group:
@@ -82,6 +95,20 @@ class Training:
         from unskew.workers import workers
 
         return workers(self.device)
+
+    @property
+    def lasting(self) -> Training:
+        """The same options but for those that change nothing of what is learned, which are the usual ones."""
+        usual: dict[str, Any] = {setting.name: setting.default for setting in fields(self)}
+        return replace(self, **{name: usual[name] for name in OF_THE_RUN})
+
+    def split(self, log: RatingLog, seed: int) -> Split:
+        """Which rows of the log are trained on and which are held out."""
+        return holdout_split(log, self.holdout, by=self.holdout_by, seed=seed, part=self.part)
+
+    def seed_of_member(self, seed: int) -> int:
+        """The seed of what is random in training: that of the fit for the first member, a hash of it for others."""
+        return seed if self.member == 0 else int(np.random.default_rng([seed, self.member]).integers(2**63))
 
     def inside(self, name: str) -> Training:
         """The same options for a run inside this one, with a folder of its own for its checkpoints."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from unskew.errors import PlanError
 from unskew.nets.base import NetRecipe
 from unskew.training.fitted import Fits
+from unskew.training.stopping import Flatline, Patience
 from unskew.training.view import ErrorFunction, View
 
 Loss = Callable[[View], Tensor]
@@ -75,13 +76,22 @@ class Fit:
 
 @dataclass(frozen=True)
 class Stage:
-    """Updates repeated over epochs until the validation risk stops falling; without updates, only copies and fits."""
+    """Updates repeated over epochs until the validation risk stops falling; without updates, only copies and fits.
+
+    With a `tolerance` the stage stops as public code does: `validate` is measured on the training rows, and the stage
+    ends at the seventh epoch in which it fell by less than this share of itself, as it is then.
+    """
 
     name: str
     updates: tuple[Update, ...] = ()
     fits: tuple[Fit, ...] = ()
     copies: tuple[Copy, ...] = ()
     validate: Loss | None = None
+    tolerance: float | None = None
+
+    def stopping(self, patience: int) -> Patience:
+        """When to give up, for a run of this patience."""
+        return Patience(patience, self.moves) if self.tolerance is None else Flatline(self.tolerance, self.moves)
 
     @property
     def steps(self) -> tuple[Update | Fit | Copy, ...]:

@@ -95,7 +95,7 @@ def _fitted_again(loop: Loop, role: str, generator: Any) -> Any:
 
 
 def _patience(loop: Loop, told: Content, arrays: Arrays) -> Patience:
-    patience = Patience(loop.training.patience, loop.plan.stages[loop.place.stage].moves)
+    patience = loop.plan.stages[loop.place.stage].stopping(loop.training.patience)
     patience.best_risk, patience.best_epoch = _PLAIN.read(float, told["risk"]), told["best"]
     patience.epoch = told["epoch"]
     for role in told["roles"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -206,6 +206,13 @@ class Selection:
 
     def score(self, parts: Values) -> Values:
         return np.asarray(parts @ self.calibration)
+
+    def joined_by(self, count: int) -> Selection:
+        """The same beside new users, who have the common slope."""
+        if not len(self.slopes):
+            return self
+        newcomers = np.full(count, len(self.slopes))
+        return replace(self, slopes=np.append(self.slopes, self.slope), expert=np.append(self.expert, newcomers))
 
     @classmethod
     def of(cls, numbers: Numbers, levels: Levels, calibration: OrderedLogit) -> Selection:

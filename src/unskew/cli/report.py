@@ -1,0 +1,72 @@
+"""unskew report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unskew.cli import options, settings
+from unskew.cli.output import check_file_path
+from unskew.cli.reading import Reading
+from unskew.errors import ParameterError
+
+if TYPE_CHECKING:
+    from unskew.data.log import RatingLog
+    from unskew.recommender import Recommender
+
+EXAMPLE = "unskew report model --out report.html"
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|RECORDS",
+            help="A folder that `unskew fit` or `unskew benchmark` wrote, or a benchmark's records.jsonl.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write (.html).", show_default=False)],
+    unbiased: Annotated[
+        str | None,
+        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, which no model was trained on."),
+    ] = None,
+    propensity: options.PropensityName = "factors",
+    user: options.UserColumn = "user_id",
+    item: options.ItemColumn = "item_id",
+    rating: options.RatingColumn = "rating",
+    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
+    delimiter: options.Delimiter = None,
+) -> None:
+    """Write one page for people: what the data is, whether it is biased, what the model does, what to trust.
+
+    The page is a single file without scripts that loads nothing. What it needs beside a model, such as a naive model
+    to compare with, is fitted on the model's own split and options. About a benchmark it shows the table, its
+    significance, the spread over seeds, time and memory.
+
+    \b
+    unskew report model --unbiased random.csv --out report.html
+    unskew report results --out benchmark.html
+    """
+    check_file_path(out, (".html", ".htm"))
+    recipe = settings.propensity_from(propensity)
+    from unskew.recommender import Recommender
+    from unskew.report.report import opened, write_report
+
+    found: Any = opened(source)
+    random = None
+    if unbiased is not None:
+        if not isinstance(found, Recommender):
+            raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
+        reading = Reading(user=user, item=item, rating=rating, duplicates=duplicates.value, delimiter=delimiter)
+        random = _random_ratings(reading, unbiased, found)
+    write_report(found, out, unbiased=random, propensity=recipe)
+    typer.echo(f"wrote the report to {out} ({out.stat().st_size / 1e6:.2f} MB); open it in a browser")
+
+
+def _random_ratings(reading: Reading, source: str, model: Recommender) -> RatingLog:
+    ratings = reading.unbiased(source, model.log)
+    typer.echo(f"unbiased: {ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
+    return ratings

@@ -1,0 +1,146 @@
+"""How features become the numbers that nets read: declared once and kept with the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from unskew.errors import DataError
+
+MOST_CATEGORIES = 1_000  # distinct texts of a column that get a number each; more are hashed
+BUCKETS = 4_096  # into so many numbers
+FARTHEST = 5.0  # standard deviations from the mean beyond which a number counts as no farther
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature and how it is encoded.
+
+    A number becomes (x - center) / scale, at most 5 either way; one that is only ever 0 or 1 stays as it is. Of
+    `categories`, each has a number of its own that is 1 where it applies; `buckets` are categories too many to be told
+    apart, hashed. What is missing contributes nothing.
+    """
+
+    name: str
+    center: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+    buckets: int = 0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.center) and math.isfinite(self.scale) and self.scale > 0 and self.buckets >= 0):
+            raise DataError(
+                f"feature {self.name!r} cannot have the center {self.center}, the scale {self.scale} "
+                f"and {self.buckets} buckets."
+            )
+
+    @property
+    def is_number(self) -> bool:
+        return not (self.categories or self.buckets)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a net reads for this feature."""
+        return len(self.categories) or self.buckets or 1
+
+    @property
+    def names(self) -> list[str]:
+        """What each of them stands for."""
+        if self.buckets:
+            return [f"{self.name}#{bucket}" for bucket in range(self.buckets)]
+        return [f"{self.name}={category}" for category in self.categories] or [self.name]
+
+    def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Where texts stand among the categories or buckets; -1 for one that is not known."""
+        if self.buckets:
+            return np.array([bucket_of(text, self.buckets) for text in texts], np.int64)
+        known = {category: place for place, category in enumerate(self.categories)}
+        return np.array([known.get(text, -1) for text in texts], np.int64)
+
+
+def bucket_of(text: str, buckets: int) -> int:
+    """The same on every machine and in every process."""
+    return crc32(text.encode()) % buckets
+
+
+def number_column(name: str, values: NDArray[Any]) -> Column:
+    """How the numbers of a column are encoded, by what is known of them."""
+    present = values[~np.isnan(values)].astype(np.float64)
+    if not len(present) or bool(((present == 0) | (present == 1)).all()):
+        return Column(name)
+    spread = float(present.std())
+    return Column(name, float(present.mean()), spread if spread > 0 else 1.0)
+
+
+def text_column(name: str, categories: Sequence[str]) -> Column:
+    """How texts are encoded, by all distinct ones in order."""
+    if len(categories) > MOST_CATEGORIES:
+        return Column(name, buckets=BUCKETS)
+    return Column(name, categories=tuple(categories))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The columns, and the root mean square `length` of what they become: rows are divided by it.
+
+    So how strongly features count beside ids depends neither on how many there are nor on their units, and a feature
+    means the same for everybody, whatever else is missing.
+    """
+
+    columns: tuple[Column, ...]
+    length: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.length) and self.length > 0):
+            raise DataError(f"the length of encoded features must be a finite number above 0, not {self.length}.")
+
+    @classmethod
+    def learned(cls, columns: tuple[Column, ...], values: Values) -> Encoding:
+        """For features that look like these, of which a row is an id and a column a feature."""
+        encoded = cls(columns).matrix(values)
+        described = int((np.diff(encoded.indptr) > 0).sum())
+        squares = float(np.square(encoded.data.astype(np.float64)).sum())
+        return cls(columns, math.sqrt(squares / described) if squares else 1.0)
+
+    @property
+    def width(self) -> int:
+        return sum(column.width for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for column in self.columns for name in column.names)
+
+    def matrix(self, values: Values) -> csr_array:
+        """One sparse row an id: numbers standardised, the place of a category 1, nothing for what is missing."""
+        if not self.columns:
+            return csr_array((len(values), 0), dtype=np.float32)
+        rows, places, amounts = (np.concatenate(parts) for parts in zip(*self._entries(values), strict=True))
+        amounts = (amounts / self.length).astype(np.float32)
+        return csr_array((amounts, (rows, places)), shape=(len(values), self.width))
+
+    def _entries(self, values: Values) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+        first = 0
+        for number, column in enumerate(self.columns):
+            of_column = values[:, number].astype(np.float64)
+            if column.is_number:
+                place = np.zeros(len(values), np.int64)
+                amount = np.clip((of_column - column.center) / column.scale, -FARTHEST, FARTHEST)
+            else:
+                place, amount = np.nan_to_num(of_column).astype(np.int64), np.ones(len(values))
+            present = np.flatnonzero(~np.isnan(of_column) & (amount != 0))
+            yield present, first + place[present], amount[present]
+            first += column.width
+
+    def n_bounded(self, values: Values) -> int:
+        """How many numbers lie farther from their mean than is believed."""
+        far = (np.abs(values[:, n] - c.center) > FARTHEST * c.scale for n, c in enumerate(self.columns) if c.is_number)
+        return sum(int(column.sum()) for column in far)

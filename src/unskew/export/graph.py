@@ -1,0 +1,138 @@
+"""A model's prediction as an ONNX graph, written node by node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unskew._version import __version__
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import ParameterError
+from unskew.nets.base import Net, nets_of
+from unskew.nets.factors import ConcatenationNet
+from unskew.recommender import Recommender
+from unskew.utility.selection import Selection
+
+OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
+WIDEST, NODES_PER_LOGIT = 30.0, 400  # of the table that stands for a map of logits
+
+
+def graph_of(model: Recommender) -> Any:
+    """The ONNX model: user_id and item_id in, predictions on the log's own scale out; strangers are the average one."""
+    graph = _Graph()
+    users = graph.codes("user_id", model.log.user_ids)
+    items = graph.codes("item_id", model.log.item_ids)
+    said = [_said(graph, member, users, items) for member in model.members or (model,)]
+    mean = graph.node("Mean", *said)
+    low, span = (0.0, 1.0) if model.log.binary else (model.log.scale.low, model.log.scale.high - model.log.scale.low)
+    graph.node("Add", graph.node("Mul", mean, graph.number(span)), graph.number(low), out="prediction")
+    return graph.model()
+
+
+def _logit(graph: _Graph, net: Net, users: str, items: str) -> str:
+    """What a net says, with an average row behind all others for somebody unknown."""
+    form = net.linear()
+    if form is not None:
+        user, item = graph.row(form.users, users), graph.row(form.items, items)
+        product = graph.node("ReduceSum", graph.node("Mul", user, item), graph.axis(1), keepdims=0)
+        return graph.node("Add", product, graph.row(form.offsets, items))
+    if isinstance(net, ConcatenationNet) and net.inner is not None:
+        both = graph.node("Concat", graph.row(net.users.value, users), graph.row(net.items.value, items), axis=1)
+        inner = graph.node("Relu", graph.node("MatMul", both, graph.array(net.inner.value.T.numpy())))
+        outer = graph.node("MatMul", inner, graph.array(net.outer.value.T.numpy()))
+        return graph.node("Add", graph.node("Squeeze", outer, graph.axis(1)), graph.number(float(net.offset.value)))
+    raise ParameterError(f"A {type(net).__name__} cannot be written as ONNX: it says neither `linear` nor its layers.")
+
+
+def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
+    """Probabilities of one model: what its net says, through the map that calibrates the prediction."""
+    (net,) = nets_of(model.player("prediction"))
+    logit = _logit(graph, net, users, items)
+    name = model.cast.calibrators.get("prediction")
+    if name is not None:
+        selection: Selection | None = getattr(model.player(name), "selection", None)
+        if selection is None:
+            calibrator = type(model.player(name)).__name__
+            raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
+        if selection.slope:
+            logit = _looked_up(graph, selection, logit, users, model.log.n_users)
+    return graph.node("Sigmoid", logit)
+
+
+def _looked_up(graph: _Graph, selection: Selection, logit: str, users: str, n_users: int) -> str:
+    """The monotone map of logits by lines between 24,001 nodes; users with slopes of their own have their own nodes."""
+    nodes = np.linspace(-WIDEST, WIDEST, int(2 * WIDEST * NODES_PER_LOGIT) + 1)
+    everybody = np.append(np.arange(n_users), -1)  # the last is somebody unknown
+    slopes = selection.slope_of(everybody)
+    of_user = np.zeros(n_users + 1, np.int64)
+    firsts = [-1]
+    if len(slopes) > 1:
+        _, firsts, of_user = np.unique(slopes, return_index=True, return_inverse=True)  # type: ignore[assignment]
+    tables = np.stack([selection.population(nodes, np.full(len(nodes), everybody[first])) for first in firsts])
+    place = graph.node("Clip", logit, graph.number(-WIDEST), graph.number(WIDEST))
+    place = graph.node("Mul", graph.node("Add", place, graph.number(WIDEST)), graph.number(NODES_PER_LOGIT))
+    below = graph.node("Clip", graph.node("Floor", place), graph.number(0.0), graph.number(len(nodes) - 2.0))
+    start = graph.node("Gather", graph.array(of_user * len(nodes)), users)
+    left = graph.node("Add", start, graph.node("Cast", below, to=7))  # 7 is int64
+    right = graph.node("Add", left, graph.array(np.array(1)))
+    table = graph.array(tables.ravel().astype(np.float32))
+    from_value, to_value = (graph.node("Gather", table, side) for side in (left, right))
+    share = graph.node("Sub", place, below)
+    return graph.node("Add", from_value, graph.node("Mul", share, graph.node("Sub", to_value, from_value)))
+
+
+class _Graph:
+    """Nodes and constants as they are added; every method answers with the name of a result."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+
+    def node(self, kind: str, *inputs: str, out: str | None = None, domain: str = "", **settings: Any) -> str:
+        from onnx import helper
+
+        name = out or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], domain=domain, **settings))
+        return name
+
+    def array(self, values: NDArray[Any]) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def number(self, value: float) -> str:
+        return self.array(np.array(value, np.float32))
+
+    def axis(self, number: int) -> str:
+        return self.array(np.array([number], np.int64))
+
+    def row(self, table: Tensor, codes: str) -> str:
+        """The rows of these codes; behind the last is the average one."""
+        values = np.concatenate([table.numpy(), table.mean(0, keepdim=True).numpy()])
+        return self.node("Gather", self.array(values), codes, axis=0)
+
+    def codes(self, name: str, ids: Vocabulary) -> str:
+        """An input of external ids as codes; the code behind the last is that of all unknown ones."""
+        from onnx import TensorProto, helper
+
+        text = not pa.types.is_integer(ids.arrow.type)
+        kind, keys = (TensorProto.STRING, "keys_strings") if text else (TensorProto.INT64, "keys_int64s")
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["pairs"]))
+        settings = {keys: ids.arrow.to_pylist(), "values_int64s": list(range(len(ids))), "default_int64": len(ids)}
+        return self.node("LabelEncoder", name, domain="ai.onnx.ml", **settings)
+
+    def model(self) -> Any:
+        from onnx import TensorProto, helper
+
+        output = helper.make_tensor_value_info("prediction", TensorProto.FLOAT, ["pairs"])
+        graph = helper.make_graph(self.nodes, "unskew", self.inputs, [output], self.constants)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ENCODER_OPSET)]
+        about = {"producer_name": "unskew", "producer_version": __version__, "ir_version": IR_VERSION}
+        return helper.make_model(graph, opset_imports=opsets, **about)

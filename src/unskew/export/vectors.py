@@ -1,0 +1,102 @@
+"""Users and items as vectors whose inner products are the model's logits, for a nearest-neighbour index."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from unskew._version import __version__
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import ParameterError
+from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder
+from unskew.nets.base import Linear, nets_of
+from unskew.recommender import Recommender
+
+USERS, ITEMS = "users.parquet", "items.parquet"
+ROWS_AT_ONCE = 1 << 16
+MAPPED = (
+    "the inner product is the logit of a seen pair; the model's answers are mapped from there to all pairs, which "
+    "changes no user's ranking"
+)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What was written where, and what to know of it."""
+
+    folder: Path
+    n_users: int
+    n_items: int
+    n_columns: int
+    notes: tuple[str, ...]
+
+
+def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
+    """Write users.parquet and items.parquet into a folder: ids, and vectors of single precision with equal lengths.
+
+    The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
+    """
+    target = checked_path(folder)
+    form, notes = _form(model), (MAPPED,) if _is_mapped(model) else ()
+    ones = torch.ones(1, 1)
+    sides = {
+        USERS: (model.log.user_ids, "user_id", form.users, ones.expand(len(form.users), 1)),
+        ITEMS: (model.log.item_ids, "item_id", form.items, form.offsets[:, None]),
+    }
+    try:
+        _refuse_foreign(target)
+        with replaced_folder(target) as fresh:
+            for name, (ids, key, vectors, last) in sides.items():
+                _write(fresh / name, ids, key, vectors, last, notes)
+    except OSError as error:
+        raise ParameterError(f"The vectors cannot be written to {target}: {reason(error)}.") from error
+    return Vectors(target, len(form.users), len(form.items), form.users.shape[1] + 1, notes)
+
+
+def _form(model: Recommender) -> Linear:
+    nets = nets_of(model.player("prediction"))
+    if len(nets) > 1:
+        raise ParameterError(
+            f"The prediction is the average of {len(nets)} nets, which no vectors have as their inner product: "
+            "export it as ONNX."
+        )
+    form = nets[0].linear()
+    if form is None:
+        raise ParameterError(
+            f"A {type(nets[0]).__name__} is no inner product of users and items and has no vectors: export it as ONNX."
+        )
+    return form
+
+
+def _is_mapped(model: Recommender) -> bool:
+    calibrator = model.cast.calibrators.get("prediction")
+    return calibrator is not None and bool(getattr(model.player(calibrator), "slope", True))
+
+
+def _write(path: Path, ids: Vocabulary, key: str, vectors: Tensor, last: Tensor, notes: tuple[str, ...]) -> None:
+    """In stretches, so that no second copy of all vectors is ever held."""
+    width = vectors.shape[1] + 1
+    about = {"unskew": __version__, "inner_product": "logit", "notes": list(notes)}
+    kind = pa.list_(pa.float32(), width)
+    schema = pa.schema([(key, ids.arrow.type), ("vector", kind)], {"unskew": json.dumps(about)})
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, len(ids), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            rows = torch.cat([vectors[part], last[part]], 1).numpy()
+            column = pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows)), width)
+            writer.write_table(pa.table([ids.arrow[part], column], schema=schema))
+
+
+def _refuse_foreign(target: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise ParameterError(f"{target} is a file: give the path of a folder.")
+    foreign = sorted({path.name for path in target.iterdir()} - {USERS, ITEMS}) if target.exists() else []
+    if foreign:
+        raise ParameterError(f"{target} holds {foreign[0]!r}, which would be lost: give another folder.")

@@ -1,0 +1,1 @@
+"""New users for a fitted model, without fitting it again."""

@@ -1,0 +1,139 @@
+"""A fitted model that learns new users from their few ratings, everything else held fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unskew.data.log import RatingLog
+from unskew.errors import ParameterError
+from unskew.folding.newcomers import Newcomers, newcomers_to
+from unskew.folding.solve import Rated, solved_users
+from unskew.nets.base import Linear, Net, nets_of
+from unskew.nets.features import DescribedTable
+from unskew.recommender import OnUnknown, Recommender
+from unskew.risk.errors import squared_error
+from unskew.training.history import History
+from unskew.training.loop import one_thread
+
+WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is
+
+
+def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+    """See `Recommender.fold_in`."""
+    if not shrinkage > 0:
+        raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
+    if model.members:
+        members = [fold_in(member, source, on_unknown=on_unknown, shrinkage=shrinkage) for member in model.members]
+        return Recommender.together(model.method, members, model.training)
+    (net,) = nets_of(model.player("prediction"))
+    form = _form(net)
+    new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
+    joined = replace(
+        model,
+        log=new.joined(model.log),
+        cast=replace(model.cast, players=_joined(model, new.counts), known={}),
+        history=_told(model.history, new),
+        n_fitted_users=model.n_fitted,
+    )
+    _describe(joined, len(new.ids))
+    if len(new.ratings):
+        rated = _by_user(new, _weights(model, joined, new))
+        squared = model.cast.error is squared_error
+        with one_thread():
+            (joined_net,) = nets_of(joined.player("prediction"))
+            told = _told_by_features(joined_net, len(new.ids))
+            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
+            joined_net.know_users(torch.from_numpy(rows).float())
+    return joined
+
+
+def _form(net: Net) -> Linear:
+    form = net.linear()
+    if form is None:
+        raise ParameterError(
+            f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
+            "user: fit again with their ratings, or use a net such as MF()."
+        )
+    return form
+
+
+def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:
+    """All roles beside the new users, whom they tell apart by their numbers of ratings at most."""
+    roles, players = model.method.plan().roles, dict[str, Any]()
+    for role, player in model.cast.players.items():
+        if not hasattr(player, "joined_by"):
+            raise ParameterError(f"The {role} knows no new users: {type(player).__name__} has no method joined_by.")
+        players[role] = player.joined_by(counts)
+        if roles[role].on:
+            players[role].stand_on(players[roles[role].on])
+    return players
+
+
+def _describe(joined: Recommender, count: int) -> None:
+    """Let all nets with features know those of the new users."""
+    features = joined.log.user_features
+    for player in joined.cast.players.values():
+        for net in _nets(player):
+            for table in net.tables():
+                if isinstance(table, DescribedTable) and table.by_user and features is not None:
+                    table.describe_last(features.encoded[-count:])
+                    net.rest()
+
+
+def _nets(player: Any) -> Iterator[Net]:
+    """The nets that a player is, or is made of."""
+    if isinstance(player, Net):
+        yield player
+        return
+    for part in (*getattr(player, "nets", ()), getattr(player, "base", None)):
+        if part is not None:
+            yield from _nets(part)
+
+
+def _told_by_features(net: Net, count: int) -> NDArray[np.float64] | None:
+    """What a net reads of the new users' features."""
+    form = net.linear()
+    return None if form is None or form.told is None else form.told[-count:].double().numpy()
+
+
+def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray[np.float64]:
+    """1 / p of every new rating, in multiples of what a fitted rating weighs on average; 1 without propensity."""
+    role = next((role for role in WEIGH if role in model.method.plan().roles), None)
+    if role is None:
+        return np.ones(len(new.ratings))
+    if role not in model.cast.players:
+        raise ParameterError(
+            f"The {role} of this model is a function, which is not in its file, so that nothing tells what the new "
+            "users' ratings stand for: fit again with their ratings."
+        )
+    fitted = _inverse(model, role, model.log.take(model.log.users < model.n_fitted))
+    own = _inverse(joined, role, joined.log.take(np.arange(len(model.log), len(joined.log))))
+    return np.asarray(own / fitted.mean())
+
+
+def _inverse(model: Recommender, role: str, log: RatingLog) -> NDArray[np.float64]:
+    """What training weighs these ratings by."""
+    p = model.said_codes(role, log.users, log.items, log.ratings)
+    tilted = getattr(model.player(role), "tilt", None) is not None  # then it has been clipped before that
+    return 1 / (p if tilted else np.maximum(p, model.cast.clips.get(role, 0.0)))
+
+
+def _by_user(new: Newcomers, weights: NDArray[np.float64]) -> Rated:
+    order = np.argsort(new.users, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(new.counts)])
+    return Rated(starts, new.items[order].astype(np.int64), new.ratings[order].astype(np.float64), weights[order])
+
+
+def _told(history: History, new: Newcomers) -> History:
+    note = f"{len(new.ids):,} new users were folded in from {len(new.ratings):,} ratings"
+    if new.left_out:
+        note += f"; {new.left_out:,} ratings were left out, as their items are unknown"
+    if empty := int((new.counts == 0).sum()):
+        note += f"; {empty:,} of them have no rating and are answered for as the average user"
+    return replace(history, notes=[*history.notes, f"{note}."])

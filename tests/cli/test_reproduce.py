@@ -1,0 +1,33 @@
+"""`unskew reproduce` from end to end, where nothing has to be fitted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from unskew.demo import WORLD_SETTINGS
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"n_users": 30, "n_items": 20, "density": 0.3}.items():
+        monkeypatch.setitem(WORLD_SETTINGS, name, value)
+
+
+def test_a_table_of_data_is_written_and_shown(run: Run, tmp_path: Path) -> None:
+    facts = json.loads(run("reproduce", "table3", "--dataset", "world", "--out", tmp_path / "made", "--json").stdout)
+    assert facts[0]["entries"]["a simulated world"]["users"]["mean"] == 30
+    assert (tmp_path / "made" / "table3.html").exists()
+
+
+def test_a_dataset_without_a_folder_and_an_unknown_target_are_refused(run: Run, tmp_path: Path) -> None:
+    refused = run("reproduce", "table1", "--dataset", "coat", "--out", tmp_path / "made", code=2)
+    assert "name the folder of its files by --data" in refused.stderr
+    assert "table9" in run("reproduce", "table9", "--dataset", "world", "--out", tmp_path, code=2).stderr
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,201 @@
+"""Exported models answer as the model does, by external ids."""
+
+import builtins
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import expit, logit
+
+import unskew
+from unskew.errors import ParameterError, UnskewError
+from unskew.export import scorer, to_onnx, to_parquet
+from unskew.utility.selection import Selection
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+BRIEF = unskew.Training(max_epochs=2, progress=False)
+N_USERS, N_ITEMS = 30, 20
+
+
+def log(ids="text", **scale):
+    generator = np.random.default_rng(0)
+    users, items = np.divmod(generator.permutation(N_USERS * N_ITEMS)[:240], N_ITEMS)
+    names = np.array([f"user {n} é" for n in range(N_USERS)]) if ids == "text" else np.arange(N_USERS) * 3 - 7
+    ratings = generator.integers(1, 6, 240)
+    return unskew.RatingLog.from_arrays(
+        names[users], items * 10, ratings, user_ids=names, item_ids=np.arange(N_ITEMS) * 10, **scale
+    )
+
+
+NETS = {
+    "factors with biases": unskew.Naive(net=unskew.MF(n_factors=5)),
+    "factors without biases": unskew.Naive(net=unskew.MF(n_factors=5, biases=False)),
+    "hidden layer": unskew.Naive(net=unskew.NCF(n_factors=4)),
+    "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
+    "towers": unskew.MultiDR(net=unskew.Trunk(n_factors=4)),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: method.fit(log(), training=BRIEF) for name, method in NETS.items()}
+
+
+@pytest.fixture(scope="module")
+def mapped(liking_world, liking):
+    """What `naive-utility` gives, from parts that are there already."""
+    naive = unskew.Naive().fit(liking_world.log, training=BRIEF)
+    players = {**naive.cast.players, "selection": liking}
+    cast = replace(naive.cast, players=players, calibrators={"prediction": "selection"})
+    return replace(naive, method=unskew.NaiveUtility(), cast=cast)
+
+
+def asked(path, users, items):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    ids = {"user_id": np.array(users, object if isinstance(users[0], str) else np.int64), "item_id": np.array(items)}
+    return session.run(None, ids)[0]
+
+
+def assert_scores_alike(model, path):
+    """All pairs, or some thousands of them, and strangers on either side."""
+    found = to_onnx(model, path)
+    assert found.largest_difference < 1e-5
+    known = model.log
+    strangers = ["nobody"] if isinstance(known.user_ids[0], str) else [10_001]
+    users, items = [*known.user_ids, *strangers], [*known.item_ids, 999_999]
+    n_pairs = len(users) * len(items)
+    pairs = np.divmod(np.arange(n_pairs - 1, -1, -max(1, n_pairs // 3000)), len(items))
+    asked_users, asked_items = [users[n] for n in pairs[0]], [items[n] for n in pairs[1]]
+    expected = model.predict(asked_users, asked_items, on_unknown="fallback")
+    span = 1 if known.binary else known.scale.high - known.scale.low
+    np.testing.assert_allclose(asked(path, asked_users, asked_items), expected, atol=1e-5 * span)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_onnx_scorer_answers_as_the_model_does_for_everybody_and_strangers(models, name, tmp_path):
+    assert_scores_alike(models[name], tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("scale", [{}, {"positive": None, "rating_scale": (1, 5)}], ids=["binary", "graded"])
+def test_integer_ids_and_graded_ratings_keep_their_kind(scale, tmp_path):
+    model = unskew.Naive(net=unskew.MF(n_factors=3)).fit(log("integer", **scale), training=BRIEF)
+    assert_scores_alike(model, tmp_path / "model.onnx")
+
+
+def test_a_prediction_that_is_mapped_from_seen_pairs_to_all_is_mapped_in_the_scorer(mapped, tmp_path):
+    assert mapped.player("selection").slope > 0
+    assert_scores_alike(mapped, tmp_path / "model.onnx")
+
+
+def test_users_with_slopes_of_their_own_have_their_own_map(mapped, tmp_path):
+    common = mapped.player("selection")
+    experts = np.arange(mapped.log.n_users) % 3
+    several = replace(common.selection, slopes=common.slope * np.array([0.5, 1.0, 1.4]), expert=experts)
+    utility = type(common)(common.base, common.nets, common.seed, common.n_repeats, several)
+    cast = replace(mapped.cast, players={**mapped.cast.players, "selection": utility})
+    assert_scores_alike(replace(mapped, cast=cast), tmp_path / "model.onnx")
+
+
+def test_an_ensemble_is_an_average_in_the_scorer(mapped, tmp_path):
+    plain = unskew.Naive().fit(mapped.log, seed=1, training=BRIEF)
+    model = unskew.Recommender.together(None, [plain, mapped], BRIEF)
+    assert_scores_alike(model, tmp_path / "model.onnx")
+    with pytest.raises(ParameterError, match="average of 2 nets, which no vectors"):
+        to_parquet(model, tmp_path / "vectors")
+
+
+def test_without_evidence_for_selection_nothing_is_mapped(mapped, tmp_path):
+    known = mapped.player("selection")
+    nothing = type(known)(known.base, [], 0, 1, Selection.nothing(1.0))
+    cast = replace(mapped.cast, players={**mapped.cast.players, "selection": nothing})
+    model = replace(mapped, cast=cast)
+    assert_scores_alike(model, tmp_path / "model.onnx")
+    assert to_parquet(model, tmp_path / "vectors").notes == ()
+
+
+def vectors(folder, side):
+    table = pq.read_table(folder / f"{side}s.parquet")
+    return dict(zip(table[f"{side}_id"].to_pylist(), np.array(table["vector"].to_pylist()), strict=True)), table.schema
+
+
+@pytest.mark.parametrize("name", [name for name in NETS if name != "hidden layer"])
+def test_the_inner_product_of_vectors_is_the_models_logit(models, name, tmp_path):
+    model = models[name]
+    found = to_parquet(model, tmp_path / "vectors")
+    users, _ = vectors(tmp_path / "vectors", "user")
+    items, schema = vectors(tmp_path / "vectors", "item")
+    assert (list(users), list(items)) == (list(model.log.user_ids), list(model.log.item_ids))
+    assert (found.n_users, found.n_items, found.n_columns) == (N_USERS, N_ITEMS, len(items[0]))
+    products = np.array([[user @ item for item in items.values()] for user in users.values()])
+    pairs = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
+    np.testing.assert_allclose(expit(products.ravel()), model.predict_codes(*pairs), atol=1e-6)
+    np.testing.assert_allclose(products.ravel(), logit(model.predict_codes(*pairs)), atol=1e-4)
+    assert json.loads(schema.metadata[b"unskew"])["inner_product"] == "logit"
+
+
+def test_vectors_are_written_in_stretches_and_replace_only_vectors(models, tmp_path, monkeypatch):
+    whole = to_parquet(models["towers"], tmp_path / "whole")
+    monkeypatch.setattr("unskew.export.vectors.ROWS_AT_ONCE", 7)
+    to_parquet(models["towers"], tmp_path / "parts")
+    for side in ("user", "item"):
+        one, other = (vectors(tmp_path / name, side)[0] for name in ("whole", "parts"))
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+    to_parquet(models["towers"], whole.folder)
+    (tmp_path / "whole" / "notes.txt").write_text("mine")
+    with pytest.raises(ParameterError, match=r"holds 'notes\.txt', which would be lost"):
+        to_parquet(models["towers"], whole.folder)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ParameterError, match="is a file"):
+        to_parquet(models["towers"], tmp_path / "file")
+
+
+def test_vectors_of_a_mapped_prediction_rank_as_the_model_does_and_say_so(mapped, tmp_path):
+    assert "changes no user's ranking" in to_parquet(mapped, tmp_path / "vectors").notes[0]
+    users, _ = vectors(tmp_path / "vectors", "user")
+    items, schema = vectors(tmp_path / "vectors", "item")
+    products = np.array([users[7] @ item for item in items.values()])
+    assert np.argmax(products) == np.argmax(mapped.predict_codes(np.full(len(items), 7), np.arange(len(items))))
+    assert json.loads(schema.metadata[b"unskew"])["notes"]
+
+
+def test_new_users_are_exported_as_all_others(models, tmp_path):
+    new = log().take(log().users == 3).to_arrow().drop_columns("user_id")
+    joined = models["towers"].fold_in(new.append_column("user_id", [["new"] * len(new)]))
+    to_parquet(joined, tmp_path / "vectors")
+    assert "new" in vectors(tmp_path / "vectors", "user")[0]
+    assert_scores_alike(joined, tmp_path / "model.onnx")
+
+
+def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
+    with pytest.raises(ParameterError, match=r"ConcatenationNet is no inner product .*: export it as ONNX"):
+        to_parquet(models["hidden layer"], tmp_path / "vectors")
+    monkeypatch.setattr("unskew.nets.factors.FactorNet.linear", lambda _: None)
+    with pytest.raises(ParameterError, match="CompiledFactorNet cannot be written as ONNX"):
+        to_onnx(models["factors with biases"], tmp_path / "model.onnx")
+    monkeypatch.setattr(scorer, "LARGEST_FILE", 100)
+    with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
+        to_onnx(models["towers"], tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_scorer_that_answers_differently_is_not_written(models, tmp_path, monkeypatch):
+    monkeypatch.setattr("unskew.recommender.Recommender.predict_codes", lambda *_: np.full(10_000, 0.5))
+    with pytest.raises(UnskewError, match=r"differs from the model by up to .*; nothing was written"):
+        to_onnx(models["towers"], tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(models, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "onnx":
+            raise ImportError("No module named 'onnx'", name="onnx")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ParameterError, match=r"needs the package onnx: .* pip install 'unskew\[onnx\]'"):
+        to_onnx(models["towers"], tmp_path / "model.onnx")

@@ -1,0 +1,244 @@
+"""New users by their few ratings: as near to the truth as the model allows, and nobody else is touched."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+import unskew
+from unskew.errors import DataError, ParameterError
+from unskew.folding import solve
+
+SHORT = unskew.Training(max_epochs=25, progress=False)
+N_KNOWN, N_ITEMS = 120, 60
+
+
+@pytest.fixture(scope="module")
+def world():
+    return unskew.simulate(160, N_ITEMS, density=0.25, seed=3)
+
+
+@pytest.fixture(scope="module")
+def known(world):
+    """The ratings of the first users, whose ids are texts, and of all items."""
+    part = world.log.take(world.log.users < N_KNOWN)
+    users = np.array([f"u{code}" for code in range(N_KNOWN)])
+    return unskew.RatingLog.from_arrays(
+        users[part.users], part.items, part.ratings, positive=1, user_ids=users, item_ids=range(N_ITEMS)
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(world):
+    """The ratings of all others."""
+    part = world.log.take(world.log.users >= N_KNOWN)
+    return pd.DataFrame({"user_id": [f"u{code}" for code in part.users], "item_id": part.items, "rating": part.ratings})
+
+
+@pytest.fixture(scope="module")
+def models(known):
+    methods = {"naive": unskew.Naive(), "ips": unskew.IPS(propensity=unskew.Additive())}
+    return {name: method.fit(known, training=SHORT) for name, method in methods.items()}
+
+
+@pytest.fixture(scope="module")
+def joined(models, frame):
+    return {name: model.fold_in(frame) for name, model in models.items()}
+
+
+def all_items(model, users, **settings):
+    answers = model.predict(np.repeat(users, N_ITEMS), np.tile(np.arange(N_ITEMS), len(users)), **settings)
+    return answers.reshape(len(users), N_ITEMS)
+
+
+@pytest.mark.parametrize("name", ["naive", "ips"])
+def test_folding_in_brings_new_users_nearer_to_the_truth_than_the_average_user_is(world, models, joined, name):
+    codes = np.arange(N_KNOWN, 160)
+    truth = world.preference(codes[:, None], np.arange(N_ITEMS)[None])
+    ids = [f"u{code}" for code in codes]
+    folded = ((all_items(joined[name], ids) - truth) ** 2).mean()
+    fallback = ((all_items(models[name], ids, on_unknown="fallback") - truth) ** 2).mean()
+    assert folded < 0.95 * fallback
+
+
+@pytest.mark.parametrize("name", ["naive", "ips"])
+def test_somebody_with_the_ratings_of_a_known_user_is_answered_nearly_alike(models, known, name):
+    model = models[name]
+    busy = np.argsort(-np.bincount(known.users), kind="stable")[:40]
+    twins = known.take(np.isin(known.users, busy)).to_arrow().to_pandas()
+    twins["user_id"] = "twin of " + twins["user_id"]
+    names = known.user_ids.take(busy).to_pylist()
+    original = all_items(model, names)
+    folded = all_items(model.fold_in(twins), [f"twin of {name}" for name in names])
+    stranger = all_items(model, ["nobody"], on_unknown="fallback")
+    assert np.abs(folded - original).mean() < 0.6 * np.abs(stranger - original).mean()
+    assert np.mean([np.corrcoef(one, other)[0, 1] for one, other in zip(folded, original, strict=True)]) > 0.75
+
+
+def test_every_answer_about_known_users_stays_bit_for_bit(models, joined, known):
+    users = list(known.user_ids)
+    for name, model in models.items():
+        assert all_items(joined[name], users).tobytes() == all_items(model, users).tobytes()
+    pairs = known.user_ids.take(known.users), known.item_ids.take(known.items)
+    assert joined["ips"].propensity(*pairs).tobytes() == models["ips"].propensity(*pairs).tobytes()
+
+
+def test_new_users_are_recommended_what_they_have_not_rated_and_come_back_from_a_file(joined, frame, tmp_path):
+    model = joined["ips"]
+    table = model.recommend(["u130"], k=N_ITEMS).to_pydict()
+    rated = set(frame.loc[frame["user_id"] == "u130", "item_id"])
+    assert set(table["item_id"]) == set(range(N_ITEMS)) - rated
+    model.save(tmp_path / "model")
+    loaded = unskew.load(tmp_path / "model")
+    ids = sorted(set(frame["user_id"]))
+    assert all_items(loaded, ids).tobytes() == all_items(model, ids).tobytes()
+    assert loaded.n_fitted == N_KNOWN
+    assert "40 new users were folded in from" in str(loaded.history)
+
+
+def test_what_was_held_out_stays_what_it_was(models, joined):
+    before, after = models["naive"].split, joined["naive"].split
+    assert after.holdout_rows.tolist() == before.holdout_rows.tolist()
+    assert after.train_rows.tolist() == before.train_rows.tolist()
+
+
+def test_a_user_without_ratings_is_the_average_user_and_is_counted(models):
+    log = unskew.RatingLog.from_arrays(
+        ["new", "new"], [1, 2], [0, 1], positive=1, user_ids=["new", "empty"], item_ids=range(N_ITEMS)
+    )
+    folded = models["ips"].fold_in(log)
+    fallback = all_items(models["ips"], ["nobody"], on_unknown="fallback")
+    np.testing.assert_allclose(all_items(folded, ["empty"]), fallback, atol=1e-6)
+    assert np.abs(all_items(folded, ["new"]) - fallback).max() > 0.01
+    assert "1 of them have no rating" in folded.history.notes[-1]
+
+
+def test_one_user_who_likes_everything_is_enough(models):
+    folded = models["naive"].fold_in(pd.DataFrame({"user_id": [7], "item_id": [3], "rating": [1]}))
+    fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
+    assert all_items(folded, ["7"])[0, 3] > fallback[0, 3]
+
+
+def test_users_may_come_in_portions_or_together(models, frame):
+    early, late = frame[frame["user_id"] < "u140"], frame[frame["user_id"] >= "u140"]
+    model = models["ips"]
+    together, ids = model.fold_in(frame), sorted(set(frame["user_id"]))
+    np.testing.assert_allclose(all_items(model.fold_in(early).fold_in(late), ids), all_items(together, ids), rtol=1e-5)
+
+
+def test_the_size_of_the_portions_inside_changes_nothing(models, joined, frame, monkeypatch):
+    ids = sorted(set(frame["user_id"]))
+    monkeypatch.setattr(solve, "USERS_AT_ONCE", 3)
+    monkeypatch.setattr(solve, "ROWS_AT_ONCE", 40)
+    np.testing.assert_allclose(all_items(models["ips"].fold_in(frame), ids), all_items(joined["ips"], ids), rtol=1e-6)
+
+
+def test_portions_cover_every_user_who_has_ratings_and_are_bounded(monkeypatch):
+    monkeypatch.setattr(solve, "USERS_AT_ONCE", 3)
+    monkeypatch.setattr(solve, "ROWS_AT_ONCE", 10)
+    counts = np.array([0, 4, 4, 4, 0, 30, 1, 1, 1, 1, 0])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    chunks = list(solve._chunks(starts))
+    assert np.concatenate(chunks).tolist() == np.flatnonzero(counts).tolist()
+    assert all(len(chunk) <= 3 and (counts[chunk].sum() <= 10 or len(chunk) == 1) for chunk in chunks)
+
+
+def test_the_more_the_shrinkage_the_nearer_to_the_average_user(models, frame):
+    fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
+    away = [
+        np.abs(all_items(models["naive"].fold_in(frame, shrinkage=s), ["u130"]) - fallback).mean() for s in (0.1, 1, 50)
+    ]
+    assert away[0] > away[1] > away[2]
+
+
+@pytest.mark.parametrize("error", ["log", "squared"])
+def test_a_new_user_has_the_row_that_minimises_the_weighted_risk_and_the_penalty(known, frame, error):
+    """By another minimiser, with weights and covariance by hand."""
+    model = unskew.IPS(propensity=unskew.Popularity(), net=unskew.MF(n_factors=2), error=error).fit(
+        known, training=unskew.Training(max_epochs=5, progress=False)
+    )
+    folded, rated = model.fold_in(frame), frame[frame["user_id"] == "u125"]
+    users, items = (folded.player("prediction").linear()[side].double().numpy() for side in (0, 1))
+    offsets = folded.player("prediction").linear().offsets.double().numpy()
+    clip = len(known) / known.n_pairs
+    own = 1 / np.maximum(model.said_codes("propensity", known.users, known.items), clip)
+    weight = 1 / np.maximum(folded.propensity(rated["user_id"], rated["item_id"]), clip) / own.mean()
+    mean, precision = users[:N_KNOWN].mean(0), np.linalg.inv(np.cov(users[:N_KNOWN].T, bias=True))
+    x, c, r = items[rated["item_id"]], offsets[rated["item_id"]], rated["rating"].to_numpy()
+
+    def objective(theta):
+        z = x @ theta + c
+        e = (expit(z) - r) ** 2 if error == "squared" else np.logaddexp(0, z) - r * z
+        return weight @ e + 0.5 * (theta - mean) @ precision @ (theta - mean)
+
+    expected = minimize(objective, mean, tol=1e-10).x
+    found = users[folded.log.user_ids.codes(["u125"])[0]]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_graded_ratings_are_folded_in_on_their_scale(world):
+    part = world.log.take(world.log.users < 40)
+    ratings = 1 + 4 * part.ratings
+    log = unskew.RatingLog.from_arrays(
+        part.users, part.items, ratings, positive=None, rating_scale=(1, 5), item_ids=range(N_ITEMS)
+    )
+    model = unskew.Naive().fit(log, training=unskew.Training(max_epochs=3, progress=False))
+    new = pd.DataFrame({"user_id": ["good", "bad"], "item_id": [1, 1], "rating": [5.0, 1.0]})
+    good, bad = model.fold_in(new).predict(["good", "bad"], [1, 1])
+    assert 1 <= bad < good <= 5
+
+
+def test_propensities_of_newcomers_add_up_to_their_numbers_of_ratings(known, frame):
+    for propensity in (unskew.Additive(), unskew.Factors(n_folds=1, net=unskew.MF(n_factors=2, spread=0.1))):
+        model = unskew.IPS(propensity=propensity).fit(known, training=unskew.Training(max_epochs=3, progress=False))
+        folded = model.fold_in(frame)
+        p = folded.propensity(np.repeat("u130", N_ITEMS), np.arange(N_ITEMS))
+        assert p.sum() == pytest.approx((frame["user_id"] == "u130").sum(), rel=1e-3)
+
+
+def bad(**columns):
+    return pd.DataFrame({"user_id": ["new", "new"], "item_id": [1, 2], "rating": [0, 1]} | columns)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (bad(user_id=["new", "u3"]), r"The user 'u3' is in the log already \(1 of 2 are\)"),
+        (bad(item_id=[1, 999]), r"The item 999 is not in the log \(1 of 2 ratings .* pass on_unknown='fallback'"),
+        (bad(item_id=[1, 1]), "user 'new' rated item 1 twice"),
+        (bad(rating=[0, np.nan]), "row 2 of column 'rating' has no rating"),
+        (bad().drop(columns="rating"), "the frame has no column 'rating'"),
+        (bad().head(0), "there are no ratings"),
+        ([1, 2], "a frame must be a pandas, polars or pyarrow one"),
+    ],
+)
+def test_what_cannot_be_folded_in_is_one_sentence(models, given, sentence):
+    with pytest.raises(DataError, match=sentence):
+        models["naive"].fold_in(given)
+
+
+def test_ratings_of_unknown_items_can_be_left_out_and_are_counted(models):
+    model = models["naive"].fold_in(bad(item_id=[1, 999]), on_unknown="fallback")
+    assert "1 new users were folded in from 1 ratings; 1 ratings were left out" in model.history.notes[-1]
+
+
+def test_a_log_on_another_scale_a_net_without_linear_form_and_known_propensities_are_refused(models, known, world):
+    log = unskew.RatingLog.from_arrays(["new", "old"], [1, 2], [1, 4], positive=3)
+    with pytest.raises(ParameterError, match="read them in the same way"):
+        models["naive"].fold_in(log)
+    with pytest.raises(ParameterError, match="shrinkage must be a number above 0, not 0"):
+        models["naive"].fold_in(bad(), shrinkage=0)
+    brief = unskew.Training(max_epochs=1, progress=False)
+    with pytest.raises(ParameterError, match="cannot be folded into a ConcatenationNet"):
+        unskew.Naive(net=unskew.NCF(n_factors=2)).fit(known, training=brief).fold_in(bad())
+    by_function = unskew.IPS(propensity=unskew.Known(world.propensity)).fit(known, training=brief)
+    with pytest.raises(ParameterError, match="Known propensities say nothing of new users"):
+        by_function.fold_in(bad())
+
+
+def test_a_propensity_that_was_a_function_is_missed_in_a_loaded_model(known, world, tmp_path):
+    method = unskew.IPS(propensity=unskew.Known(world.propensity))
+    method.fit(known, training=unskew.Training(max_epochs=1, progress=False)).save(tmp_path / "model")
+    with pytest.raises(ParameterError, match="propensity of this model is a function, which is not in its file"):
+        unskew.load(tmp_path / "model").fold_in(bad())

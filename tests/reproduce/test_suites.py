@@ -1,0 +1,74 @@
+"""Claims about the suites: every recipe they name exists on every dataset, and the paper's numbers are the paper's."""
+
+from __future__ import annotations
+
+import pytest
+
+import unskew
+from unskew.errors import ParameterError
+from unskew.reproduce.suite import TARGETS, dataset_facts, suite
+
+DATASETS = ("coat", "yahoo-r3", "kuairec", "world")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, dataset):
+    for as_published in (False, True):
+        recipes = suite(target).recipes(dataset, as_published)
+        assert all(isinstance(method, unskew.Method) for _, method in recipes.values())
+        assert all(method == dict(recipes.values())[key] for key, method in recipes.values())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_number_of_the_paper_belongs_to_a_quantity_and_every_panel_shows_one(target):
+    asked = suite(target)
+    for entry in asked.entries:
+        for numbers in (entry.paper, entry.paper_sd, entry.released):
+            assert numbers.keys() <= set(DATASETS)
+            assert all(len(stated) == len(asked.quantities) for stated in numbers.values())
+        assert all({x, y} <= {"entry", *entry.place, *asked.quantities} for x, y in asked.panels)
+    assert len({entry.name for entry in asked.entries}) == len(asked.entries)
+
+
+def test_table_1_has_the_sixteen_methods_with_the_papers_numbers():
+    entries = {entry.name: entry for entry in suite("table1").entries}
+    assert len(entries) == 16
+    assert entries["Naive"].paper["coat"] == [0.2547, 0.6828, 0.6087, 0.6747]
+    assert entries["DCE-TDR"].paper["coat"] == [0.2054, 0.7412, 0.6623, 0.7258]
+    assert entries["TDR-CL"].paper["kuairec"] == [0.2477, 0.7885, 0.7907, 0.8037]
+    assert entries["TDR-CL"].paper_sd["yahoo-r3"] == [0.0010, 0.0015, 0.0010, 0.0013]
+    assert entries["DCE-DR"].released["coat"] == [0.2163, 0.7376, 0.6579, 0.7246]
+
+
+def test_figures_compare_what_the_paper_compares():
+    assert [entry.place["experts"] for entry in suite("figure3").entries[:6]] == [1, 2, 5, 10, 20, 50]
+    ablation = {entry.name for entry in suite("figure2").entries}
+    assert {"Global", "User-specific", "Only-ImpCal", "Only-PropCal", "DR-JL", "DCE-DR"} < ablation
+    calibrated = suite("figure2").recipes("coat", as_published=False)["base rate only"][1]
+    assert calibrated.propensity == calibrated.imputation == unskew.GlobalPlatt(slope=False)
+
+
+def test_as_published_the_released_settings_are_those_of_the_dataset():
+    coat, yahoo = (suite("table1").recipes(name, as_published=True) for name in ("coat", "yahoo-r3"))
+    assert coat["DCE-DR"][1] == unskew.make("dce-dr-published")
+    assert (yahoo["DCE-DR"][1].propensity.n_experts, yahoo["DCE-DR"][1].base.clip) == (20, 0.062)
+    assert coat["IPS"][1].net == unskew.make("dce-dr-published").base.net
+    assert coat["Multi-DR"][1] == unskew.make("multi-dr")
+    training = dataset_facts("coat").training(as_published=True)
+    assert (training.holdout_by, training.batch_size, training.max_epochs) == ("last", 128, 1000)
+    assert dataset_facts("coat").training(as_published=False) == unskew.Training()
+
+
+def test_a_suite_can_be_limited_to_some_entries_in_its_own_order():
+    assert [entry.name for entry in suite("table1").limited(["DCE-DR", "Naive"]).entries] == ["Naive", "DCE-DR"]
+    assert suite("table1").limited(()) == suite("table1")
+
+
+def test_unknown_targets_datasets_and_entries_are_refused_with_the_nearest():
+    with pytest.raises(ParameterError, match="Table 1 has no entry 'DCE-D'; did you mean 'DCE-"):
+        suite("table1").limited(["DCE-D"])
+    with pytest.raises(ParameterError, match="no target 'table9'; did you mean 'table"):
+        suite("table9")
+    with pytest.raises(ParameterError, match="no dataset 'cot' in the suites; did you mean 'coat'"):
+        dataset_facts("cot")
