@@ -126,7 +126,7 @@ class _TextFile:
         return bytes(data)
 
     def first_line(self, keep: bool) -> bytes | None:
-        """The line without its end, which may be kept to be read again as a row; None if it is too long for a header."""
+        """The line without its end, kept to be read again as a row or not; None if it is too long for a header."""
         self._ahead = self._file.read(_LONGEST_HEADER)
         line = _LINE.match(self._ahead)
         assert line is not None  # the pattern matches anything
