@@ -41,6 +41,7 @@ def command(
         bool, typer.Option("--propensity", help="Add how likely each pair is to be rated at all.")
     ] = False,
     new_users: options.NewUsers = None,
+    new_user_features: options.NewUserFeatures = None,
     odds: Annotated[
         float, typer.Option("--odds", metavar="RHO", help="Assume that liked items are so many times as likely rated.")
     ] = 1.0,
@@ -52,7 +53,7 @@ def command(
     Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
     """
     check_table_path(out)
-    recommender = with_newcomers(unskew.load(model), new_users, reading, on_unknown)
+    recommender = with_newcomers(unskew.load(model), new_users, new_user_features, reading, on_unknown)
     recommender = recommender if odds == 1 else recommender.at_odds(odds)
     table, names = _read_pairs(pairs, reading)
     users, items = table[names["user"]], table[names["item"]]
