@@ -105,7 +105,9 @@ def command(
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    with _resumable(checkpoint, first):
+    from unskew.files.lock import locked
+
+    with _resumable(checkpoint, first), locked(out if first else None):
         model = chosen.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
         if first:
             model.save(out)
