@@ -37,6 +37,7 @@ def read_log(
     rating_scale: tuple[float, float] | None = None,
     duplicates: Duplicates = "error",
     delimiter: str | None = None,
+    header: bool = True,
     user_ids: Any = None,
     item_ids: Any = None,
     user_features: Any = None,
@@ -46,7 +47,8 @@ def read_log(
     """The log in a file with one row per rating, or in a folder of such files; settings as in `RatingLog.from_frame`.
 
     The ending tells the format: .csv, .txt, .tsv and RecBole's .inter (all also as .gz), .parquet and .pq.
-    Ids in a text file are text, unless all of them spell integers. Features may be frames or paths of files.
+    Ids in a text file are text, unless all of them spell integers. `header=False` is for text without names of
+    columns, which are then called "1", "2" and so on. Features may be frames or paths of files.
     The files of a folder are read in the order of their names, all of them Parquet or all of them text; those
     whose names begin with . or _ are passed over, and rows are counted through all files.
 
@@ -57,7 +59,7 @@ def read_log(
     """
     settings = Settings(Scale.of(positive, rating_scale), duplicates, user, item, rating)
     settings.check()
-    source = tables(path, delimiter)
+    source = tables(path, delimiter, header)
     where = column_names(source.name, settings)
     request = Request(source, settings, catalogue_of(user_ids, where[0]), catalogue_of(item_ids, where[1]))
     log = _in_memory(request) if cache is None else cached_log(request, cache)
@@ -75,13 +77,14 @@ def read_frame(
     ids: Sequence[str] = ("user_id", "item_id"),
     *,
     delimiter: str | None = None,
+    header: bool = True,
 ) -> pa.Table:
     """A small frame (features, pairs to predict) as a pyarrow Table, from a file of the same formats as `read_log`.
 
     In a text file the columns named in `ids` stay text and every other column becomes numbers if all it
     holds are numbers, so that the id "012" is not mistaken for 12.
     """
-    source = table_file(path, delimiter)
+    source = table_file(path, delimiter, header)
     rows = list(_held(batches(source, None), source.name))
     if not sum(len(batch) for batch in rows):
         raise no_rows(source.name)

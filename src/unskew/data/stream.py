@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from unskew.data.catalogue import Ids, matched
 from unskew.data.log import Settings
 from unskew.data.parquet import parquet_batches
 from unskew.data.scale import as_ratings
-from unskew.data.tablefile import TableFile, Tables
-from unskew.data.text import text_batches
+from unskew.data.tablefile import AGAIN, TableFile, Tables, plain_errors
+from unskew.data.text import header_names, text_batches
 from unskew.data.vocabulary import Encoder, Vocabulary
 from unskew.errors import DataError
 
@@ -80,6 +81,14 @@ class LogStream:
 def batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
     """The wanted columns (None: all) batch by batch, in that order; those of a text file as bytes."""
     return text_batches(source, wanted) if source.is_text else parquet_batches(source, wanted, _BATCH, _BYTES)
+
+
+def names_in(source: TableFile) -> list[str]:
+    """The names of a file's columns, each as often as it is there."""
+    if source.is_text:
+        return header_names(source)
+    with plain_errors(source.name, "read as Parquet", AGAIN), pq.ParquetFile(source.path) as file:
+        return list(file.schema_arrow.names)
 
 
 def column_names(name: str, settings: Settings) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class Lines(OfArrays):
             return np.asarray(self.slopes[0] * natural + self.intercepts[0])
         own = np.where(users < 0, 0, self.expert[np.maximum(users, 0)])
         return np.asarray(self.slopes[own] * natural + self.intercepts[own])
+
+    def joined_by(self, count: int) -> Lines:
+        """The same beside new users, who have no expert."""
+        return replace(self, expert=np.append(self.expert, np.zeros(count, np.int64))) if len(self.expert) else self
 
     def __str__(self) -> str:
         pairs = zip(self.slopes, self.intercepts, strict=True)
