@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 import traceback
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tqdm import tqdm
 
 import unskew
 
@@ -31,7 +29,6 @@ def forked() -> Callable[[Callable[[], object]], BaseProcess]:
 
     def start(work: Callable[[], object]) -> BaseProcess:
         def do() -> None:
-            tqdm.set_lock(threading.RLock())  # the usual one is shared among processes, and never released by the dead
             try:
                 work()
             except BaseException:

@@ -12,7 +12,7 @@ import pytest
 
 import unskew
 from unskew.bench.jobs import Job, Stopped, run
-from unskew.bench.lock import locked
+from unskew.files.lock import locked
 
 
 class Counted:
