@@ -25,7 +25,7 @@ from unskew.nets.base import Net
 from unskew.nets.table import Table
 
 # States, runs inside the run, what was never finished.
-OURS = re.compile(r"state-|\d+\.\d+\.|member\.|trade-off-|naive$|\.unskew-")
+OURS = re.compile(r"state-|\d+\.\d+\.|features-|member\.|trade-off-|naive$|\.unskew-")
 FORMAT = "unskew checkpoint 1"
 REMEMBERED = ("first_moment", "second_moment", "steps", "inherited")  # of a table, beside its values
 
