@@ -129,4 +129,8 @@ def test_ctrl_c_says_how_to_go_on(run: Run, files: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(protocol, "examine", stopped)
     result = run("benchmark", files / "ratings.csv", "--out", tmp_path, *COMPARE, code=130)
-    assert result.stderr.endswith("run the same command again to go on.\n")
+    *_, sentence, command = result.stderr.splitlines()
+    assert sentence.endswith("run the same command again to go on.")
+    assert command.startswith(
+        f"to go on: unskew benchmark {files / 'ratings.csv'} --out {tmp_path} --methods naive,eib"
+    )

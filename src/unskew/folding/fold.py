@@ -20,26 +20,42 @@ from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
 from unskew.training.loop import one_thread
+from unskew.unbiased.correction import Correction
 
 WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is
 
 
-def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+def fold_in(
+    model: Recommender,
+    source: Any,
+    *,
+    user_features: Any = None,
+    on_unknown: OnUnknown = "raise",
+    shrinkage: float = 1.0,
+) -> Recommender:
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    if model.members:
-        members = [fold_in(member, source, on_unknown=on_unknown, shrinkage=shrinkage) for member in model.members]
-        return Recommender.together(model.method, members, model.training)
+    new = newcomers_to(model.log, source, user_features, leave_out=on_unknown == "fallback")
+    log = new.joined(model.log)
+    if not model.members:
+        return _folded(model, new, log, shrinkage)
+    members = [_folded(member, new, log, shrinkage) for member in model.members]
+    joined = Recommender.together(model.method, members, model.training)
+    return replace(joined, slice=model.slice, corrections=_corrections(model, len(new.ids)))
+
+
+def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
+    """The model on the joined log, beside the new users, whose rows the net that predicts has been told."""
     (net,) = nets_of(model.player("prediction"))
     form = _form(net)
-    new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
     joined = replace(
         model,
-        log=new.joined(model.log),
+        log=log,
         cast=replace(model.cast, players=_joined(model, new.counts), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
+        corrections=_corrections(model, len(new.ids)),
     )
     _describe(joined, len(new.ids))
     if len(new.ratings):
@@ -47,10 +63,15 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
         squared = model.cast.error is squared_error
         with one_thread():
             (joined_net,) = nets_of(joined.player("prediction"))
-            told = _told_by_features(joined_net, len(new.ids))
+            told = _told_by_features(joined_net, joined, len(new.ids))
             rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
             joined_net.know_users(torch.from_numpy(rows).float())
     return joined
+
+
+def _corrections(model: Recommender, count: int) -> dict[str, Correction]:
+    """What random ratings have made of what roles say, beside so many new users."""
+    return {role: each.joined_by(count) for role, each in model.corrections.items()}
 
 
 def _form(net: Net) -> Linear:
@@ -96,10 +117,15 @@ def _nets(player: Any) -> Iterator[Net]:
             yield from _nets(part)
 
 
-def _told_by_features(net: Net, count: int) -> NDArray[np.float64] | None:
-    """What a net reads of the new users' features."""
-    form = net.linear()
-    return None if form is None or form.told is None else form.told[-count:].double().numpy()
+def _told_by_features(net: Net, joined: Recommender, count: int) -> NDArray[np.float64] | None:
+    """What a net reads of the new users' features; of whom nothing is known, what it reads of the average user's."""
+    form, features = net.linear(), joined.log.user_features
+    if form is None or form.told is None or features is None:
+        return None
+    told = form.told[-count:].double().numpy()
+    nothing = np.diff(features.encoded[-count:].indptr) == 0
+    told[nothing] = form.told[: joined.n_fitted].double().mean(0).numpy()
+    return told
 
 
 def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray[np.float64]:
