@@ -12,6 +12,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import ALONE
+from unskew.methods.features import decided
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -57,7 +58,9 @@ class Method(ABC):
         """
         training = training or Training()
         known = None if unbiased is None else sample_of(log, unbiased).log
-        model = self.fit_plan(self.plan(), log, seed=seed, training=training, unbiased=known)
+        method, notes = decided(self, log, seed=seed, training=training)
+        model = method.fit_plan(method.plan(), log, seed=seed, training=training, unbiased=known)
+        model.history.notes.extend(notes)
         return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
 
     def fit_plan(

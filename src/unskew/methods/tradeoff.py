@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unskew.data.log import RatingLog
+from unskew.methods.features import decided
 from unskew.methods.robust import DRJL, MRDR
 from unskew.methods.space import Choice, Space
 from unskew.recommender import Recommender
@@ -51,15 +52,17 @@ class DRMSE(DRJL):
         if self.trade_off is not None:
             return super().fit(log, **arguments)
         training = arguments.pop("training", None) or Training()
+        method, notes = decided(self, log, seed=arguments.get("seed", 0), training=training)
         fitted = [
-            replace(self, trade_off=share).fit(log, training=training.inside(f"trade-off-{share}"), **arguments)
+            replace(method, trade_off=share).fit(log, training=training.inside(f"trade-off-{share}"), **arguments)
             for share in TRADE_OFFS
         ]
         best = min(fitted, key=lambda model: model.history.risk("prediction"))
         best.history.notes.append(
             f"The trade-off {best.method.trade_off} had the lowest validation risk of {TRADE_OFFS}."
         )
-        return replace(best, method=self)
+        best.history.notes.extend(notes)
+        return replace(best, method=method)
 
 
 @dataclass(frozen=True, kw_only=True)
