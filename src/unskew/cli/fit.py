@@ -82,6 +82,8 @@ def command(
     same command is given again. Started by torchrun, all its processes train one model:
     torchrun --nproc_per_node 2 -m unskew fit ...
     """
+    from unskew.files.lock import locked
+
     chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [], members)
     first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
     target = _model_path(out)
@@ -105,7 +107,7 @@ def command(
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    with _resumable(states, asked_for=checkpoint is not None):
+    with locked(target if first else None), _resumable(states, asked_for=checkpoint is not None):
         seed = (chosen.seed or 0) if seed is None else seed
         model = chosen.method.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
         if first:
@@ -142,7 +144,11 @@ def _states(target: Path, asked: Path | None, kept: bool) -> Path | None:
 
 @contextmanager
 def _resumable(states: Path | None, asked_for: bool) -> Iterator[None]:
-    """Let an interruption say what is left to go on from, and leave nothing behind that nobody can go on from."""
+    """Let an interruption say what is left to go on from, and leave nothing behind that nobody can go on from.
+
+    States that were there before are those of a run that somebody may still go on with.
+    """
+    own = states is not None and not asked_for and not states.exists()
     try:
         yield
     except KeyboardInterrupt:
@@ -150,7 +156,7 @@ def _resumable(states: Path | None, asked_for: bool) -> Iterator[None]:
             raise
         raise KeyboardInterrupt(f"interrupted: the state of the run is kept in {states}.") from None
     except UnskewError as error:
-        if states is not None and not asked_for and not isinstance(error, ModelFileError):  # as for want of room
+        if states is not None and own and not isinstance(error, ModelFileError):  # as for want of room
             shutil.rmtree(states, ignore_errors=True)
         raise
 

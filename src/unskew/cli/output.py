@@ -76,9 +76,6 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    from unskew.files.atomic import checked_path, reason, replace_file
+    from unskew.files import atomic
 
-    try:
-        replace_file(checked_path(path), data)
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be written: {reason(error)}.") from error
+    atomic.write_file(path, data)

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from unskew.data.distinct import is_text
 from unskew.data.encoding import Column, Encoding, number_column, text_column
-from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number, is_text
+from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
 from unskew.errors import DataError
 from unskew.words import nearest
 

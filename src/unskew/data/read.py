@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 
 from unskew.data.cache import cached_log
 from unskew.data.catalogue import catalogue_of
+from unskew.data.distinct import written_out, written_size
 from unskew.data.duplicates import Duplicates
 from unskew.data.features import Features
 from unskew.data.log import RatingLog, Settings, assemble
+from unskew.data.parquet import row_count
+from unskew.data.room import free_memory, refuse_too_large
 from unskew.data.scale import Scale
-from unskew.data.stream import LogStream, Request, batches, column_names, no_rows
-from unskew.data.tablefile import AGAIN, plain_errors, table_file, tables
+from unskew.data.stream import Coded, LogStream, Request, batches, column_names, no_rows
+from unskew.data.tablefile import AGAIN, Tables, plain_errors, table_file, tables
 from unskew.data.text import typed_column
 from unskew.data.vocabulary import Vocabulary
+
+_BYTES_A_ROW = 48  # of a log, while it is read: three columns, once more in pieces, and what finds duplicates
 
 
 def read_log(
@@ -80,7 +85,7 @@ def read_frame(
     holds are numbers, so that the id "012" is not mistaken for 12.
     """
     source = table_file(path, delimiter, header)
-    rows = list(batches(source, None))
+    rows = list(_held(batches(source, None), source.name))
     if not sum(len(batch) for batch in rows):
         raise no_rows(source.name)
     table = pa.Table.from_batches(rows)
@@ -91,13 +96,37 @@ def read_frame(
     return pa.table({name: typed_column(table, name, source, name in ids) for name in table.column_names})
 
 
+def _held(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame with every value written out, while there is memory for them."""
+    free, size = free_memory(), 0
+    for batch in rows:
+        size += sum(map(written_size, batch.columns))
+        refuse_too_large(2 * size, free, f"{name} is no small frame", "leave out columns or rows")
+        yield written_out(batch)
+
+
 def _in_memory(request: Request) -> RatingLog:
     stream = LogStream(request)
-    users, items, ratings = (list(column) for column in zip(*stream, strict=True))
+    users, items, ratings = (list(column) for column in zip(*_fitting(stream, request.source), strict=True))
     columns = _joined(users), _joined(items), _joined(ratings)
     user_ids, item_ids = stream.ids(*columns[:2])
     codes = user_ids.codes(columns[0]), item_ids.codes(columns[1])
     return assemble(*codes, columns[2], user_ids.vocabulary, item_ids.vocabulary, request.settings)
+
+
+def _fitting(stream: LogStream, source: Tables) -> Iterator[Coded]:
+    """The rows, while there is memory for a log of them."""
+    free, n_rows = free_memory(), 0
+    if not source.is_text:
+        _refuse_too_many(sum(map(row_count, source.files)), free, source)
+    for rows in stream:
+        n_rows += len(rows.ratings)
+        _refuse_too_many(n_rows, free, source)
+        yield rows
+
+
+def _refuse_too_many(rows: int, free: float, source: Tables) -> None:
+    refuse_too_large(rows * _BYTES_A_ROW, free, f"{source.name} has {rows:,} rows or more", "pass a folder as cache")
 
 
 def _joined(batches: list[NDArray[Any]]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,11 +105,12 @@ def table_file(path: str | os.PathLike[str], delimiter: str | None, header: bool
 
 def present_columns(wanted: Sequence[str] | None, names: list[str], source: TableFile) -> list[str]:
     """The wanted names (None: all), each of which must name one column of the file."""
+    times = Counter(names)
     for name in names if wanted is None else wanted:
-        if name not in names:
+        if name not in times:
             raise missing_column(name, names, source.name)
-        if names.count(name) > 1:
-            raise DataError(f"{source.name} has {names.count(name)} columns called {name!r}: rename all but one.")
+        if times[name] > 1:
+            raise DataError(f"{source.name} has {times[name]} columns called {name!r}: rename all but one.")
     return names if wanted is None else list(wanted)
 
 

@@ -33,7 +33,8 @@ def text_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa
         header = _header(file.first_line(keep=not source.header), source)
         names = [field.name for field in header]
         # Columns go by place, as others may share a name; the last one tells if a quote was left open.
-        places = [names.index(name) for name in present_columns(wanted, names, source)]
+        place_of = {name: place for place, name in enumerate(names)}
+        places = [place_of[name] for name in present_columns(wanted, names, source)]
         schema = pa.schema([header[place] for place in places])
         n_rows, last = 0, b""
         for batch in _parsed(file, len(names), sorted({*places, len(names) - 1}), source):
@@ -124,11 +125,13 @@ class _TextFile:
         self.tail = (self.tail + data[-64:])[-64:]
         return bytes(data)
 
-    def first_line(self, keep: bool) -> bytes:
-        """The first line, which may be kept to be read again as a row."""
+    def first_line(self, keep: bool) -> bytes | None:
+        """The line without its end, kept to be read again as a row or not; None if it is too long for a header."""
         self._ahead = self._file.read(_LONGEST_HEADER)
         line = _LINE.match(self._ahead)
         assert line is not None  # the pattern matches anything
+        if line.end() == _LONGEST_HEADER:
+            return None
         if not keep:
             self._ahead = self._ahead[line.end() :]
         elif self._ahead.startswith(codecs.BOM_UTF8):
@@ -140,7 +143,11 @@ class _TextFile:
         self._file.close()
 
 
-def _header(line: bytes, source: TableFile) -> list[pa.Field]:
+def _header(line: bytes | None, source: TableFile) -> list[pa.Field]:
+    if line is None:
+        raise DataError(
+            f"the first line of {source.name} has {_LONGEST_HEADER:,} bytes or more: it must name the columns."
+        )
     try:
         text = line.decode("utf-8-sig")
         names = next(csv.reader([text], delimiter=source.delimiter), [])

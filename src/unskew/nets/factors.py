@@ -39,12 +39,12 @@ class MF(NetRecipe):
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
         if self.features not in ("auto", "always", "never"):
             raise ParameterError(f"features must be 'auto', 'always' or 'never', not {self.features!r}.")
-        if self.features == "always" and not self.biases:
-            raise ParameterError("features='always' needs a net with biases, as features have linear terms too.")
 
     def reads(self, catalogue: Catalogue) -> bool:
         """Whether a net for this catalogue has features."""
         known = catalogue.features != (None, None)
+        if self.features == "always" and not self.biases:
+            raise ParameterError("features='always' needs biases=True, as features have linear terms too.")
         if self.features == "always" and not known:
             raise ParameterError(
                 "features='always' needs features and the log has none; pass user_features= or item_features= when "

@@ -10,7 +10,7 @@ from pathlib import Path
 from unskew.bench.document import Document, Grid, Picture, Text, comparisons
 from unskew.bench.formats import markdown, page
 from unskew.bench.table import NAIVE, standing
-from unskew.files.atomic import checked_path, replace_file
+from unskew.files.atomic import write_file
 from unskew.reproduce.pictures import drawn
 from unskew.reproduce.rows import Found, Row, heading, places, shown
 from unskew.reproduce.suite import DatasetFacts, Suite
@@ -44,7 +44,7 @@ def publish(
     contents = (as_csv(rows).encode(), svg, png, markdown(document).encode(), page(document).encode())
     paths = [stem.with_suffix(f".{ending}") for ending in ENDINGS]
     for path, content in zip(paths, contents, strict=True):
-        replace_file(checked_path(path), content)
+        write_file(path, content)
     return paths
 
 

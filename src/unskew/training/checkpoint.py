@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import ModelFileError, ParameterError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import reason, replace_file
+from unskew.files.lock import locked
 from unskew.group import ALONE, Group
 from unskew.nets.base import Net
 from unskew.nets.table import Table
@@ -68,11 +70,6 @@ class Checkpoint:
         self.identity = {"number of workers": str(group.size), **identity}
         self.number = 0  # of the last state
         self._steps = 0
-        refuse_foreign(self.folder)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ParameterError(f"The checkpoint folder {folder} cannot be made: {reason(error)}.") from error
 
     def due(self) -> bool:
         """Count a step; whether it is time for a new state."""
@@ -143,6 +140,22 @@ class Checkpoint:
                     f"The checkpoint {self.folder} is of a run with another {name}{but}; "
                     "run that one again, remove the folder or choose another."
                 )
+
+
+@contextmanager
+def reserved(folder: str, group: Group = ALONE) -> Iterator[None]:
+    """A folder for the states of one run, which nobody else writes to while the block runs; "" is no folder."""
+    if not folder:
+        yield
+        return
+    place = Path(folder)
+    refuse_foreign(place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"The checkpoint folder {folder} cannot be made: {reason(error)}.") from error
+    with locked(place, place / f".unskew-{group.rank}.lock"):
+        yield
 
 
 def refuse_foreign(folder: Path) -> None:
