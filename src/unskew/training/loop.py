@@ -136,7 +136,7 @@ class Loop:
             put_back_loop(self, *state)
 
     def _save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.checkpoint.affordable:
             self.checkpoint.save(*state_of_loop(self))
 
     def _begin(self, stage: Stage) -> None:
