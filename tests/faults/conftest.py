@@ -75,3 +75,41 @@ def peak(contained: Callable[..., None], tmp_path: Path) -> Callable[..., float]
 
 def _megabytes(of: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(f"{of}:")[2].split()[0]) // 1024
+
+
+@pytest.fixture(scope="session")
+def dying() -> Callable[..., Callable[[], None]]:
+    """Something that is killed before a step of it that touches files in a folder: opens, renames, removes, syncs.
+
+    Half of a file may have been written by then. Without such a step it ends well.
+    """
+
+    def wrapped(step: int, folder: Path, work: Callable[[], object]) -> Callable[[], None]:
+        left = [step]
+
+        def die_if_due() -> None:
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+
+        def heard(event: str, words: tuple[object, ...]) -> None:
+            touching = event == "open" or event.startswith("os.")
+            if touching and any(
+                str(folder) in os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))
+            ):
+                die_if_due()
+
+        def work_watched() -> None:
+            sync = os.fsync
+
+            def synced(descriptor: int) -> None:
+                die_if_due()
+                sync(descriptor)
+
+            os.fsync = synced
+            sys.addaudithook(heard)
+            work()
+
+        return work_watched
+
+    return wrapped
