@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
+
+import unskew
+from unskew.cli import app
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 settings.register_profile(
@@ -113,3 +117,29 @@ def dying() -> Callable[..., Callable[[], None]]:
         return work_watched
 
     return wrapped
+
+
+@pytest.fixture(scope="session")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of some 240 ratings from 1 to 5, beside test.csv."""
+    folder = tmp_path_factory.mktemp("ratings")
+    world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
+    for name, log in (("ratings", world.log), ("test", world.test)):
+        rows = zip(log.users, log.items, 1 + 4 * log.ratings, strict=True)
+        lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
+        (folder / f"{name}.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    return folder / "ratings.csv"
+
+
+@pytest.fixture(scope="session")
+def commanded() -> Callable[..., str]:
+    """Gives a command, which must end with this code; what it said."""
+
+    def give(*words: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return give
