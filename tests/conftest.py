@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import traceback
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,27 @@ import unskew
 def _one_thread() -> None:
     """Tests share the machine's cores with each other; tiny tensors gain nothing from a second thread."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def forked() -> Callable[[Callable[[], object]], BaseProcess]:
+    """Starts a copy of this process, with all it has imported, that does one thing and may be killed at any time."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+
+    def start(work: Callable[[], object]) -> BaseProcess:
+        def do() -> None:
+            try:
+                work()
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+
+        process = multiprocessing.get_context("fork").Process(target=do)
+        process.start()
+        return process
+
+    return start
 
 
 @pytest.fixture(scope="session")

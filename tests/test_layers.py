@@ -34,8 +34,8 @@ ALLOWED = {
     "topk": {"data"},
     "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
     | {"unbiased"},
-    "export": {"data", "nets", "files", "recommender", "utility", "_version"},
-    "folding": {"data", "nets", "risk", "training", "recommender"},
+    "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
+    "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
     | {"overlap", "unbiased", "processes", "metrics"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},

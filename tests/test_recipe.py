@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import unskew
 from unskew.errors import ParameterError, UnskewError
 from unskew.files.toml import as_toml
+from unskew.methods.ensemble import Ensemble
 from unskew.methods.registry import make, methods
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
 from unskew.nets.base import NetRecipe
@@ -26,7 +27,7 @@ from unskew.recipe import PARTS, from_plain, kinds, read_recipe, register, to_pl
 from unskew.training.options import Training
 
 REGISTERED = [entry.build() for entry in methods()]
-DEFAULTS = [part() for part in PARTS if part is not Known]
+DEFAULTS = [part() for part in PARTS if part not in (Ensemble, Known)]
 
 
 def changed(recipe: Any) -> Any:

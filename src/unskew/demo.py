@@ -9,7 +9,6 @@ naive method about the truth, and there is little to correct.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from unskew.methods.base import Method
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
+from unskew.progress import each
 from unskew.propensity.tables import Known
 from unskew.recommender import Recommender
 from unskew.training.options import Training
@@ -74,14 +74,13 @@ class Demo:
     rows: tuple[Row, ...]
 
 
-def run(seed: int = 0, training: Training | None = None, announce: Callable[[str], None] = print) -> Demo:
-    """Simulate the world of this seed, fit every contestant on its log and judge them; `announce` hears who is next."""
+def run(seed: int = 0, training: Training | None = None) -> Demo:
+    """Simulate the world of this seed, fit every contestant on its log and judge them."""
     world = simulate(**WORLD_SETTINGS, selection="taste", seed=seed)  # type: ignore[arg-type]
     training = training or Training(progress=False)
     held_out = training.split(world.log, seed).holdout
     rows = []
-    for contestant in contestants(world):
-        announce(contestant.name)
+    for contestant in each(contestants(world), "fitting", "method"):
         model = contestant.method.fit(world.log, seed=seed, training=training)
         rows.append(_judged(contestant, model, world, held_out))
     ratings = np.concatenate([world.rating(users, items) for users, items in world.pairs()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import multiprocessing
 import os
 import signal
 import time
@@ -13,9 +12,7 @@ import pytest
 
 import unskew
 from unskew.bench.jobs import Job, Stopped, run
-from unskew.bench.lock import locked
-
-FORK = None if os.name == "nt" else multiprocessing.get_context("fork")  # children that need no imports
+from unskew.files.lock import locked
 
 
 class Counted:
@@ -131,9 +128,8 @@ def wait_until_nobody_is_left(group):
     raise AssertionError("workers have outlived the process that was killed")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs fork and process groups")
 def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_their_parent_is_killed(
-    file, tmp_path, monkeypatch
+    file, tmp_path, monkeypatch, forked
 ):
     (tmp_path / "observed_threads.py").write_text(
         "import numba, torch, time\n"
@@ -153,8 +149,7 @@ def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_the
         assert dict(os.environ) == before
         run([*jobs, job("fourth", observed.sleep)], file, workers=2, given=[])
 
-    running = FORK.Process(target=lead)
-    running.start()
+    running = forked(lead)
     while not file.exists() or file.read_bytes().count(b"\n") < 3:
         assert running.is_alive(), "it ended by itself"
         time.sleep(0.01)
@@ -172,18 +167,17 @@ def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
     assert outcome.failures == {"a": "test auc is inf"}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs fork and locks that a death opens")
-def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file):
-    holds = FORK.Event()
+def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file, tmp_path, forked):
 
     def hold():
         with locked(file):
-            holds.set()
+            (tmp_path / "holds").touch()
             time.sleep(60)
 
-    holder = FORK.Process(target=hold)
-    holder.start()
-    assert holds.wait(60)
+    holder = forked(hold)
+    while not (tmp_path / "holds").exists():
+        assert holder.is_alive()
+        time.sleep(0.01)
     work = Counted()
     with pytest.raises(unskew.ParameterError, match=f"Process {holder.pid} is writing to .*records.jsonl: wait"):
         run([job("a", work)], file)
@@ -191,7 +185,7 @@ def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_b
     holder.kill()
     holder.join()
     assert run([job("a", work)], file).values == {"a": {"x": 1.0}}
-    assert [path.name for path in file.parent.iterdir() if not path.name.startswith(".")] == [file.name]
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["holds", file.name]
 
 
 def test_no_more_than_one_block_at_a_time_has_the_lock(file):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import multiprocessing
-import os
 import time
 
 import pytest
@@ -121,11 +119,9 @@ def test_the_test_set_is_not_touched_before_the_last_trial_is_recorded(world, ju
     assert set(touched) == {5 * 2}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs fork")
-def test_a_run_that_is_killed_goes_on_to_the_same_tables(finished, world, judging, monkeypatch, tmp_path):
+def test_a_run_that_is_killed_goes_on_to_the_same_tables(finished, world, judging, monkeypatch, tmp_path, forked):
     out, _ = finished
-    running = multiprocessing.get_context("fork").Process(target=compared, args=(world, judging, tmp_path))
-    running.start()
+    running = forked(lambda: compared(world, judging, tmp_path))
     while not (tmp_path / RECORDS).exists() or (tmp_path / RECORDS).read_bytes().count(b"\n") < 10:
         assert running.is_alive(), "it ended by itself"
         time.sleep(0.001)

@@ -102,6 +102,7 @@ def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
     monkeypatch.setattr(unskew.datasets, "load", load)
     folder = tmp_path / name if inside else tmp_path
     folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path)  # where there may be a folder of that name
     options = material.Options(data=tmp_path, test=None, test_fraction=None, on_unknown="raise", seed=0)
     given = material.material(name, material.Reading(), options)
     assert asked == [(name.replace("-", "_"), str(folder))]
@@ -128,4 +129,8 @@ def test_ctrl_c_says_how_to_go_on(run: Run, files: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(protocol, "examine", stopped)
     result = run("benchmark", files / "ratings.csv", "--out", tmp_path, *COMPARE, code=130)
-    assert result.stderr.endswith("run the same command again to go on.\n")
+    *_, sentence, command = result.stderr.splitlines()
+    assert sentence.endswith("run the same command again to go on.")
+    assert command.startswith(
+        f"to go on: unskew benchmark {files / 'ratings.csv'} --out {tmp_path} --methods naive,eib"
+    )

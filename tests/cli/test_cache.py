@@ -27,7 +27,7 @@ def parts(files: Path, tmp_path: Path) -> Path:
 
 
 def fit(run: Run, log: Path, out: Path, *words: object, code: int = 0) -> Result:
-    return run("fit", log, "--method", "naive", "--epochs", 1, "--out", out, *words, code=code)
+    return run("fit", log, "--method", "naive", "--epochs", 1, "--out", out, *words, "--quiet", code=code)
 
 
 def test_a_folder_of_files_with_and_without_a_cache_gives_the_model_of_the_file(

@@ -65,7 +65,7 @@ def test_bad_input_gets_one_sentence(
     words: tuple[str, ...], sentence: str, run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
-    text = run("compare", *words, code=2).stderr
+    text = run("compare", *words, "--quiet", code=2).stderr
     assert sentence in text
     assert text.startswith("error: ")
     assert len(text.strip().splitlines()) == 1

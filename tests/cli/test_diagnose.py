@@ -46,6 +46,6 @@ def test_bad_input_gets_one_sentence(
     words: tuple[str, ...], sentence: str, run: Run, files: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
-    text = run("diagnose", *words, code=2).stderr
+    text = run("diagnose", *words, "--quiet", code=2).stderr
     assert sentence in text
     assert len(text.strip().splitlines()) == 1

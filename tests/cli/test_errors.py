@@ -41,7 +41,7 @@ REFUSED = {
     "threshold beyond all ratings": ((*FIT, "naive", "--positive", 9), "set --positive to a threshold"),
     "rating off the scale": ((*FIT, "naive", "--graded", 1, 4), "widen --graded"),
     "falling scale": ((*FIT, "naive", "--graded", 5, 1), "--graded must rise from low to high"),
-    "missing column": ((*FIT, "naive", "--user", "userid"), "has no column 'userid'"),
+    "missing column": ((*FIT, "naive", "--user", "usr"), "has no column 'usr'"),
     "no epochs": ((*FIT, "naive", "--epochs", 0), "--epochs must be at least 1, not 0"),
     "no batch": ((*FIT, "naive", "--batch-size", 0), "--batch-size must be at least 1"),
     "negative seed": ((*FIT, "naive", "--seed", -1), "seed must be a whole number"),
@@ -74,7 +74,7 @@ REFUSED = {
     "file for a model": (("evaluate", "test.csv", "test.csv"), "it is not a folder"),
     "no list": (("evaluate", "model", "test.csv", "--k", 0), "k must be a whole number of at least 1"),
     "grades for a binary model": (("evaluate", "model", "test.csv", "--graded", 1, 5), "answers with probabilities"),
-    "test without ratings": (("evaluate", "model", "pairs.csv"), "pairs.csv has no column 'rating'"),
+    "test without ratings": (("evaluate", "model", "pairs.csv"), "none of the columns of pairs.csv is known to hold"),
     "metrics in no known format": (("evaluate", "model", "test.csv", "--per-user", "a.xls"), "a.xls ends in none of"),
     "unknown user in the test": (("evaluate", "model", "strangers.csv"), "pass --on-unknown fallback"),
     "missing pairs": (("predict", "model", "none.csv", "--out", "a.csv"), "none.csv does not exist"),
@@ -90,11 +90,16 @@ REFUSED = {
     ),
     "predictions there already": (("predict", "model", "done.csv", "--out", "a.csv"), "'prediction' already"),
     "no recommendations": (("recommend", "model", "--k", 0), "k must be at least 1, not 0"),
-    "users told twice": (("recommend", "model", "--users", "pairs.csv", "--user", "u1"), "give one of the two"),
-    "unknown user asked for": (("recommend", "model", "--user", "u999"), "pass --on-unknown fallback"),
+    "users told twice": (("recommend", "model", "--users", "pairs.csv", "--for", "u1"), "give one of the two"),
+    "unknown user asked for": (("recommend", "model", "--for", "u999"), "pass --on-unknown fallback"),
     "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),
-    "users without a column": (("recommend", "model", "--users", "items.csv"), "no column 'user_id'"),
-    "neither method nor recipe": (("fit", "ratings.csv", "--out", "new"), "give one of the two"),
+    "users without a column": (("recommend", "model", "--users", "items.csv"), "is known to hold users, of 'item_id'"),
+    "a model is there already": (("fit", "ratings.csv", "--method", "naive"), "model is there already: name a folder"),
+    "state kept and not kept": ((*FIT, "naive", "--checkpoint", "s", "--no-checkpoint"), "contradict each other"),
+    "columns of a model's log": (
+        ("fit", "model", "--method", "naive", "--out", "new", "--user", "who"),
+        "--user is for files, and model is the folder of a model",
+    ),
     "method and recipe": ((*FIT, "naive", "--recipe", "a.toml"), "give one of the two"),
     "missing recipe": (("fit", "ratings.csv", "--out", "new", "--recipe", "a.toml"), "a.toml cannot be read"),
     "unknown method to tune": (("tune", "ratings.csv", "--method", "nave"), "did you mean 'naive'?"),
@@ -152,7 +157,7 @@ def here(files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_bad_input_gets_one_sentence_and_leaves_no_file(run: Run, here: Path, case: str) -> None:
     words, sentence = REFUSED[case]
     before = set(here.iterdir())
-    result = run(*words, code=2)
+    result = run(*words, "--quiet", code=2)
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert sentence in result.stderr
@@ -163,7 +168,6 @@ def test_bad_input_gets_one_sentence_and_leaves_no_file(run: Run, here: Path, ca
     "words",
     [
         ("fit",),
-        ("fit", "ratings.csv", "--method", "naive"),
         ("evaluate", "model", "test.csv", "--empty-users", "two"),
         ("fit", "ratings.csv", "--out", "x", "--method", "naive", "--duplicates", "first"),
         ("predict", "model", "pairs.csv", "--out", "a.csv", "--on-unknown", "guess"),

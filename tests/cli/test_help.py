@@ -15,8 +15,8 @@ from typer.testing import Result
 
 import unskew
 
-COMMANDS = ("demo", "diagnose", "fit", "evaluate", "compare", "predict", "recommend", "odds", "report", "tune")
-COMMANDS += ("benchmark", "reproduce", "methods", "datasets")
+COMMANDS = ("demo", "fit", "predict", "recommend", "evaluate", "diagnose", "odds", "compare", "tune", "benchmark")
+COMMANDS += ("reproduce", "report", "datasets", "methods", "export", "doctor")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """
@@ -74,9 +74,20 @@ def test_the_examples_work_one_after_the_other(
         copy(files / name, tmp_path)
     copy(files / "test.csv", tmp_path / "new-ratings.csv")
     monkeypatch.chdir(tmp_path)
-    for command in ("diagnose", "fit", "evaluate", "compare", "predict", "recommend", "odds", "methods", "datasets"):
+    for command in (
+        "fit",
+        "predict",
+        "recommend",
+        "evaluate",
+        "diagnose",
+        "odds",
+        "compare",
+        "datasets",
+        "methods",
+        "export",
+    ):
         run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
     assert {path.name for path in tmp_path.iterdir()} == {
         *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv"),
-        *("A.csv", "B.csv", "new-ratings.csv", "odds.png"),
+        *("A.csv", "B.csv", "new-ratings.csv", "vectors", "odds.png"),
     }

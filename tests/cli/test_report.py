@@ -19,9 +19,9 @@ def _few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_becomes_a_page(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     words = ("report", model, "--out", out, "--propensity", "additive", "--unbiased", files / "test.csv")
-    told = run(*words, "--duplicates", "last").stdout
-    assert "unbiased: RatingLog(" in told
-    assert f"wrote the report to {out}" in told
+    told = run(*words, "--duplicates", "last")
+    assert "unbiased: RatingLog(" in told.stderr
+    assert f"wrote the report to {out}" in told.stdout
     page = out.read_text()
     assert "Report on a model by <strong>ips" in page
     assert "On random ratings" in page

@@ -140,7 +140,7 @@ def test_predict_counts_fallbacks_and_gives_them_no_propensity(run: Run, model: 
     out = tmp_path / "out.csv"
     text = run(
         "predict", model, tmp_path / "pairs.csv", "--out", out, "--propensity", "--on-unknown", "fallback"
-    ).stdout
+    ).stderr
     assert "2 of 3 pairs were answered for the average user or item" in text
     rows = rows_of(out)
     assert all(0 < float(row["prediction"]) < 1 for row in rows)
@@ -156,7 +156,7 @@ def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_pat
     (tmp_path / "users.csv").write_text("user_id\nu1\nu2\nu1\n")
     (tmp_path / "items.csv").write_text("item_id\n1\n2\n")
     options = ("--items", tmp_path / "items.csv", "--keep-seen", "--out", tmp_path / "top.csv")
-    text = run("recommend", model, "--users", tmp_path / "users.csv", *options).stdout
+    text = run("recommend", model, "--users", tmp_path / "users.csv", *options).stderr
     assert "1 repeated ids were left out" in text
     assert "16 places stayed empty" in text  # 2 users, 2 of 10 items each
     rows = rows_of(tmp_path / "top.csv")
@@ -166,14 +166,14 @@ def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_pat
 
 def test_recommend_shows_the_first_rows_and_says_how_many_there_are(run: Run, model: Path) -> None:
     text = run("recommend", model, "--k", 4).stdout
-    assert "20 of 20 rows, 5 of 60 users" in text
+    assert "the first of 5 of 60 users; --out FILE writes all of them" in text
     best = unskew.load(model).recommend(k=4).to_pylist()[0]
     first = text.splitlines()[2].split()
     assert first == [best["user_id"], "1", str(best["item_id"]), f"{best['score']:.4f}"]
 
 
 def test_recommend_to_a_stranger_says_so(run: Run, model: Path) -> None:
-    text = run("recommend", model, "--user", "stranger", "--user", "u1", "--k", 2, "--on-unknown", "fallback").stdout
+    text = run("recommend", model, "--for", "stranger", "--for", "u1", "--k", 2, "--on-unknown", "fallback").stderr
     assert "1 of 2 users are unknown and were answered for the average user" in text
 
 

@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import itertools
 import json
-import multiprocessing
 import os
 import shutil
 import subprocess
@@ -26,7 +25,6 @@ from unskew.data.vocabulary import Vocabulary
 from unskew.errors import CacheWarning, DataError, ParameterError
 from unskew.files.seal import sealed
 
-FORK = None if os.name == "nt" else multiprocessing.get_context("fork")  # children that need no imports
 N_USERS, N_ITEMS, N_ROWS = 40, 30, 500
 RNG = np.random.default_rng(0)
 PAIRS = RNG.integers(0, N_USERS * N_ITEMS, N_ROWS)  # many of them more than once
@@ -354,9 +352,8 @@ def finished(child):
     return child.exitcode
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs limits of the size of files")
 @pytest.mark.parametrize("limit", [1000, 4000], ids=["staged column", "file of ids"])
-def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(source, tmp_path, limit):
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(source, tmp_path, forked, limit):
     long = [f"{item:0200}" for item in DISTINCT["item_id"].to_pylist()]
     parquet(DISTINCT.set_column(1, "item_id", pa.array(long)), source)
 
@@ -367,31 +364,29 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(source, tmp
         with pytest.raises(ParameterError, match=r"cannot be used: file too large; nothing half written is left there"):
             read_log(source, cache=tmp_path / "cache", duplicates="last")
 
-    child = FORK.Process(target=build_on_a_full_disk)
-    child.start()
-    assert finished(child) == 0
+    assert finished(forked(build_on_a_full_disk)) == 0
     assert not list(tmp_path.glob("cache/*/log"))
     assert not leftovers(tmp_path)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize("moment", ["in the middle", "at the end"])
-def test_a_killed_build_is_never_taken_for_a_cache_and_its_remains_are_removed(source, again, tmp_path, moment):
-    half = FORK.Event()
+def test_a_killed_build_is_never_taken_for_a_cache_and_its_remains_are_removed(source, again, tmp_path, forked, moment):
+    half = tmp_path / "half"
 
     def stop_half_way(*given, finish=build._finish):
         if moment == "at the end":
             finish(*given)
-        half.set()
+        half.touch()
         time.sleep(60)
 
     def build_until_killed():
         stream._BATCH, build._finish = 50, stop_half_way
         again()
 
-    child = FORK.Process(target=build_until_killed)
-    child.start()
-    assert half.wait(60)
+    child = forked(build_until_killed)
+    while not half.exists():
+        assert child.is_alive()
+        time.sleep(0.01)
     child.kill()
     child.join()
     assert leftovers(tmp_path)
@@ -400,32 +395,28 @@ def test_a_killed_build_is_never_taken_for_a_cache_and_its_remains_are_removed(s
     assert not leftovers(tmp_path)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs fork")
 @pytest.mark.parametrize("harmed", [False, True])
-def test_two_processes_that_build_the_same_cache_both_end_well(source, again, tmp_path, harmed):
+def test_two_processes_that_build_the_same_cache_both_end_well(source, again, tmp_path, forked, harmed):
     if harmed:
         again()
         cut(stored(tmp_path) / "users.i32")
-    expected, builds, together = read_log(source), FORK.Value("i", 0), FORK.Barrier(2)
+    expected = read_log(source)
 
     def slow(*given, build=cache.build):
-        with builds.get_lock():
-            builds.value += 1
-        time.sleep(0.3)
+        with (tmp_path / "builds").open("a") as file:
+            file.write("built\n")
+        time.sleep(0.3)  # in which the other one comes
         return build(*given)
 
     def both():
         cache.build = slow
-        together.wait(60)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CacheWarning)
             assert same(again(), expected)
 
-    children = [FORK.Process(target=both) for _ in range(2)]
-    for child in children:
-        child.start()
+    children = [forked(both) for _ in range(2)]
     assert [finished(child) for child in children] == [0, 0]
-    assert builds.value == 1  # the other one waited
+    assert (tmp_path / "builds").read_text() == "built\n"  # the other one waited
     assert not leftovers(tmp_path)
     with quietly(builds=0):
         assert same(again(), expected)

@@ -160,7 +160,7 @@ def test_a_fault_in_a_text_file_is_named_with_its_place(file, old, new, sentence
         ({"rating": [[5], [1], [2]]}, "column 'rating' of log.parquet is of type list"),
         ({"user_id": ["u", None, "u"]}, "row 2 of column 'user_id' of log.parquet has no id"),
         ({"user_id": [1.0, 1.5, 1.0]}, "row 2 of column 'user_id' of log.parquet holds the float 1.5"),
-        ({"user_id": [{"a": 1}] * 3}, "holds ids of type struct"),
+        ({"user_id": [{"a": 1}] * 3}, "column 'user_id' of log.parquet is of type struct"),
         (
             {"user_id": [b"u", b"\xff", b"u"]},
             r"row 2 of column 'user_id' of log.parquet holds b'\xff', which is not UTF-8",

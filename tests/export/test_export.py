@@ -12,6 +12,8 @@ from scipy.special import expit, logit
 import unskew
 from unskew.errors import ParameterError, UnskewError
 from unskew.export import scorer, to_onnx, to_parquet
+from unskew.unbiased.correction import Correction
+from unskew.unbiased.lines import Lines
 from unskew.utility.selection import Selection
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -159,6 +161,30 @@ def test_vectors_of_a_mapped_prediction_rank_as_the_model_does_and_say_so(mapped
     products = np.array([users[7] @ item for item in items.values()])
     assert np.argmax(products) == np.argmax(mapped.predict_codes(np.full(len(items), 7), np.arange(len(items))))
     assert json.loads(schema.metadata[b"unskew"])["notes"]
+
+
+LINES = Lines(np.array([1.0, 0.7, 1.3]), np.array([0.2, -0.4, 0.0]), np.arange(N_USERS) % 3)
+
+
+@pytest.mark.parametrize("lines", [Lines.everybody(0.8, -0.3), LINES], ids=["everybody", "experts"])
+def test_what_random_ratings_and_odds_have_corrected_is_in_scorer_and_vectors(models, lines, tmp_path):
+    model = replace(models["towers"], corrections={"prediction": Correction(lines=lines, odds=2.0)})
+    assert np.abs(model.predict("user 1 é", 10) - models["towers"].predict("user 1 é", 10))[0] > 0.05
+    assert_scores_alike(model, tmp_path / "model.onnx")
+    assert to_parquet(model, tmp_path / "vectors").notes == ()
+    users, items = (np.array(list(vectors(tmp_path / "vectors", side)[0].values())) for side in ("user", "item"))
+    pairs = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
+    np.testing.assert_allclose(expit((users @ items.T).ravel()), model.predict_codes(*pairs), atol=1e-6)
+
+
+def test_corrected_graded_ratings_are_corrected_in_the_scorer_and_ranked_by_vectors(tmp_path):
+    graded = unskew.Naive(net=unskew.MF(n_factors=3)).fit(
+        log(positive=None, rating_scale=(1, 5)), training=unskew.Training(max_epochs=2, holdout=0.3, progress=False)
+    )
+    model = graded.at_odds(3.0)
+    assert (model.predict(["user 1 é"], [10]) < graded.predict(["user 1 é"], [10])).all()
+    assert_scores_alike(model, tmp_path / "model.onnx")
+    assert "changes no user's ranking" in to_parquet(model, tmp_path / "vectors").notes[0]
 
 
 def test_new_users_are_exported_as_all_others(models, tmp_path):

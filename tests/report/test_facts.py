@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 import unskew
 from unskew.diagnosis.verdicts import Verdict
@@ -15,10 +16,12 @@ from unskew.report import material as making
 from unskew.report.comparison import comparison_of
 from unskew.report.data import Spread, data_of
 from unskew.report.limits import limits_of
-from unskew.report.material import Material, held_out_together
+from unskew.report.material import Material
 from unskew.report.names import Level
 from unskew.report.plain import plainly
 from unskew.report.reproduce import reproduce_of
+
+SHORT = unskew.Training(max_epochs=1, holdout=0.2, progress=False)
 
 
 def everywhere(log: unskew.RatingLog) -> tuple[np.ndarray, np.ndarray]:
@@ -70,14 +73,18 @@ def test_where_weights_cannot_be_trusted_the_table_is_of_ratings_as_they_are_and
     assert "on what people chose to rate" in told.lede
 
 
-def test_members_that_held_out_different_ratings_are_not_judged(material: Material) -> None:
-    nets = type("Averaged", (), {"nets": []})()
-    model = material.model
-    averaged = replace(model, cast=replace(model.cast, players={**model.cast.players, "prediction": nets}))
-    assert held_out_together(model)
-    assert not held_out_together(averaged)
-    found = comparison_of(replace(material, evidence=None, refusal="No rating is new."))
-    assert found.main is found.figure is found.hidden_figure is None
+def test_of_an_ensemble_the_first_member_is_judged_as_the_others_know_what_it_held_out(log: unskew.RatingLog) -> None:
+    model = unskew.Ensemble(unskew.Naive(net=unskew.MF(n_factors=2)), 2).fit(log, training=SHORT)
+    found = making.material_of(model, unbiased=None, propensity=unskew.Additive(), announce=lambda words: None)
+    assert found.voice is found.naive is model.members[0]
+    assert np.array_equal(found.evidence.log.users, log.take(model.members[0].split.holdout_rows).users)
+    told = remedy.remedy_of(found)
+    assert (told.method, told.parts[-1][0]) == ("naive, with settings of its own, the average of 2", "Members")
+
+
+def test_a_model_with_users_folded_in_is_refused(model: unskew.Recommender) -> None:
+    with pytest.raises(unskew.ParameterError, match="report on the model as it was fitted"):
+        making.material_of(replace(model, n_fitted_users=3), unbiased=None, propensity=None, announce=print)
 
 
 def test_random_ratings_are_believed_before_the_log(material: Material, log: unskew.RatingLog) -> None:
@@ -137,7 +144,7 @@ def test_large_catalogues_are_sampled_and_the_page_says_so(material: Material, m
     found = changes.changes_of(material)
     assert (found.items.n_looked_at, found.users.n_looked_at) == (12, 12)
     assert found.lists.n_users == 20
-    said = " ".join(limits_of(material, data_of(material.model), None, found))
+    said = " ".join(limits_of(material, data_of(material.model), versus.versus(material), found))
     assert f"12 random ones of {material.log.n_items:,}" in said
     assert f"20 random users of {material.log.n_users:,}" in said
 
@@ -179,25 +186,19 @@ def test_every_kind_of_verdict_has_plain_words() -> None:
 
 def test_the_name_of_a_method_is_the_registered_one() -> None:
     def name(method: unskew.Method) -> str:
-        return remedy.name_of(type("Model", (), {"method": method})())
+        return remedy.name_of(type("Model", (), {"method": method, "members": ()})())
 
     assert name(unskew.make("dce-tdr")) == "dce-tdr"
     assert name(unskew.IPS(clip=0.5)) == "ips, with settings of its own"
 
 
-def test_a_model_that_knows_at_odds_is_shown_over_a_range_of_them(model: unskew.Recommender) -> None:
-    class Shifted(unskew.Recommender):
-        def at_odds(self, rho: float) -> unskew.Recommender:
-            shifted = Shifted(**self.__dict__)
-            object.__setattr__(shifted, "rho", rho)
-            return shifted
-
-        def predict_codes(self, users, items):
-            return np.full(len(users), 0.5 / self.rho) if hasattr(self, "rho") else super().predict_codes(users, items)
-
-    found = assumptions.assumptions_of(Shifted(**model.__dict__), Level(model.log), lambda words: None)
-    assert (found.odds_low, found.odds_high) == ("10.0%", "100.0%")
-    assert [row[2] for row in found.odds.data.rows] == [f"{0.5 / rho:.1%}" for rho in assumptions.ODDS]
+def test_over_odds_every_logit_moves_by_their_logarithm(model: unskew.Recommender) -> None:
+    found = assumptions.assumptions_of(model, Level(model.log), lambda words: None)
+    said = logit(model.predict_codes(*everywhere(model.log)))
+    expected = [f"{expit(said - np.log(rho)).mean():.1%}" for rho in assumptions.ODDS]
+    assert [row[2] for row in found.odds.data.rows] == expected
+    assert (found.odds_high, found.odds_low) == (expected[0], expected[-1])
+    assert found.unexplained == ()
 
 
 def test_how_to_reproduce_is_a_recipe_that_gives_the_method_back(model: unskew.Recommender, tmp_path) -> None:

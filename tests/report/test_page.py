@@ -10,13 +10,13 @@ import pytest
 
 import unskew
 from unskew.report.material import Material
-from unskew.report.model import TITLES
+from unskew.report.model import TITLES, model_page
 from unskew.report.names import shown
 from unskew.report.page import Page, Section, rendered
 from unskew.report.report import write_report
 
+SHORT = unskew.Training(max_epochs=2, holdout=0.2, progress=False)
 VOID = {"meta", "link", "img", "br", "hr", "input"}
-SVG_NAMESPACES = ("http://www.w3.org/",)
 
 
 class Outline(HTMLParser):
@@ -117,6 +117,14 @@ def test_a_very_long_name_is_cut_and_what_disturbs_is_replaced() -> None:
 
 def test_the_page_is_small(html: str) -> None:
     assert len(html.encode()) < 500_000
+
+
+def test_a_model_that_ignores_the_bias_is_shown_beside_one_that_does_not(log: unskew.RatingLog) -> None:
+    method = unskew.Naive(net=unskew.MF(n_factors=2))
+    html = rendered(model_page(method.fit(log, training=SHORT), propensity=unskew.Additive()))
+    assert Outline(html).of("figure")
+    assert "This model <em>is</em> the naive one" in html
+    assert "a debiased model, doubly calibrated" in html
 
 
 def test_sections_come_in_the_order_of_the_questions(page: Page) -> None:

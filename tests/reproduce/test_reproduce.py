@@ -91,7 +91,9 @@ def test_statistics_are_those_of_log_and_test(made, world):
 def test_calibration_errors_are_over_all_pairs_and_over_the_test(world):
     training = unskew.Training(max_epochs=1, progress=False)
     model = unskew.DRJL(propensity=unskew.Additive()).fit(world.log, training=training)
-    found = CalibrationExam(log=world.log, test=world.test, training=training).marks(model)["calibration"]
+    marks = CalibrationExam(log=world.log, test=world.test, training=training, cutoffs=(3, 7)).marks(model)
+    assert {"ndcg@3", "ndcg@7"} <= marks["test"].keys()
+    found = marks["calibration"]
     users, items = np.divmod(np.arange(1200), 30)
     seen = np.zeros(1200)
     seen[world.log.users * 30 + world.log.items] = 1

@@ -15,7 +15,7 @@ from unskew.bench.exam import Exam
 from unskew.bench.formats import latex, markdown, page
 from unskew.bench.report import empty_rule
 from unskew.bench.table import LOWER_IS_BETTER, SHOWN
-from unskew.files.atomic import checked_path, replace_file
+from unskew.files.atomic import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,4 +104,4 @@ def publish(curve: Curve, exam: Exam, out: Path, about: Sequence[str] = ()) -> N
         figure.savefig(stream, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else None)
         files[f"curve.{ending}"] = stream.getvalue()
     for name, data in files.items():
-        replace_file(checked_path(out / name), data)
+        write_file(out / name, data)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unskew.bench.lock import locked
 from unskew.bench.records import Records, Values
 from unskew.bench.workers import Job, Workers
 from unskew.errors import ParameterError
+from unskew.files.lock import locked
 from unskew.progress import bar, say
 
 __all__ = ["Job", "Outcome", "Runner", "Stopped", "opened", "run", "say"]

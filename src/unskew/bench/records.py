@@ -66,10 +66,14 @@ class Records:
         self.known.append(record)
         if self.file is None:
             return
-        with self.file.open("ab") as out:
-            out.write((json.dumps(asdict(record), allow_nan=False) + "\n").encode())
-            out.flush()
-            os.fsync(out.fileno())
+        line = (json.dumps(asdict(record), allow_nan=False) + "\n").encode()
+        try:
+            _append(self.file, line)
+        except OSError as error:
+            raise ParameterError(
+                f"The records file {self.file} cannot be added to: {reason(error)}; all it held is still there: make "
+                "room and run the same command again."
+            ) from error
 
     def _read(self, file: Path) -> list[Record]:
         """All records of the file; the rest of a line that a crash cut short is removed and noted."""
@@ -97,6 +101,19 @@ def read_records(file: Path) -> tuple[list[Record], int]:
     return records, len(rest)
 
 
+def _append(file: Path, line: bytes) -> None:
+    """Add a line that has reached the disk, or leave the file as it was."""
+    size = file.stat().st_size
+    try:
+        with file.open("ab") as out:
+            out.write(line)
+            out.flush()
+            os.fsync(out.fileno())
+    except BaseException:
+        os.truncate(file, size)
+        raise
+
+
 def versions() -> dict[str, str]:
     """Of all that a figure may depend on."""
     return {"unskew": unskew.__version__, **_others()}
@@ -109,9 +126,12 @@ def _others() -> dict[str, str]:
 
 def _parsed(file: Path, number: int, line: bytes) -> Record:
     try:
-        return Record(**json.loads(line))
-    except (ValueError, TypeError):
+        record = Record(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
         raise _not_a_record(file, number) from None
+    if not isinstance(record.key, str) or not isinstance(record.values, dict):
+        raise _not_a_record(file, number)
+    return record
 
 
 def _unusable(file: Path, error: OSError) -> ParameterError:

@@ -19,7 +19,7 @@ from unskew.bench.records import Values
 from unskew.bench.search import Search
 from unskew.bench.table import NAIVE, Table, standings_of
 from unskew.evaluation import positive_from
-from unskew.files.atomic import checked_path, replace_file
+from unskew.files.atomic import write_file
 
 Costs = dict[str, dict[str, float]]  # of each method
 
@@ -130,7 +130,7 @@ def publish(table: Table, costs: Costs, folder: Path) -> None:
         "costs.csv": _costs_csv(costs),
     }
     for name, text in files.items():
-        replace_file(checked_path(folder / name), text.encode())
+        write_file(folder / name, text.encode())
 
 
 def _costs_csv(costs: Mapping[str, Mapping[str, float]]) -> str:

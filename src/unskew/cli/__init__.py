@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
+from unskew import progress
 from unskew._version import __version__
 from unskew.cli import (
     benchmark,
@@ -13,10 +17,13 @@ from unskew.cli import (
     datasets,
     demo,
     diagnose,
+    doctor,
     evaluate,
+    export,
     fit,
     methods,
     odds,
+    options,
     predict,
     recommend,
     report,
@@ -25,6 +32,10 @@ from unskew.cli import (
 )
 from unskew.cli.errors import OneSentenceErrors
 
+COMMANDS = (
+    *(demo, fit, predict, recommend, evaluate, diagnose, odds, compare, tune, benchmark, reproduce, report),
+    *(datasets, methods, export, doctor),
+)
 app = typer.Typer(
     cls=OneSentenceErrors,
     no_args_is_help=True,
@@ -49,12 +60,26 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-for _module in (
-    *(demo, diagnose, fit, evaluate, compare, predict, recommend, odds, report, tune, benchmark, reproduce),
-    *(methods, datasets),
-):
+def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the option --quiet."""
+    signature = inspect.signature(command, eval_str=True)
+    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Quiet)
+
+    @wraps(command)
+    def run(quiet: bool, **given: Any) -> None:
+        progress.silence(quiet)
+        try:
+            command(**given)
+        finally:
+            progress.silence(False)
+
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), quiet])  # type: ignore[attr-defined]
+    return run
+
+
+for _module in COMMANDS:
     _name = _module.__name__.rpartition(".")[2]
-    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_module.command)
+    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_quiet(_module.command))
 
 
 def main() -> None:

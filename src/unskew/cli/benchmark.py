@@ -10,7 +10,7 @@ import typer
 import unskew
 from unskew.cli import curve, options, settings
 from unskew.cli.output import print_json, print_table
-from unskew.cli.reading import Reading
+from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ SOURCE_HELP = (
 )
 
 
+@reads("columns", "log", "features")
 def command(
     source: Annotated[str, typer.Argument(metavar="DATASET|LOG", help=SOURCE_HELP, show_default=False)],
+    reading: Reading,
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Where everything is written.", show_default=False)
     ],
@@ -66,16 +68,6 @@ def command(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Of folds, search, simulated world and --test-fraction.")
     ] = 0,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: options.Positive = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    user_features: options.UserFeatures = None,
-    item_features: options.ItemFeatures = None,
-    accept_altered: options.AcceptAltered = False,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
     as_json: options.AsJson = False,
@@ -94,18 +86,6 @@ def command(
     from unskew.bench import Exam, Judging, benchmark
     from unskew.cli.material import Options, material
 
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        user_features=user_features,
-        item_features=item_features,
-        accept_altered=accept_altered,
-    )
     chosen = _methods(methods)
     judging = Judging(
         criterion=criterion.value,

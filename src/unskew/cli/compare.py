@@ -12,7 +12,7 @@ import typer
 import unskew
 from unskew.cli import options, settings
 from unskew.cli.output import print_json
-from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ EXAMPLE = "unskew compare A.csv B.csv --log new-ratings.csv"
 SCORES_HELP = "A file with columns user_id, item_id and score, or a folder that `unskew fit` wrote."
 
 
+@reads("columns", "log")
 def command(
     first: Annotated[str, typer.Argument(metavar="A", help=SCORES_HELP, show_default=False)],
     second: Annotated[str, typer.Argument(metavar="B", help="The same of the other model.", show_default=False)],
+    reading: Reading,
     log: Annotated[
         str | None,
         typer.Option(
@@ -48,31 +50,10 @@ def command(
     ] = None,
     clip: Annotated[float, typer.Option("--clip", metavar="P", help="Raise smaller propensities to this.")] = 0.0,
     confidence: Annotated[float, typer.Option("--confidence", metavar="SHARE", help="Of the intervals.")] = 0.95,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: Annotated[
-        float | None,
-        typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
-    ] = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    accept_altered: options.AcceptAltered = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Say which of two models is better for all pairs, judging by a log in which users chose what to rate."""
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        accept_altered=accept_altered,
-    )
     recipe = settings.propensity_from(propensity)
     ratings = None if log is None else reading.log(log)
     known = None if pscore is None else _column(log, ratings, pscore, reading)
@@ -107,13 +88,12 @@ def _names(first: str, second: str) -> tuple[str, str]:
 
 def _column(log: str | None, ratings: RatingLog | None, name: str, reading: Reading) -> Any:
     from unskew.data.features import missing_column
-    from unskew.data.read import read_frame
 
     if log is None or ratings is None or not Path(log).is_file():
         raise ParameterError("--pscore names a column of a file: give the file by --log.")
     if ratings.duplicates_merged:
         raise ParameterError("--pscore needs one row a pair, but rows were merged: leave --duplicates out.")
-    table = read_frame(log, (reading.user, reading.item), delimiter=reading.separator)
+    table, _ = reading.table(Path(log), ("user", "item"))
     if name not in table.column_names:
         raise missing_column(name, table.column_names, Path(log).name)
     return table[name].to_numpy()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unskew.cli import options
-from unskew.cli.output import print_table, write_file, write_table
+from unskew.cli.output import print_json, print_table, write_file, write_table
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def command(
         typer.Option("--out", metavar="FOLDER", help="Write the table as demo.csv and demo.json, and demo.png."),
     ] = None,
     seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show in a simulated world what ignoring selection costs.
 
@@ -42,7 +43,14 @@ def command(
     """
     if out is not None:
         _make_folder(out)
-    found = _run(seed)
+    from unskew.demo import run
+
+    found = run(seed)
+    if out is not None:
+        _write(found, out)
+    if as_json:
+        print_json(_facts(found))
+        return
     typer.echo(f"a world where people mostly rate what they like: {found.log}")
     typer.echo(f"liked: {found.liked_in_log:.1%} of the ratings in the log, {found.liked_in_world:.1%} of all pairs")
     typer.echo()
@@ -50,7 +58,7 @@ def command(
     typer.echo()
     typer.echo(_explained(found))
     if out is not None:
-        _write(found, out)
+        typer.echo(f"\nwrote demo.csv, demo.json and demo.png to {out}")
 
 
 def _make_folder(out: Path) -> None:
@@ -58,15 +66,6 @@ def _make_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {(error.strerror or str(error)).lower()}.") from error
-
-
-def _run(seed: int) -> Demo:
-    from rich.console import Console
-
-    from unskew.demo import run
-
-    with Console(stderr=True).status("simulating") as status:
-        return run(seed, announce=lambda name: status.update(f"fitting {name}"))
 
 
 def _show(found: Demo) -> None:
@@ -95,11 +94,15 @@ def _write(found: Demo, out: Path) -> None:
     import pyarrow as pa
 
     from unskew.cli.picture import as_png
-    from unskew.demo import Row, in_words
+    from unskew.demo import Row
 
     columns = {field.name: [getattr(row, field.name) for row in found.rows] for field in fields(Row)}
     write_table(out / "demo.csv", pa.table(columns))
-    facts = asdict(found) | {"in_words": in_words(found)}
-    write_file(out / "demo.json", json.dumps(facts, indent=2).encode())
+    write_file(out / "demo.json", json.dumps(_facts(found), indent=2).encode())
     write_file(out / "demo.png", as_png(found))
-    typer.echo(f"\nwrote demo.csv, demo.json and demo.png to {out}")
+
+
+def _facts(found: Demo) -> dict[str, Any]:
+    from unskew.demo import in_words
+
+    return asdict(found) | {"in_words": in_words(found)}

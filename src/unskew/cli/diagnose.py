@@ -12,7 +12,7 @@ import unskew
 from unskew.cli import options, settings
 from unskew.cli.errors import with_options
 from unskew.cli.output import check_file_path, print_json, write_file
-from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew diagnose ratings.csv --propensity additive --json"
 
 
+@reads("columns", "log")
 def command(
     source: Annotated[
         str,
@@ -29,6 +30,7 @@ def command(
             metavar="MODEL|LOG", help=f"A folder that `unskew fit` wrote, or a log: {SOURCE_HELP}", show_default=False
         ),
     ],
+    reading: Reading,
     unbiased: Annotated[
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs: they alone tell if ratings decide."),
@@ -48,33 +50,12 @@ def command(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Write reliability diagrams (.png).")
     ] = None,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: Annotated[
-        float | None,
-        typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
-    ] = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    accept_altered: options.AcceptAltered = False,
     seed: options.Seed = 0,
     epochs: Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a net.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Tell whether debiasing is needed, whether it can work and how wrong the answer can be: words, then figures."""
     check_file_path(plot, (".png",))
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        accept_altered=accept_altered,
-    )
     recipe = None if propensity is None else settings.propensity_from(propensity)
     limits: dict[str, Any] = {} if epochs is None else {"max_epochs": epochs}
     subject = _subject(source, reading)

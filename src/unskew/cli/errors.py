@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +23,8 @@ _OPTIONS = (
     ("on_unknown='fallback'", "--on-unknown fallback"),
     ("pass delimiter=", "pass --delimiter "),
     ("set positive to", "set --positive to"),
-    ("widen rating_scale", "widen --graded"),
+    ("widen rating_scale", "widen --graded, or say by --positive what is liked"),
+    ("header=False is", "--no-header is"),
     ("rating_scale must", "--graded must"),
     ("as cache.", "as --cache."),
     ("expect_original=False", "--accept-altered"),
@@ -52,6 +55,12 @@ _OPTIONS = (
 class OneSentenceErrors(TyperGroup):
     """A group of commands that answers bad input with one sentence; any other error is a defect and keeps its trace."""
 
+    _words: list[str]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._words = list(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             with warnings.catch_warnings():
@@ -60,8 +69,10 @@ class OneSentenceErrors(TyperGroup):
         except UnskewError as error:
             typer.echo(f"error: {with_options(str(error))}", err=True)
             raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt as interrupt:  # which may say how to go on
+        except KeyboardInterrupt as interrupt:
             typer.echo(str(interrupt) or "interrupted: no half-written file was left behind.", err=True)
+            if str(interrupt) and int(os.environ.get("WORLD_SIZE", "1")) == 1:  # there is something to go on from
+                typer.echo(f"to go on: {shlex.join(['unskew', *self._words])}", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
 

@@ -10,7 +10,7 @@ import typer
 import unskew
 from unskew.cli import options
 from unskew.cli.output import check_table_path, print_json, write_table
-from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.cli.unknown import unknown_pairs
 from unskew.errors import ParameterError
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew evaluate model test.csv --k 5 --per-user users.csv"
 
 
+@reads("columns", "log", "cache")
 def command(
     model: options.Model,
     test: Annotated[str, typer.Argument(metavar="TEST", help=SOURCE_HELP, show_default=False)],
+    reading: Reading,
     k: Annotated[list[int], typer.Option("--k", metavar="N", help="Length of ranked lists, repeatable.")] = [5, 10],  # noqa: B006
     empty_users: Annotated[
         options.EmptyUsers,
@@ -35,33 +37,10 @@ def command(
         Path | None,
         typer.Option("--per-user", metavar="FILE", help="Write every user's metrics (.csv, .tsv, .parquet)."),
     ] = None,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: Annotated[
-        float | None,
-        typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; the model's own."),
-    ] = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    cache: options.Cache = None,
-    accept_altered: options.AcceptAltered = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare a model's predictions with the ratings of a test log."""
     check_table_path(per_user)
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        cache=cache,
-        accept_altered=accept_altered,
-    )
     recommender = unskew.load(model)
     ratings = reading.test(test, recommender.log.scale)
     notes = _notes(recommender, ratings)

@@ -12,42 +12,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unskew import progress
 from unskew.cli import options, settings
-from unskew.cli.errors import INTERRUPTED
 from unskew.cli.output import print_json
-from unskew.cli.reading import SOURCE_HELP, Reading
-from unskew.errors import ParameterError
+from unskew.cli.reading import SOURCE_HELP, Reading, reads
+from unskew.errors import ModelFileError, ParameterError, UnskewError
 
 if TYPE_CHECKING:
     from unskew.recommender import Recommender
 
 EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out model"
+DEFAULT_METHOD, DEFAULT_OUT = "dce-dr", Path("model")
 
 
+@reads("columns", "log", "features", "cache")
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the model.", show_default=False)],
+    reading: Reading,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Where to write the model; model, if there is none yet."),
+    ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
+        str | None, typer.Option("--method", metavar="NAME", help=f"A name of `unskew methods`; {DEFAULT_METHOD}.")
     ] = None,
     recipe: Annotated[
         Path | None,
-        typer.Option("--recipe", metavar="FILE", help="A recipe instead of a method, such as `unskew tune` writes."),
+        typer.Option(
+            "--recipe", metavar="FILE", help="A recipe instead of a method: of `unskew tune`, or of a model's folder."
+        ),
     ] = None,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: options.Positive = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    user_features: options.UserFeatures = None,
-    item_features: options.ItemFeatures = None,
-    cache: options.Cache = None,
-    accept_altered: options.AcceptAltered = False,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
-    ] = None,
+    assignments: options.Settings = None,
     unbiased: Annotated[
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
@@ -57,16 +52,25 @@ def command(
         int,
         typer.Option("--workers", metavar="N", help="Members fitted side by side, in processes of one thread each."),
     ] = 1,
-    seed: options.Seed = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="The same seed gives the same result; the recipe's, or 0."),
+    ] = None,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="FOLDER", help="Keep the state of the run here, and go on from it."),
+        typer.Option(
+            "--checkpoint", metavar="FOLDER", help="Where to keep the state of the run until it ends; OUT.states."
+        ),
     ] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option("--checkpoint-every", metavar="N", help="Steps between two checkpoints.")
+        int | None,
+        typer.Option("--checkpoint-every", metavar="N", help="Steps between two states; as many as cost little time."),
     ] = None,
+    no_checkpoint: Annotated[
+        bool, typer.Option("--no-checkpoint", help="Keep no state: an interrupted run is lost.")
+    ] = False,
     device: Annotated[
         str, typer.Option("--device", metavar="NAME", help="Where nets compute: cpu, or cuda for plain PyTorch nets.")
     ] = "cpu",
@@ -74,48 +78,47 @@ def command(
 ) -> None:
     """Fit a method on a log of ratings and save the model.
 
-    Started by torchrun, all its processes train one model: torchrun --nproc_per_node 2 -m unskew fit ...
+    Columns and the threshold of what is liked are guessed from the file, and said. An interrupted run goes on when the
+    same command is given again. Started by torchrun, all its processes train one model:
+    torchrun --nproc_per_node 2 -m unskew fit ...
     """
-    chosen, training = settings.recipe_from(method, recipe, assignments or [], members)
-    first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
-    engine = None if device == "cpu" else "torch"
-    kept = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "workers": workers}
-    training = settings.limited(training, epochs, batch_size, device=device, engine=engine, spread=spread, **kept)
-    _check_model_path(out)
-    if checkpoint is not None:
-        from unskew.training.checkpoint import refuse_foreign
+    from unskew.files.lock import locked
 
-        refuse_foreign(checkpoint)
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        user_features=user_features,
-        item_features=item_features,
-        cache=cache,
-        accept_altered=accept_altered,
+    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [], members)
+    first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
+    target = _model_path(out)
+    states = _states(target, checkpoint, kept=not (no_checkpoint or (spread and checkpoint is None)))
+    training = settings.limited(
+        chosen.training,
+        epochs,
+        batch_size,
+        device=device,
+        engine=None if device == "cpu" else "torch",
+        spread=spread,
+        checkpoint=states,
+        checkpoint_every=checkpoint_every,
+        workers=workers,
     )
-    ratings = reading.log(log)
+    if not first:
+        progress.silence()
+    ratings = reading.log(log, chosen.scale)
     say = typer.echo if first and not as_json else _silent
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    with _resumable(checkpoint, first):
-        model = chosen.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+    with locked(target if first else None), _resumable(states, asked_for=checkpoint is not None):
+        seed = (chosen.seed or 0) if seed is None else seed
+        model = chosen.method.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
         if first:
-            model.save(out)
+            model.save(target)
     training.group.total(0)  # waits until the model is written
-    if checkpoint is not None and os.environ.get("LOCAL_RANK", "0") == "0":
-        shutil.rmtree(checkpoint, ignore_errors=True)
+    if states is not None and os.environ.get("LOCAL_RANK", "0") == "0":
+        shutil.rmtree(states, ignore_errors=True)
     if not first:
         return
     if as_json:
-        print_json(_facts(model, out))
+        print_json(_facts(model, target, reading))
         return
     say(str(model.history))
     for number, fit in enumerate(model.members or (model,)):
@@ -123,39 +126,62 @@ def command(
             say(f"member {number}: {fit.overlap}" if model.members else str(fit.overlap))
     if model.slice is not None:
         say(str(model.slice))
-    say(f"wrote the model to {out}; next: unskew evaluate {out} TEST, or unskew recommend {out}")
+    say(f"wrote the model to {target}; next: unskew evaluate {target} TEST, or unskew recommend {target}")
+
+
+def _states(target: Path, asked: Path | None, kept: bool) -> Path | None:
+    """The folder for the states of the run, which must be empty or hold such states."""
+    from unskew.training.checkpoint import refuse_foreign
+
+    if not kept:
+        if asked is not None:
+            raise ParameterError("--checkpoint and --no-checkpoint contradict each other: give one of the two.")
+        return None
+    states = asked or target.with_name(f"{target.name}.states")
+    refuse_foreign(states)
+    return states
 
 
 @contextmanager
-def _resumable(checkpoint: Path | None, first: bool) -> Iterator[None]:
-    """Say how to go on after an interruption."""
+def _resumable(states: Path | None, asked_for: bool) -> Iterator[None]:
+    """Let an interruption say what is left to go on from, and leave nothing behind that nobody can go on from.
+
+    States that were there before are those of a run that somebody may still go on with.
+    """
+    own = states is not None and not asked_for and not states.exists()
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint is None:
+        if states is None or not states.is_dir():
             raise
-        if first:
-            typer.echo(f"interrupted: the same command goes on from the last checkpoint in {checkpoint}.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"interrupted: the state of the run is kept in {states}.") from None
+    except UnskewError as error:
+        if states is not None and own and not isinstance(error, ModelFileError):  # as for want of room
+            shutil.rmtree(states, ignore_errors=True)
+        raise
 
 
 def _silent(_: str) -> None:
     pass
 
 
-def _check_model_path(out: Path) -> None:
-    """Refuse what could not be written to before training, not after."""
+def _model_path(out: Path | None) -> Path:
+    """Where the model goes; what could not be written to is refused before training, not after."""
     from unskew.files.manifest import foreign_names
 
-    if out.exists() and not out.is_dir():
-        raise ParameterError(f"{out} is a file: give the path of a folder.")
-    if out.is_dir() and (foreign := foreign_names(out)):
-        raise ParameterError(f"{out} holds {foreign[0]!r}, which is no part of a model: give another folder.")
-    if not out.absolute().parent.is_dir():
-        raise ParameterError(f"{out} cannot be written: the folder {out.parent} does not exist.")
+    if out is None and DEFAULT_OUT.exists():
+        raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")
+    target = out or DEFAULT_OUT
+    if target.exists() and not target.is_dir():
+        raise ParameterError(f"{target} is a file: give the path of a folder.")
+    if target.is_dir() and (foreign := foreign_names(target)):
+        raise ParameterError(f"{target} holds {foreign[0]!r}, which is no part of a model: give another folder.")
+    if not target.absolute().parent.is_dir():
+        raise ParameterError(f"{target} cannot be written: the folder {target.parent} does not exist.")
+    return target
 
 
-def _facts(model: Recommender, out: Path) -> dict[str, Any]:
+def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
     from unskew.recipe import to_plain
 
     log, history = model.log, model.history
@@ -168,7 +194,9 @@ def _facts(model: Recommender, out: Path) -> dict[str, Any]:
             "users": log.n_users,
             "items": log.n_items,
             "mean_in_unit_scale": log.positive_rate,
+            "positive_from": log.scale.positive,
             "duplicates_merged": log.duplicates_merged,
+            "guessed": reading.guessed,
         },
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),

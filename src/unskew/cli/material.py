@@ -92,9 +92,12 @@ def _own(source: str, reading: Reading, options: Options) -> Material:
 
 
 def _with_folder(source: str, data: Path | None) -> str:
-    """NAME:FOLDER for the name of a dataset, whose folder is `data` or inside it; any other source as it is."""
+    """NAME:FOLDER for the name of a dataset, whose folder is `data` or inside it; any other source as it is.
+
+    With --data a dataset is meant, even if there is a file or a folder of that name, such as that of the results.
+    """
     name = source.replace("-", "_")
-    if name not in {known.name for known in unskew.datasets.available()} or Path(source).exists():
+    if name not in {known.name for known in unskew.datasets.available()} or (data is None and Path(source).exists()):
         return source
     if data is None:
         raise ParameterError(f"{source} is a dataset: name the folder of its files by --data FOLDER.")

@@ -33,9 +33,23 @@ class OnUnknown(StrEnum):
 
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `unskew fit` wrote.", show_default=False)]
-UserColumn = Annotated[str, typer.Option("--user", metavar="COLUMN", help="Column of the users.")]
-ItemColumn = Annotated[str, typer.Option("--item", metavar="COLUMN", help="Column of the items.")]
-RatingColumn = Annotated[str, typer.Option("--rating", metavar="COLUMN", help="Column of the ratings.")]
+UserColumn = Annotated[
+    str | None, typer.Option("--user", metavar="COLUMN", help="Column of the users; guessed by its name.")
+]
+ItemColumn = Annotated[
+    str | None, typer.Option("--item", metavar="COLUMN", help="Column of the items; guessed by its name.")
+]
+RatingColumn = Annotated[
+    str | None, typer.Option("--rating", metavar="COLUMN", help="Column of the ratings; guessed by its name.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether text names its columns in the first line; else they are 1, 2, ... Guessed.",
+        show_default=False,
+    ),
+]
 Graded = Annotated[
     tuple[float, float] | None,
     typer.Option(
@@ -47,7 +61,9 @@ DuplicatesOption = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says."),
+    typer.Option(
+        "--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says; guessed."
+    ),
 ]
 Cache = Annotated[
     Path | None,
@@ -60,6 +76,14 @@ OnUnknownOption = Annotated[
     OnUnknown,
     typer.Option("--on-unknown", help="Refuse unknown users and items, or answer for the average one."),
 ]
+NewUsers = Annotated[
+    Path | None,
+    typer.Option("--new-users", metavar="FILE", help="Ratings of users the model does not know, who are folded in."),
+]
+NewUserFeatures = Annotated[
+    Path | None,
+    typer.Option("--new-user-features", metavar="FILE", help="A row of features for each new user, if nets read them."),
+]
 UserFeatures = Annotated[
     Path | None, typer.Option("--user-features", metavar="FILE", help="A file with a row of features per user.")
 ]
@@ -68,7 +92,11 @@ ItemFeatures = Annotated[
 ]
 Positive = Annotated[
     float | None,
-    typer.Option("--positive", metavar="RATING", help="The lowest rating that counts as liked; 3 for files."),
+    typer.Option(
+        "--positive",
+        metavar="RATING",
+        help="The lowest rating that counts as liked; the model's, or guessed: the middle of the scale.",
+    ),
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a stage.")]
 BatchSize = Annotated[
@@ -95,4 +123,15 @@ Members = Annotated[
     typer.Option("--members", metavar="N", help="Fit an ensemble of so many members, which answer on average."),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
+        "propensity=additive for a part by its name.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

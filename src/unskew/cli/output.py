@@ -31,10 +31,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: 
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=name in numbers, overflow="fold")
-    for row in rows:
+    cells, table = [tuple(row) for row in rows], Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
+    for place, name in enumerate(columns):
+        words = [word for row in cells for word in row[place].split()]
+        longest = max(map(len, words), default=0) if place == 0 else None  # what a row is about is never cut
+        alignment: dict[str, Any] = {"justify": "right" if name in numbers else "left", "no_wrap": name in numbers}
+        table.add_column(name, overflow="fold", min_width=longest, **alignment)
+    for row in cells:
         table.add_row(*(Text(cell) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES, highlight=False)
     console.print(table)
@@ -73,9 +76,6 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    from unskew.files.atomic import checked_path, reason, replace_file
+    from unskew.files import atomic
 
-    try:
-        replace_file(checked_path(path), data)
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be written: {reason(error)}.") from error
+    atomic.write_file(path, data)

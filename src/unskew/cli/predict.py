@@ -9,9 +9,12 @@ import typer
 
 import unskew
 from unskew.cli import options
-from unskew.cli.output import check_table_path, write_table
+from unskew.cli.newcomers import with_newcomers
+from unskew.cli.output import check_table_path, print_json, write_table
+from unskew.cli.reading import Reading, reads
 from unskew.cli.unknown import unknown_pairs
 from unskew.errors import ParameterError
+from unskew.progress import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,11 +24,13 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew predict model pairs.csv --out predictions.csv"
 
 
+@reads("columns")
 def command(
     model: options.Model,
     pairs: Annotated[
         Path, typer.Argument(metavar="PAIRS", help="A file with a row per pair of user and item.", show_default=False)
     ],
+    reading: Reading,
     out: Annotated[
         Path,
         typer.Option(
@@ -35,50 +40,52 @@ def command(
     propensity: Annotated[
         bool, typer.Option("--propensity", help="Add how likely each pair is to be rated at all.")
     ] = False,
+    new_users: options.NewUsers = None,
+    new_user_features: options.NewUserFeatures = None,
     odds: Annotated[
         float, typer.Option("--odds", metavar="RHO", help="Assume that liked items are so many times as likely rated.")
     ] = 1.0,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    delimiter: options.Delimiter = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Predict the ratings of pairs of users and items.
 
     Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
     """
     check_table_path(out)
-    recommender = unskew.load(model)
+    recommender = with_newcomers(unskew.load(model), new_users, new_user_features, reading, on_unknown)
     recommender = recommender if odds == 1 else recommender.at_odds(odds)
-    table = _read_pairs(pairs, user, item, delimiter)
-    users, items = table[user], table[item]
+    table, names = _read_pairs(pairs, reading)
+    users, items = table[names["user"]], table[names["item"]]
     unknown, line = unknown_pairs(recommender, users, items)
     added: dict[str, Any] = {"prediction": recommender.predict(users, items, on_unknown=on_unknown.value)}
     if propensity:
-        added["propensity"] = _propensities(recommender, table.select([user, item]), unknown)
+        added["propensity"] = _propensities(recommender, table.select([names["user"], names["item"]]), unknown)
     for name, values in added.items():
         if name in table.column_names:
             raise ParameterError(f"{pairs.name} has a column {name!r} already: rename it.")
         table = table.append_column(name, [values])
     write_table(out, table)
-    typer.echo(f"wrote {len(table):,} predictions to {out}")
     if line:
-        typer.echo(line + (", and their propensity is left empty" if propensity else ""))
+        say(line + (", and their propensity is left empty" if propensity else ""))
+    if as_json:
+        facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
+        print_json(facts | {"guessed": reading.guessed})
+        return
+    typer.echo(f"wrote {len(table):,} predictions to {out}")
 
 
-def _read_pairs(path: Path, user: str, item: str, delimiter: str | None) -> pa.Table:
-    from unskew.data.features import missing_column
-    from unskew.data.read import read_frame
-    from unskew.data.vocabulary import as_ids, is_text, narrowed
+def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]:
+    """The rows, and the columns of their users and items."""
+    from unskew.data.distinct import is_text
+    from unskew.data.vocabulary import as_ids, narrowed
 
-    table = read_frame(path, (user, item), delimiter="\t" if delimiter == r"\t" else delimiter)
-    for name in (user, item):
-        if name not in table.column_names:
-            raise missing_column(name, table.column_names, path.name)
+    table, names = reading.table(path, ("user", "item"))
+    for name in names.values():
         if is_text(table[name].type):  # text that spells integers throughout becomes integers, as in a log
             place = table.column_names.index(name)
             table = table.set_column(place, name, narrowed(as_ids(table[name], f"column {name!r} of {path.name}")))
-    return table
+    return table, names
 
 
 def _propensities(model: Recommender, pairs: pa.Table, unknown: Any) -> pa.Array:

@@ -9,8 +9,11 @@ import typer
 
 import unskew
 from unskew.cli import options
-from unskew.cli.output import check_table_path, print_table, write_table
+from unskew.cli.newcomers import with_newcomers
+from unskew.cli.output import check_table_path, print_json, print_table, write_table
+from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
+from unskew.progress import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +24,10 @@ EXAMPLE = "unskew recommend model --k 5 --out recommendations.csv"
 SHOWN = 20  # rows on the terminal
 
 
+@reads("columns")
 def command(
     model: options.Model,
+    reading: Reading,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -30,83 +35,97 @@ def command(
         ),
     ] = None,
     k: Annotated[int, typer.Option("--k", metavar="N", help="How many items for each user.")] = 10,
-    users: Annotated[
-        Path | None,
-        typer.Option("--users", metavar="FILE", help="Only for the users in the column user_id of a file."),
-    ] = None,
-    user: Annotated[
+    whom: Annotated[
         list[str] | None,
-        typer.Option("--user", metavar="ID", help="Only for this user, repeatable.", show_default=False),
+        typer.Option("--for", metavar="ID", help="Only for this user, repeatable.", show_default=False),
+    ] = None,
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Only for the users in the column --user of a file.")
+    ] = None,
+    items: Annotated[
+        Path | None, typer.Option("--items", metavar="FILE", help="Only items in the column --item of a file.")
     ] = None,
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Recommend also what the user has rated already.")
     ] = False,
-    items: Annotated[
-        Path | None,
-        typer.Option("--items", metavar="FILE", help="Only items in the column item_id of a file."),
-    ] = None,
+    new_users: options.NewUsers = None,
+    new_user_features: options.NewUserFeatures = None,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Recommend to every user the items with the highest predictions."""
+    """Recommend to every user the items with the highest predictions.
+
+    With --new-users the model learns users it has not met from their few ratings, without training, and recommends to
+    them, unless --for or --users says to whom:
+
+    \b
+    unskew recommend model --new-users their-ratings.csv --out recommendations.csv
+    """
     check_table_path(out)
-    if users is not None and user:
-        raise ParameterError("--users and --user both say for whom: give one of the two.")
-    recommender = unskew.load(model)
-    wanted = _wanted(recommender, users, user, everybody=out is not None, k=k)
+    if users is not None and whom:
+        raise ParameterError("--users and --for both say for whom: give one of the two.")
+    known = unskew.load(model)
+    recommender = with_newcomers(known, new_users, new_user_features, reading, on_unknown)
+    wanted = _asked(reading, users, whom)
+    if wanted is None and new_users is not None:
+        wanted = recommender.log.user_ids.arrow[known.log.n_users :]
+    n_users = recommender.log.n_users if wanted is None else len(wanted)
+    if wanted is None and out is None and not as_json:  # the terminal shows the first users alone
+        wanted = recommender.log.user_ids.arrow[: max(1, SHOWN // max(k, 1))]
     table = recommender.recommend(
         wanted,
         k,
         filter_seen=not keep_seen,
-        items=None if items is None else _ids(items, "item_id"),
+        items=None if items is None else _ids(items, "item", reading),
         on_unknown=on_unknown.value,
     )
     _report_unknown(recommender, wanted)
-    n_users = recommender.log.n_users if wanted is None else len(wanted)
+    n_places = k * (n_users if wanted is None else len(wanted))
+    if len(table) < n_places:
+        say(f"{n_places - len(table):,} places stayed empty, as users had fewer than {k} items left")
     if out is not None:
         write_table(out, table)
+    if as_json:
+        facts: dict[str, Any] = {"users": n_users, "rows": len(table), "guessed": reading.guessed}
+        print_json(facts | ({"recommendations": table.to_pylist()} if out is None else {"written": str(out)}))
+    elif out is not None:
         typer.echo(f"wrote {len(table):,} recommendations for {n_users:,} users to {out}")
     else:
-        _show(table, n_users, recommender.log.n_users)
-    if len(table) < n_users * k:
-        typer.echo(f"{n_users * k - len(table):,} places stayed empty, as users had fewer than {k} items left")
+        _show(table, n_users)
 
 
-def _wanted(model: Recommender, file: Path | None, ids: list[str] | None, everybody: bool, k: int) -> Any:
-    """The users to recommend to, each once; None for everybody, of whom the terminal shows only the first."""
+def _asked(reading: Reading, file: Path | None, ids: list[str] | None) -> Any:
+    """The users who were asked for, each once; None if nobody was."""
     if file is None and not ids:
-        return None if everybody else model.log.user_ids.arrow[: max(1, SHOWN // max(k, 1))]
+        return None
     from unskew.data.vocabulary import as_ids, narrowed
 
-    asked = as_ids(ids, "--user") if file is None else _ids(file, "user_id")
+    asked = as_ids(ids, "--for") if file is None else _ids(file, "user", reading)
     distinct = narrowed(asked.unique())
     if len(distinct) < len(asked):
-        typer.echo(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")
+        say(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")
     return distinct
 
 
-def _ids(path: Path, column: str) -> pa.Array:
-    from unskew.data.features import missing_column
-    from unskew.data.read import read_frame
+def _ids(path: Path, role: str, reading: Reading) -> pa.Array:
     from unskew.data.vocabulary import as_ids
 
-    table = read_frame(path, (column,))
-    if column not in table.column_names:
-        raise missing_column(column, table.column_names, path.name)
-    return as_ids(table[column], f"column {column!r} of {path.name}")
+    table, names = reading.table(path, (role,))
+    return as_ids(table[names[role]], f"column {names[role]!r} of {path.name}")
 
 
 def _report_unknown(model: Recommender, wanted: Any) -> None:
     unknown = 0 if wanted is None else int((model.log.user_ids.codes(wanted) < 0).sum())
     if unknown:
-        typer.echo(f"{unknown:,} of {len(wanted):,} users are unknown and were answered for the average user")
+        say(f"{unknown:,} of {len(wanted):,} users are unknown and were answered for the average user")
 
 
-def _show(table: pa.Table, n_users: int, n_all: int) -> None:
+def _show(table: pa.Table, n_users: int) -> None:
     rows = [
         (str(row["user_id"]), str(row["rank"]), str(row["item_id"]), f"{row['score']:.4f}")
         for row in table.slice(0, SHOWN).to_pylist()
     ]
     print_table(("user_id", "rank", "item_id", "score"), rows, numbers=("rank", "score"))
     shown = len({row[0] for row in rows})
-    typer.echo(f"{len(rows)} of {len(table):,} rows, {shown} of {n_users if n_users > shown else n_all:,} users")
-    typer.echo("--out FILE writes all of them")
+    if len(rows) < len(table) or shown < n_users:
+        typer.echo(f"the first of {shown} of {n_users:,} users; --out FILE writes all of them")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unskew.cli import options, settings
-from unskew.cli.output import check_file_path
-from unskew.cli.reading import Reading
+from unskew.cli.output import check_file_path, print_json
+from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
+from unskew.progress import say
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew report model --out report.html"
 
 
+@reads("columns", "log")
 def command(
     source: Annotated[
         str,
@@ -28,17 +30,14 @@ def command(
             show_default=False,
         ),
     ],
+    reading: Reading,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write (.html).", show_default=False)],
     unbiased: Annotated[
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, which no model was trained on."),
     ] = None,
     propensity: options.PropensityName = "factors",
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write one page for people: what the data is, whether it is biased, what the model does, what to trust.
 
@@ -52,8 +51,6 @@ def command(
     """
     check_file_path(out, (".html", ".htm"))
     recipe = settings.propensity_from(propensity)
-    from rich.console import Console
-
     from unskew.recommender import Recommender
     from unskew.report.report import opened, write_report
 
@@ -62,16 +59,15 @@ def command(
     if unbiased is not None:
         if not isinstance(found, Recommender):
             raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
-        reading = Reading(user=user, item=item, rating=rating, duplicates=duplicates.value, delimiter=delimiter)
         random = _random_ratings(reading, unbiased, found)
-    with Console(stderr=True).status("reading") as status:
-        write_report(
-            found, out, unbiased=random, propensity=recipe, announce=lambda what: status.update(f"fitting {what}")
-        )
+    write_report(found, out, unbiased=random, propensity=recipe)
+    if as_json:
+        print_json({"report": str(out), "bytes": out.stat().st_size})
+        return
     typer.echo(f"wrote the report to {out} ({out.stat().st_size / 1e6:.2f} MB); open it in a browser")
 
 
 def _random_ratings(reading: Reading, source: str, model: Recommender) -> RatingLog:
     ratings = reading.unbiased(source, model.log)
-    typer.echo(f"unbiased: {ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
+    say(f"unbiased: {ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     return ratings

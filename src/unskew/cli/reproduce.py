@@ -11,6 +11,7 @@ import typer
 from unskew.cli import options
 from unskew.cli.output import print_json, print_table
 from unskew.cli.reading import Reading
+from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.reproduce import Reproduced
@@ -72,6 +73,8 @@ def command(
     from unskew.cli.material import Options, material
     from unskew.reproduce import TARGETS, reproduce
 
+    if data is None and dataset is not DatasetName.WORLD:
+        raise ParameterError(f"--dataset {dataset.value}: name the folder of its files by --data FOLDER.")
     asked = Options(data=data, test=None, test_fraction=None, on_unknown="raise", seed=0)
     given = material(dataset.value, Reading(accept_altered=accept_altered), asked)
     made = [
@@ -102,9 +105,8 @@ def command(
 def _show(one: Reproduced) -> None:
     from unskew.reproduce.pages import results
 
-    grid, marks = results(one.rows), {1: "¹", 2: "²"}
-    rows = [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows]
-    print_table(grid.header, rows, numbers=grid.header[1:])
+    grid, marks = results(one.rows, beside_paper=False), {1: "¹", 2: "²"}
+    print_table(grid.header, [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows])
     for fit, sentence in one.failures.items():
         typer.echo(f"failed: {fit}: {sentence}")
     typer.echo(f"wrote {', '.join(str(path) for path in one.files)}\n")

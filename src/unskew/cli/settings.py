@@ -15,12 +15,8 @@ from unskew.errors import ParameterError
 if TYPE_CHECKING:
     from unskew.methods.base import Method
     from unskew.propensity.base import Propensity
+    from unskew.recipe import FitRecipe
     from unskew.training.options import Training
-
-HELP = (
-    "A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
-    "propensity=additive for a part by its name."
-)
 
 
 def method_from(name: str, assignments: Sequence[str]) -> Method:
@@ -30,18 +26,15 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
 
 def recipe_from(
     name: str | None, file: Path | None, assignments: Sequence[str], members: int | None = None
-) -> tuple[Method, Training]:
+) -> FitRecipe:
     """What a method's name or a recipe file stands for, with these settings and members instead of its own."""
     if (name is None) == (file is None):
         raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
-    if name is not None:
-        method, training = method_from(name, assignments), unskew.Training()
-    else:
-        from unskew.recipe import read_recipe
+    from unskew.recipe import FitRecipe, read_fit
 
-        method, training = read_recipe(file or "")
-        method = changed(method, assignments) if assignments else method
-    return (method if members is None else in_members(method, members)), training
+    found = read_fit(file or "") if name is None else FitRecipe(unskew.make(name))
+    method = changed(found.method, assignments) if assignments else found.method
+    return found._replace(method=method if members is None else in_members(method, members))
 
 
 def in_members(method: Method, members: int) -> Method:

@@ -10,7 +10,7 @@ import typer
 import unskew
 from unskew.cli import options, settings
 from unskew.cli.output import print_json
-from unskew.cli.reading import SOURCE_HELP, Reading
+from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew tune ratings.csv --method dce-tdr --trials 50 --workers 2 --out dce-tdr.toml"
 
 
+@reads("columns", "log", "features")
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    reading: Reading,
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
     ],
@@ -30,23 +32,11 @@ def command(
         typer.Option("--out", metavar="FILE", help="The recipe to write, by default METHOD.toml; trials stand beside."),
     ] = None,
     workers: options.Workers = 1,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=settings.HELP, show_default=False)
-    ] = None,
+    assignments: options.Settings = None,
     criterion: options.CriterionOption = options.Criterion.WEIGHTED_LOG_LOSS,
     judge_folds: options.JudgeFolds = 10,
     judges: options.Judges = 5,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the folds and of the search.")] = 0,
-    user: options.UserColumn = "user_id",
-    item: options.ItemColumn = "item_id",
-    rating: options.RatingColumn = "rating",
-    positive: options.Positive = None,
-    graded: options.Graded = None,
-    duplicates: options.DuplicatesOption = options.Duplicates.ERROR,
-    delimiter: options.Delimiter = None,
-    user_features: options.UserFeatures = None,
-    item_features: options.ItemFeatures = None,
-    accept_altered: options.AcceptAltered = False,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
     as_json: options.AsJson = False,
@@ -68,18 +58,6 @@ def command(
     target = out or Path(f"{method.replace('/', '-')}.toml")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise ParameterError(f"{target} cannot be written: give the path of a file in a folder that exists.")
-    reading = Reading(
-        user=user,
-        item=item,
-        rating=rating,
-        positive=positive,
-        graded=graded,
-        duplicates=duplicates.value,
-        delimiter=delimiter,
-        user_features=user_features,
-        item_features=item_features,
-        accept_altered=accept_altered,
-    )
     training = settings.limited(unskew.Training(), epochs, batch_size)
     judging = Judging(
         criterion=criterion.value,

@@ -112,6 +112,7 @@ def _asked(request: Request) -> dict[str, Any]:
     return {
         "path": os.path.realpath(source.path),
         "delimiter": source.delimiter,
+        **({} if source.header else {"header": False}),
         "columns": [settings.user, settings.item, settings.rating],
         "scale": [repr(bound) for bound in (scale.positive, scale.low, scale.high)],  # JSON has no infinity
         "duplicates": settings.duplicates,

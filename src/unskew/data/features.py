@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from unskew.data.distinct import is_text
 from unskew.data.encoding import Column, Encoding, number_column, text_column
-from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number, is_text
+from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
 from unskew.errors import DataError
 from unskew.words import nearest
 
@@ -98,6 +99,21 @@ class Features:
             (self.encoding.n_bounded(self.values), "lie too far from the mean and count as 5 deviations"),
         )
         return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
+    def under(self, encoding: Encoding) -> Features:
+        """The same features in another encoding of the same columns; texts that it does not know are missing."""
+        values, n_unknown = self.values.copy(), self.n_unknown
+        for number, (own, other) in enumerate(zip(self.encoding.columns, encoding.columns, strict=True)):
+            if own.is_number != other.is_number:
+                raise DataError(f"feature {own.name!r} is a number in one log and text in the other: read both alike.")
+            if not own.is_number and not (own.buckets and own.buckets == other.buckets):
+                # Of texts that were hashed, nothing can be told by whoever tells them apart.
+                places = np.full(own.buckets, -1) if own.buckets else other.places(own.categories)
+                held = np.isnan(values[:, number])
+                new = np.append(places, -1)[np.where(held, -1, values[:, number]).astype(np.int64)]
+                values[:, number] = np.where(new < 0, np.nan, new)
+                n_unknown += int((new < 0).sum() - held.sum())
+        return replace(self, values=values, encoding=encoding, n_unknown=n_unknown)
 
     @classmethod
     def aligned(cls, frame: Any, ids: Vocabulary, key: str, encoding: Encoding | None = None) -> Features:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.data.vocabulary import as_arrow, as_text, first_uncastable, is_number, is_text
+from unskew.data.distinct import Distinct, Rows, is_text, row_number
+from unskew.data.vocabulary import as_arrow, as_text, first_uncastable, is_number
 from unskew.errors import DataError, ParameterError
 
 
@@ -106,18 +107,21 @@ class Scale:
         )
 
 
-def as_ratings(values: Any, where: str, first_row: int = 1) -> NDArray[np.float64]:
+def as_ratings(values: Any, where: str, rows: Rows = 1) -> NDArray[np.float64]:
     """Ratings as floats, missing ones as NaN, or a DataError naming the first row that holds no number."""
+    if isinstance(values, pa.DictionaryArray):
+        distinct = Distinct.of(values)
+        return np.append(as_ratings(distinct.values, where, rows + distinct.first), np.nan)[distinct.places]
     ratings = as_arrow(values, where)
     if is_text(ratings.type):
-        return _spelled(as_text(ratings, where, first_row), where, first_row)
+        return _spelled(as_text(ratings, where, rows), where, rows)
     if not is_number(ratings.type):
         raise DataError(f"{where} is of type {ratings.type}: ratings must be numbers.")
     numbers: NDArray[np.float64] = ratings.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _spelled(text: pa.Array, where: str, first_row: int) -> NDArray[np.float64]:
+def _spelled(text: pa.Array, where: str, rows: Rows) -> NDArray[np.float64]:
     """Ratings spelled as text; blank means missing."""
     try:
         numbers = text.cast(pa.float64())
@@ -129,7 +133,7 @@ def _spelled(text: pa.Array, where: str, first_row: int) -> NDArray[np.float64]:
         except pa.ArrowInvalid:
             at = first_uncastable(trimmed, pa.float64())
             raise DataError(
-                f"row {first_row + at} of {where} holds {text[at].as_py()!r}, which is not a number: "
+                f"row {row_number(rows, at)} of {where} holds {text[at].as_py()!r}, which is not a number: "
                 "correct or remove the row."
             ) from None
     floats: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)

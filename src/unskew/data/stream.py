@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from unskew.data.catalogue import Ids, matched
 from unskew.data.log import Settings
+from unskew.data.parquet import parquet_batches
 from unskew.data.scale import as_ratings
-from unskew.data.tablefile import AGAIN, TableFile, Tables, plain_errors, present_columns
-from unskew.data.text import text_batches
-from unskew.data.vocabulary import Encoder, Vocabulary, is_text
+from unskew.data.tablefile import AGAIN, TableFile, Tables, plain_errors
+from unskew.data.text import header_names, text_batches
+from unskew.data.vocabulary import Encoder, Vocabulary
 from unskew.errors import DataError
 
 _BATCH = 1 << 19  # rows encoded at once: twice as many are a little faster and need 80 MB more
@@ -79,7 +80,15 @@ class LogStream:
 
 def batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
     """The wanted columns (None: all) batch by batch, in that order; those of a text file as bytes."""
-    return text_batches(source, wanted) if source.is_text else _parquet_batches(source, wanted)
+    return text_batches(source, wanted) if source.is_text else parquet_batches(source, wanted, _BATCH, _BYTES)
+
+
+def names_in(source: TableFile) -> list[str]:
+    """The names of a file's columns, each as often as it is there."""
+    if source.is_text:
+        return header_names(source)
+    with plain_errors(source.name, "read as Parquet", AGAIN), pq.ParquetFile(source.path) as file:
+        return list(file.schema_arrow.names)
 
 
 def column_names(name: str, settings: Settings) -> tuple[str, str, str]:
@@ -106,16 +115,3 @@ def _gathered(small: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _joined(small: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     whole: list[pa.RecordBatch] = pa.Table.from_batches(small).combine_chunks().to_batches() if small else []
     return whole
-
-
-def _parquet_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    with plain_errors(source.name, "read as Parquet", AGAIN):
-        # Buffered and not pre-buffered: otherwise whole row groups are held in memory.
-        options = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
-        with pq.ParquetFile(source.path, **options) as file:
-            wanted = present_columns(wanted, file.schema_arrow.names, source)
-            for batch in file.iter_batches(_BATCH, columns=wanted, use_threads=False):
-                for column in batch.columns:
-                    if not is_text(column.type):  # whose UTF-8 is checked later, where rows can be named
-                        column.validate(full=True)
-                yield batch.select(wanted)

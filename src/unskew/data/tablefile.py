@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ class TableFile(NamedTuple):
     path: Path
     ending: str
     delimiter: str  # of a text file
+    header: bool = True  # whether its first line names the columns; else they are called "1", "2" and so on
 
     @property
     def name(self) -> str:
@@ -43,6 +45,7 @@ class Tables(NamedTuple):
     path: Path
     files: tuple[TableFile, ...]
     delimiter: str | None  # as it was asked for
+    header: bool = True
 
     @property
     def name(self) -> str:
@@ -53,11 +56,11 @@ class Tables(NamedTuple):
         return self.files[0].is_text
 
 
-def tables(path: str | os.PathLike[str], delimiter: str | None) -> Tables:
+def tables(path: str | os.PathLike[str], delimiter: str | None, header: bool = True) -> Tables:
     """The file, or the files of a folder; as Spark and others do, names that begin with . or _ are passed over."""
     place = Path(path)
     if not place.is_dir():
-        return Tables(place, (table_file(path, delimiter),), delimiter)
+        return Tables(place, (table_file(path, delimiter, header),), delimiter, header)
     with plain_errors(str(place), "listed", "check the path"):
         entries = [entry for entry in place.resolve().iterdir() if entry.name[0] not in "._"]
     found = sorted(entries, key=lambda entry: entry.name)
@@ -66,16 +69,16 @@ def tables(path: str | os.PathLike[str], delimiter: str | None) -> Tables:
     for entry in found:
         if entry.is_dir():
             raise DataError(f"{place} holds the folder {entry.name!r}: put all files of a log into one folder.")
-    files = tuple(table_file(entry, delimiter) for entry in found)
+    files = tuple(table_file(entry, delimiter, header) for entry in found)
     for file in files:
         if file.is_text != files[0].is_text:
             raise DataError(
                 f"{place} holds {files[0].name} and {file.name}, Parquet and text: keep one of the two in a folder."
             )
-    return Tables(place.resolve(), files, delimiter)
+    return Tables(place.resolve(), files, delimiter, header)
 
 
-def table_file(path: str | os.PathLike[str], delimiter: str | None) -> TableFile:
+def table_file(path: str | os.PathLike[str], delimiter: str | None, header: bool = True) -> TableFile:
     """The file with what its ending tells, or the reason why there is nothing to read."""
     file = Path(path)
     endings = [ending.lower() for ending in file.suffixes]
@@ -95,16 +98,19 @@ def table_file(path: str | os.PathLike[str], delimiter: str | None) -> TableFile
         raise ParameterError(f"delimiter={delimiter!r} is for text files, but {file.name} is Parquet.")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise ParameterError(f"delimiter must be one ASCII character such as ';', but is {delimiter!r}.")
-    return TableFile(file, ending, delimiter or _DELIMITERS.get(ending, ""))
+    if not header and ending in (*_PARQUET, *TYPED):
+        raise ParameterError(f"header=False is for plain text files, but the columns of {file.name} have names.")
+    return TableFile(file, ending, delimiter or _DELIMITERS.get(ending, ""), header)
 
 
 def present_columns(wanted: Sequence[str] | None, names: list[str], source: TableFile) -> list[str]:
     """The wanted names (None: all), each of which must name one column of the file."""
+    times = Counter(names)
     for name in names if wanted is None else wanted:
-        if name not in names:
+        if name not in times:
             raise missing_column(name, names, source.name)
-        if names.count(name) > 1:
-            raise DataError(f"{source.name} has {names.count(name)} columns called {name!r}: rename all but one.")
+        if times[name] > 1:
+            raise DataError(f"{source.name} has {times[name]} columns called {name!r}: rename all but one.")
     return names if wanted is None else list(wanted)
 
 

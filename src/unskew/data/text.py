@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import re
@@ -21,7 +22,7 @@ from unskew.errors import DataError
 _KIND = b"kind"  # what RecBole says of a column, kept with the field
 _MISSHAPEN = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # in pyarrow's message
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|$)")
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER, _HEAD = 1 << 20, 1 << 16
 _BLOCK = 1 << 20  # bytes of text parsed at once, and the longest row; Arrow reads 32 of them ahead
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"], pa.large_string())
 
@@ -29,10 +30,11 @@ _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"], p
 def text_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
     """The wanted columns (None: all) batch by batch, in that order, as bytes."""
     with plain_errors(source.name, "read", AGAIN), closing(_TextFile(source.path)) as file:
-        header = _header(file.first_line(), source)
+        header = _header(file.first_line(keep=not source.header), source)
         names = [field.name for field in header]
         # Columns go by place, as others may share a name; the last one tells if a quote was left open.
-        places = [names.index(name) for name in present_columns(wanted, names, source)]
+        place_of = {name: place for place, name in enumerate(names)}
+        places = [place_of[name] for name in present_columns(wanted, names, source)]
         schema = pa.schema([header[place] for place in places])
         n_rows, last = 0, b""
         for batch in _parsed(file, len(names), sorted({*places, len(names) - 1}), source):
@@ -42,6 +44,21 @@ def text_batches(source: TableFile, wanted: Sequence[str] | None) -> Iterator[pa
             yield pa.RecordBatch.from_arrays([batch.column(str(place)) for place in places], schema=schema)
         if (b"\n" in last or b"\r" in last) and not file.tail.rstrip().endswith(b'"'):
             raise _open_quote(source, n_rows)
+
+
+def header_names(source: TableFile) -> list[str]:
+    """The names of the columns, each as often as it is there."""
+    with plain_errors(source.name, "read", AGAIN), closing(_TextFile(source.path)) as file:
+        return [field.name for field in _header(file.first_line(keep=True), source)]
+
+
+def first_lines(path: Path, most: int = 20) -> list[str]:
+    """The first lines of a text file, packed or not, that are in its first 64 KB and not blank."""
+    with plain_errors(path.name, "read", AGAIN), closing(_TextFile(path)) as file:
+        data = file.read(_HEAD)
+    if len(data) == _HEAD and b"\n" in data:  # the last line may go on
+        data = data[: data.rindex(b"\n")]
+    return [line for line in data.decode("utf-8-sig", "replace").splitlines() if line.strip()][:most]
 
 
 def typed_column(table: pa.Table, name: str, source: TableFile, is_id: bool) -> pa.Array:
@@ -78,8 +95,9 @@ def _parsed(file: _TextFile, n_columns: int, places: list[int], source: TableFil
     except pa.ArrowInvalid as error:
         misshapen = _MISSHAPEN.search(str(error))
         if misshapen:
+            first = "the header" if source.header else "the first row"
             raise DataError(
-                f"row {misshapen[1]} of {source.name} has {misshapen[3]} fields where the header has "
+                f"row {misshapen[1]} of {source.name} has {misshapen[3]} fields where {first} has "
                 f"{misshapen[2]}: correct the row or quote fields that hold {source.delimiter!r}."
             ) from None
         if "straddling" in str(error):
@@ -107,11 +125,17 @@ class _TextFile:
         self.tail = (self.tail + data[-64:])[-64:]
         return bytes(data)
 
-    def first_line(self) -> bytes:
+    def first_line(self, keep: bool) -> bytes | None:
+        """The line without its end, kept to be read again as a row or not; None if it is too long for a header."""
         self._ahead = self._file.read(_LONGEST_HEADER)
         line = _LINE.match(self._ahead)
         assert line is not None  # the pattern matches anything
-        self._ahead = self._ahead[line.end() :]
+        if line.end() == _LONGEST_HEADER:
+            return None
+        if not keep:
+            self._ahead = self._ahead[line.end() :]
+        elif self._ahead.startswith(codecs.BOM_UTF8):
+            self._ahead = self._ahead[len(codecs.BOM_UTF8) :]
         return bytes(line[1])
 
     def close(self) -> None:
@@ -119,7 +143,11 @@ class _TextFile:
         self._file.close()
 
 
-def _header(line: bytes, source: TableFile) -> list[pa.Field]:
+def _header(line: bytes | None, source: TableFile) -> list[pa.Field]:
+    if line is None:
+        raise DataError(
+            f"the first line of {source.name} has {_LONGEST_HEADER:,} bytes or more: it must name the columns."
+        )
     try:
         text = line.decode("utf-8-sig")
         names = next(csv.reader([text], delimiter=source.delimiter), [])
@@ -131,6 +159,8 @@ def _header(line: bytes, source: TableFile) -> list[pa.Field]:
         raise DataError(f"the header of {source.name} cannot be split into columns: {error}.") from None
     if not text.strip():
         raise DataError(f"the first line of {source.name} is blank: it must name the columns.")
+    if not source.header:
+        names = [str(place) for place in range(1, len(names) + 1)]
     if len(names) == 1:
         found = max(",;\t|", key=text.count)
         if found in text and found != source.delimiter:

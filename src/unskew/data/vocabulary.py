@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from unskew.data.distinct import Distinct, Rows, is_text, row_number
 from unskew.errors import DataError
 
 LARGEST_CODE = 2**31 - 1
@@ -100,10 +101,20 @@ class Encoder:
 
     def add(self, values: Any) -> NDArray[np.int32]:
         """The codes of one more batch."""
+        first_row = self._rows + 1
+        self._rows += len(values)
+        if not isinstance(values, pa.DictionaryArray):
+            return self._added(values, first_row)
+        distinct = Distinct.of(values)
+        if (distinct.places < 0).any():
+            raise _no_id(self._where, first_row + int((distinct.places < 0).argmax()))
+        return self._added(distinct.values, first_row + distinct.first)[distinct.places]
+
+    def _added(self, values: Any, rows: Rows) -> NDArray[np.int32]:
         values = as_arrow(values, self._where)
         if pa.types.is_uint64(values.type):  # a later batch may not fit int64, so that is decided at the end
             values, self._narrow = values.cast(pa.large_string()), True
-        ids = as_ids(values, self._where, self._rows + 1)
+        ids = as_ids(values, self._where, rows)
         if self._kind not in (None, ids.type):
             raise DataError(
                 f"{self._where} holds ids of type {ids.type}, but those before are of type {self._kind}: "
@@ -112,7 +123,6 @@ class Encoder:
         self._kind, encoded, known = ids.type, ids.dictionary_encode(), self._codes
         codes = [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()]
         _refuse_too_many(len(known), self._where)
-        self._rows += len(encoded)
         batch: NDArray[np.int32] = np.array(codes, dtype=np.int32)[encoded.indices.to_numpy()]
         return batch
 
@@ -125,24 +135,24 @@ class Encoder:
         return Vocabulary(narrowed(text) if self._narrow else text, self._where)
 
 
-def as_ids(values: Any, where: str = "ids", first_row: int = 1) -> pa.Array:
+def as_ids(values: Any, where: str = "ids", rows: Rows = 1) -> pa.Array:
     """The ids as int64 or large_string, or a DataError that names the first row that holds no usable id."""
     ids = as_arrow(values, where)
     if ids.null_count:
-        raise _no_id(where, first_row + pc.index(ids.is_null(), True).as_py())
+        raise _no_id(where, row_number(rows, pc.index(ids.is_null(), True).as_py()))
     if pa.types.is_null(ids.type):
         return ids.cast(pa.int64())
     if pa.types.is_floating(ids.type):
-        return _whole(ids, where, first_row)
+        return _whole(ids, where, rows)
     if pa.types.is_uint64(ids.type):
         return narrowed(ids.cast(pa.large_string()))
     if pa.types.is_integer(ids.type):
         return ids.cast(pa.int64())
     if is_text(ids.type):
-        text = as_text(ids, where, first_row)
+        text = as_text(ids, where, rows)
         empty = pc.index(text, pa.scalar("", pa.large_string())).as_py()
         if empty >= 0:
-            raise _no_id(where, first_row + empty)
+            raise _no_id(where, row_number(rows, empty))
         return text
     raise DataError(f"{where} holds ids of type {ids.type}: ids must be strings or integers.")
 
@@ -170,7 +180,7 @@ def as_arrow(values: Any, where: str) -> pa.Array:
         raise DataError(f"{where} must be one-dimensional with values of one kind: {reason}.") from error
 
 
-def as_text(values: pa.Array, where: str, first_row: int = 1) -> pa.Array:
+def as_text(values: pa.Array, where: str, rows: Rows = 1) -> pa.Array:
     """Text or bytes as large_string, every value valid UTF-8 (which a Parquet file does not promise)."""
     raw = values.cast(pa.large_binary())
     try:
@@ -179,7 +189,7 @@ def as_text(values: pa.Array, where: str, first_row: int = 1) -> pa.Array:
         at = first_uncastable(raw, pa.large_string())
         shown = raw[at].as_py()
         raise DataError(
-            f"row {first_row + at} of {where} holds {shown!r}, which is not UTF-8: save the data as UTF-8."
+            f"row {row_number(rows, at)} of {where} holds {shown!r}, which is not UTF-8: save the data as UTF-8."
         ) from None
 
 
@@ -194,13 +204,6 @@ def first_uncastable(values: pa.Array, target: pa.DataType) -> int:
         except pa.ArrowInvalid:
             bad = middle
     return good
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds strings or bytes of varying length."""
-    views = (getattr(pa.types, name, None) for name in ("is_string_view", "is_binary_view"))  # since pyarrow 16
-    plain = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in (*plain, *views) if test is not None)
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -226,16 +229,16 @@ def _digits(values: list[Any], where: str) -> pa.Array:
     return pa.array([None if value is None else str(value) for value in values], pa.large_string())
 
 
-def _whole(ids: pa.Array, where: str, first_row: int) -> pa.Array:
+def _whole(ids: pa.Array, where: str, rows: Rows) -> pa.Array:
     """Float ids as integers: what pandas makes of an integer column with missing values."""
     values = ids.cast(pa.float64()).to_numpy(zero_copy_only=False)
     if np.isnan(values).any():
-        raise _no_id(where, first_row + int(np.isnan(values).argmax()))
+        raise _no_id(where, row_number(rows, int(np.isnan(values).argmax())))
     bad = ~(np.abs(values) <= _LARGEST_EXACT_FLOAT) | (values != np.trunc(values))
     if bad.any():
         at = int(bad.argmax())
         raise DataError(
-            f"row {first_row + at} of {where} holds the float {values[at]}, which is no exact whole number: "
+            f"row {row_number(rows, at)} of {where} holds the float {values[at]}, which is no exact whole number: "
             "give ids as strings or integers."
         )
     return pa.array(values.astype(np.int64))

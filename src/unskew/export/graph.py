@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.special import logit as logit_of
 from torch import Tensor
 
 from unskew._version import __version__
@@ -19,6 +22,9 @@ from unskew.utility.selection import Selection
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
 WIDEST, NODES_PER_LOGIT = 30.0, 400  # of the table that stands for a map of logits
+SMALLEST = 1e-7  # probability of which a logit is taken
+Values = NDArray[np.float64]
+Codes = NDArray[np.integer[Any]]
 
 
 def graph_of(model: Recommender) -> Any:
@@ -27,7 +33,7 @@ def graph_of(model: Recommender) -> Any:
     users = graph.codes("user_id", model.log.user_ids)
     items = graph.codes("item_id", model.log.item_ids)
     said = [_said(graph, member, users, items) for member in model.members or (model,)]
-    mean = graph.node("Mean", *said)
+    mean = _corrected(graph, model, graph.node("Mean", *said), users)
     low, span = (0.0, 1.0) if model.log.binary else (model.log.scale.low, model.log.scale.high - model.log.scale.low)
     graph.node("Add", graph.node("Mul", mean, graph.number(span)), graph.number(low), out="prediction")
     return graph.model()
@@ -59,20 +65,50 @@ def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
             calibrator = type(model.player(name)).__name__
             raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
         if selection.slope:
-            logit = _looked_up(graph, selection, logit, users, model.log.n_users)
+            logit = _mapped(graph, selection, logit, users, model.log.n_users)
     return graph.node("Sigmoid", logit)
 
 
-def _looked_up(graph: _Graph, selection: Selection, logit: str, users: str, n_users: int) -> str:
-    """The monotone map of logits by lines between 24,001 nodes; users with slopes of their own have their own nodes."""
+def _mapped(graph: _Graph, selection: Selection, logit: str, users: str, n_users: int) -> str:
+    """What is said of seen pairs, mapped to all pairs; users may have slopes of their own."""
+    slopes = selection.slope_of(_everybody(n_users))
+    kinds = slopes if len(slopes) > 1 else np.zeros(n_users + 1)
+    return _looked_up(graph, kinds, lambda nodes, user: selection.population(nodes, user), logit, users)
+
+
+def _corrected(graph: _Graph, model: Recommender, mean: str, users: str) -> str:
+    """What random ratings, or an assumption about odds, make of a prediction; users may have lines of their own."""
+    correction = model.corrections.get("prediction")
+    if correction is None:
+        return mean
+    lines, n_users = correction.lines, model.log.n_users
+    kinds = np.append(lines.expert, 0) if len(lines.expert) else np.zeros(n_users + 1)
+
+    def of_logits(nodes: Values, user: Codes) -> Values:
+        return np.asarray(logit_of(np.clip(correction(expit(nodes), user), SMALLEST, 1 - SMALLEST)))
+
+    inside = graph.node("Clip", mean, graph.number(SMALLEST), graph.number(1 - SMALLEST))
+    logit = graph.node("Log", graph.node("Div", inside, graph.node("Sub", graph.number(1.0), inside)))
+    return graph.node("Sigmoid", _looked_up(graph, kinds, of_logits, logit, users))
+
+
+def _everybody(n_users: int) -> NDArray[np.int64]:
+    """All codes, and that of somebody unknown."""
+    return np.append(np.arange(n_users), -1)
+
+
+def _looked_up(
+    graph: _Graph, kinds: NDArray[Any], of_logits: Callable[[Values, Codes], Values], logit: str, users: str
+) -> str:
+    """A map of logits by lines between 24,001 nodes, one for each kind of users; the last kind is a stranger's.
+
+    `of_logits` answers for logits of pairs of some users.
+    """
     nodes = np.linspace(-WIDEST, WIDEST, int(2 * WIDEST * NODES_PER_LOGIT) + 1)
-    everybody = np.append(np.arange(n_users), -1)  # the last is somebody unknown
-    slopes = selection.slope_of(everybody)
-    of_user = np.zeros(n_users + 1, np.int64)
-    firsts = [-1]
-    if len(slopes) > 1:
-        _, firsts, of_user = np.unique(slopes, return_index=True, return_inverse=True)  # type: ignore[assignment]
-    tables = np.stack([selection.population(nodes, np.full(len(nodes), everybody[first])) for first in firsts])
+    _, firsts, of_user = np.unique(kinds[::-1], return_index=True, return_inverse=True)
+    codes = _everybody(len(kinds) - 1)[::-1][firsts]
+    of_user = of_user[::-1]
+    tables = np.stack([of_logits(nodes, np.full(len(nodes), code)) for code in codes])
     place = graph.node("Clip", logit, graph.number(-WIDEST), graph.number(WIDEST))
     place = graph.node("Mul", graph.node("Add", place, graph.number(WIDEST)), graph.number(NODES_PER_LOGIT))
     below = graph.node("Clip", graph.node("Floor", place), graph.number(0.0), graph.number(len(nodes) - 2.0))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from scipy.special import expit, logit
 from torch import Tensor
 
 from unskew._version import __version__
@@ -22,8 +23,8 @@ from unskew.recommender import Recommender
 USERS, ITEMS = "users.parquet", "items.parquet"
 ROWS_AT_ONCE = 1 << 16
 MAPPED = (
-    "the inner product is the logit of a seen pair; the model's answers are mapped from there to all pairs, which "
-    "changes no user's ranking"
+    "the inner product is the logit of the net; the model's answers are mapped from there, which changes no user's "
+    "ranking"
 )
 
 
@@ -44,7 +45,8 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
     The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
     """
     target = checked_path(folder)
-    form, notes = _form(model), (MAPPED,) if _is_mapped(model) else ()
+    mapped = _is_mapped(model)
+    form, notes = _form(model) if mapped else _corrected(model, _form(model)), (MAPPED,) if mapped else ()
     ones = torch.ones(1, 1)
     sides = {
         USERS: (model.log.user_ids, "user_id", form.users, ones.expand(len(form.users), 1)),
@@ -76,8 +78,26 @@ def _form(model: Recommender) -> Linear:
 
 
 def _is_mapped(model: Recommender) -> bool:
-    calibrator = model.cast.calibrators.get("prediction")
-    return calibrator is not None and bool(getattr(model.player(calibrator), "slope", True))
+    """Whether an answer is more than a line of the net's logit."""
+    calibrator, correction = model.cast.calibrators.get("prediction"), model.corrections.get("prediction")
+    mapped = calibrator is not None and bool(getattr(model.player(calibrator), "slope", True))
+    return mapped or (correction is not None and not correction.family.binary)
+
+
+def _corrected(model: Recommender, form: Linear) -> Linear:
+    """The form whose products are a_u (theta . x + c) + b_u, with the lines that random ratings or odds have made.
+
+    That is the product of (a theta, a, b) and (x, c, 1).
+    """
+    correction = model.corrections.get("prediction")
+    if correction is None:
+        return form
+    users = np.arange(len(form.users))
+    ends = [logit(correction(np.full(len(users), expit(end)), users)) for end in (0.0, 1.0)]
+    zero, one = (torch.from_numpy(end).float()[:, None] for end in ends)
+    items = torch.cat([form.items, form.offsets[:, None]], 1)
+    rows = torch.cat([form.users * (one - zero), one - zero], 1)
+    return Linear(torch.cat([rows, zero], 1), torch.cat([items, torch.ones(len(items), 1)], 1), 0 * form.offsets)
 
 
 def _write(path: Path, ids: Vocabulary, key: str, vectors: Tensor, last: Tensor, notes: tuple[str, ...]) -> None:

@@ -46,6 +46,14 @@ def replace_file(target: Path, data: bytes) -> None:
     _sync_folder(target.parent)
 
 
+def write_file(path: PathLike, data: bytes) -> None:
+    """As `replace_file`, for those who want what keeps a file from being written in a sentence."""
+    try:
+        replace_file(checked_path(path), data)
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be written: {reason(error)}.") from error
+
+
 @contextmanager
 def replaced_folder(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` to write into, which takes its place when the block ends well.

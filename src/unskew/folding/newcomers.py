@@ -13,10 +13,11 @@ from unskew.data.duplicates import refuse_duplicates
 from unskew.data.features import Features, columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale, as_ratings
-from unskew.data.vocabulary import Encoder, Vocabulary
+from unskew.data.vocabulary import Encoder, Vocabulary, narrowed
 from unskew.errors import DataError, ParameterError
 
 COLUMNS = ("user_id", "item_id", "rating")
+COUNTED = ("n_missing", "n_unused", "n_unknown")  # of features
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +55,19 @@ class Newcomers:
         if known is None:
             return None
         if self.features is not None and self.features.names == known.names:
-            return replace(known, values=np.vstack([known.values, self.features.values]))
+            own = self.features.under(known.encoding)
+            counts = {name: getattr(known, name) + getattr(own, name) for name in COUNTED}
+            return replace(known, values=np.vstack([known.values, own.values]), **counts)
         nothing = np.full((len(self.ids), len(known.names)), np.nan, np.float32)
         return replace(known, values=np.vstack([known.values, nothing]), n_missing=known.n_missing + len(self.ids))
 
 
-def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
+def newcomers_to(log: RatingLog, source: Any, user_features: Any = None, *, leave_out: bool) -> Newcomers:
     """The users and ratings of another log, or of a frame with the columns user_id, item_id and rating.
 
-    A frame may hold a single user, and ratings that are all alike. `leave_out` says what to do with ratings of items
-    that the log does not know: count them and go on, or refuse.
+    A frame may hold a single user, and ratings that are all alike. `user_features`, a frame with the column user_id,
+    are theirs, if the log has none of its own. `leave_out` says what to do with ratings of items that the log does not
+    know: count them and go on, or refuse.
     """
     if isinstance(source, RatingLog):
         _refuse_another_scale(source.scale, log.scale)
@@ -84,7 +88,15 @@ def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     kept = ~unknown
     users, codes, ratings = users[kept], codes[kept], np.asarray(ratings[kept], np.float32)
     refuse_duplicates(users, codes, ids, log.item_ids)
+    if user_features is not None:
+        features = _described(ids, user_features, log.user_features)
     return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features)
+
+
+def _described(ids: Vocabulary, frame: Any, known: Features | None) -> Features:
+    if known is None:
+        raise ParameterError("The model knows no user features: leave those of the new users out.")
+    return Features.aligned(frame, ids, "user_id", known.encoding)
 
 
 def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any, Any]:
@@ -119,8 +131,10 @@ def _refuse_known(ids: Vocabulary, known: Vocabulary) -> None:
 
 
 def _both(known: Vocabulary, new: Vocabulary) -> Vocabulary:
-    """Ids of two kinds become text, in which an integer is its usual spelling."""
+    """Text that spells integers joins integers; otherwise ids of two kinds become text."""
     parts = [known.arrow, new.arrow]
+    if pa.types.is_integer(known.arrow.type) and not pa.types.is_integer(new.arrow.type):
+        parts[1] = narrowed(new.arrow)
     if parts[0].type != parts[1].type:
         parts = [part.cast(pa.large_string()) for part in parts]
     return Vocabulary.proved(pa.concat_arrays(parts))

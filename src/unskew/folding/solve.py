@@ -48,24 +48,29 @@ class Prior(NamedTuple):
         return cls(mean, (axes * np.sqrt(np.maximum(spread, 0))) @ axes.T)
 
 
-def solved_users(form: Linear, n_known: int, rated: Rated, *, shrinkage: float, squared: bool) -> Values:
+def solved_users(
+    form: Linear, n_known: int, rated: Rated, *, shrinkage: float, squared: bool, told: Values | None = None
+) -> Values:
     """A row for each new user: the maximum a posteriori under the prior of the first `n_known` users.
 
     minimise  sum_i w_i e(x_i . theta + c_i, r_i) + shrinkage / 2 (theta - mean)' covariance^-1 (theta - mean)
 
     With theta = mean + root beta the penalty is shrinkage / 2 |beta|^2, for singular covariances too: directions in
-    which known users do not differ stay as they are, and without a rating beta is 0, the average user.
+    which known users do not differ stay as they are, and without a rating beta is 0, the average user. `told` is what
+    features tell of each new user: then the prior is of what they do not tell, and its mean is moved by what they do.
     """
-    prior = Prior.of(form.users[:n_known].numpy())
+    known = form.users[:n_known]
+    prior = Prior.of((known if told is None or form.told is None else known - form.told[:n_known]).numpy())
     used, place = np.unique(rated.items, return_inverse=True)
-    x = form.items[used].double().numpy()
-    offsets = x @ prior.mean + form.offsets[used].double().numpy()
-    x, rows = x @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1))
+    items, offsets = form.items[used].double().numpy(), form.offsets[used].double().numpy()
+    x, rows = items @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1)) + (0 if told is None else told)
     for users in _chunks(rated.starts):
         part = slice(rated.starts[users[0]], rated.starts[users[-1] + 1])
         starts = rated.starts[users] - part.start
         labels = rated.ratings[part], rated.weights[part]
-        problem = _Problem(starts, x[place[part]], offsets[place[part]], *labels, shrinkage, squared)
+        means = np.repeat(rows[users], np.diff(rated.starts)[users], axis=0)
+        offset = offsets[place[part]] + np.einsum("nk,nk->n", items[place[part]], means)
+        problem = _Problem(starts, x[place[part]], offset, *labels, shrinkage, squared)
         rows[users] += problem.solved() @ prior.root
     return rows
 

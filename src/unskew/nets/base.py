@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
-from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
@@ -71,21 +70,26 @@ class Catalogue:
         return rows % self.n_users % self.group.size == self.group.rank
 
     @property
-    def matrices(self) -> list[csr_array]:
+    def matrices(self) -> tuple[csr_array, csr_array]:
         """What is known of users and of items; nothing at all is a matrix without columns."""
-        sizes = zip(self.features, self.n_rows, strict=True)
-        return [csr_array((n // self.copies, 0)) if side is None else side.encoded for side, n in sizes]
+        n_users, n_items = (n // self.copies for n in self.n_rows)
+        users, items = (None if side is None else side.encoded for side in self.features)
+        return csr_array((n_users, 0)) if users is None else users, csr_array((n_items, 0)) if items is None else items
 
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
 
 
 class Linear(NamedTuple):
-    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each."""
+    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each.
+
+    `told` is that part of the users' rows which their features tell, None without any.
+    """
 
     users: Tensor
     items: Tensor
     offsets: Tensor
+    told: Tensor | None = None
 
 
 class Net(nn.Module, ABC):
@@ -115,9 +119,8 @@ class Net(nn.Module, ABC):
 
     def gather(self, group: Group) -> None:
         """Let the first worker's net know the users of all."""
-        for part in self.modules():
-            if isinstance(part, (Table, DescribedTable)):
-                part.gather(group)
+        for table in self.tables():
+            table.gather(group)
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of all that has been learned, for `restore`."""
@@ -148,7 +151,10 @@ class Net(nn.Module, ABC):
     def joined_by(self, counts: NDArray[np.int64]) -> Self:
         """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
         net = copy(self)
-        net._modules = {name: _joined(part, len(counts)) for name, part in self._modules.items()}
+        net._modules = {
+            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
+            for name, part in self._modules.items()
+        }
         return net
 
     def know_users(self, rows: Tensor) -> None:
@@ -157,10 +163,6 @@ class Net(nn.Module, ABC):
 
     def is_finite(self) -> bool:
         return all(_is_finite(value) for value in self.state_dict().values())
-
-
-def _joined(part: Any, count: int) -> Any:
-    return part.joined_by(count) if getattr(part, "by_user", False) else part
 
 
 def _is_finite(value: Tensor) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unskew.group import Group
 from unskew.nets import kernels
-from unskew.nets.factors import FactorNet, Rows
+from unskew.nets.factors import FactorNet
 from unskew.nets.sharing import SENT_WHOLE
 from unskew.nets.table import Table
 
@@ -28,7 +28,7 @@ class ToldNet(FactorNet):
 
     engine = "compiled"
 
-    def __init__(self, users: Rows, items: Rows, offset: Table | None) -> None:
+    def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
         super().__init__(users, items, offset)
         self._read: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
 
@@ -69,9 +69,6 @@ class ToldNet(FactorNet):
 
 class CompiledFactorNet(ToldNet):
     """A factor net whose logits and steps are computed by `kernels`; `offset` is None for a net without biases."""
-
-    users: Table
-    items: Table
 
     def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
         super().__init__(users, items, offset)

@@ -32,14 +32,14 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, users: DescribedTable, items: DescribedTable, offset: Table) -> Workspace:
-        tables = users.ids, items.ids, offset, users.shared, items.shared
+        tables = users, items, offset, users.shared, items.shared
         return cls((_side(users), _side(items)), tuple(map(state_of, tables)), tuple(table.value for table in tables))
 
 
 def _side(table: DescribedTable) -> tuple[Array, ...]:
-    ids, known = table.ids.value.numpy(), table.known
-    entries = known.starts.numpy(), known.places.numpy(), known.amounts.numpy()
-    return ids, table.shared.value.numpy(), *entries, np.full(len(ids), -1), np.empty_like(ids)
+    rows, shared = table.value.numpy(), table.shared.value.numpy()
+    entries = (part.numpy() for part in table.entries)
+    return rows, shared, *entries, np.full(len(rows), -1), np.empty_like(rows)
 
 
 class CompiledFeatureNet(ToldNet):

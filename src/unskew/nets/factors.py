@@ -10,10 +10,8 @@ from torch import Tensor
 
 from unskew.errors import ParameterError
 from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
-from unskew.nets.features import DescribedTable
+from unskew.nets.features import DescribedTable, repeated
 from unskew.nets.table import Table
-
-Rows = Table | DescribedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +39,12 @@ class MF(NetRecipe):
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
         if self.features not in ("auto", "always", "never"):
             raise ParameterError(f"features must be 'auto', 'always' or 'never', not {self.features!r}.")
-        if self.features == "always" and not self.biases:
-            raise ParameterError("features='always' needs a net with biases, as features have linear terms too.")
 
     def reads(self, catalogue: Catalogue) -> bool:
         """Whether a net for this catalogue has features."""
         known = catalogue.features != (None, None)
+        if self.features == "always" and not self.biases:
+            raise ParameterError("features='always' needs biases=True, as features have linear terms too.")
         if self.features == "always" and not known:
             raise ParameterError(
                 "features='always' needs features and the log has none; pass user_features= or item_features= when "
@@ -55,41 +53,42 @@ class MF(NetRecipe):
         return known and self.biases and self.features != "never"
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        def table(value: Tensor, by_user: bool) -> Table:
-            if self.biases:
-                value = torch.cat([value, torch.zeros(len(value), 1)], 1)
-            return Table(value, self._decay(1.0), by_user=by_user)
-
-        users = table(catalogue.user_rows(self.n_factors, self.spread, generator), by_user=True)
-        items = table(catalogue.item_rows(self.n_factors, self.spread, generator), by_user=False)
+        users = catalogue.user_rows(self.n_factors, self.spread, generator)
+        items = catalogue.item_rows(self.n_factors, self.spread, generator)
         offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
         if offset is not None and self.reads(catalogue):
-            return self._with_features((users, items), offset, catalogue)
+            return self._with_features(users, items, offset, catalogue)
+        tables = Table(self._start(users), self._decay(1.0), by_user=True), Table(self._start(items), self._decay(1.0))
         if catalogue.engine == "compiled":
             from unskew.nets.compiled import CompiledFactorNet  # numba takes a second to import
 
-            return CompiledFactorNet(users, items, offset)
-        return FactorNet(users, items, offset)
+            return CompiledFactorNet(*tables, offset)
+        return FactorNet(*tables, offset)
+
+    def _start(self, factors: Tensor) -> Tensor:
+        return torch.cat([factors, torch.zeros(len(factors), 1)], 1) if self.biases else factors
 
     def _decay(self, of_factors: float) -> Tensor:
         return torch.tensor([of_factors] * self.n_factors + [self.bias_l2] * self.biases)
 
-    def _with_features(self, ids: tuple[Table, Table], offset: Table, catalogue: Catalogue) -> Net:
-        users, items = (
-            DescribedTable.over(table, matrix, catalogue.copies, self._decay(self.feature_l2))
-            for table, matrix in zip(ids, catalogue.matrices, strict=True)
+    def _with_features(self, users: Tensor, items: Tensor, offset: Table, catalogue: Catalogue) -> Net:
+        decays = self._decay(1.0), self._decay(self.feature_l2)
+        of_users, of_items = (repeated(matrix, catalogue.copies) for matrix in catalogue.matrices)
+        tables = (
+            DescribedTable(self._start(users), of_users, *decays, by_user=True),
+            DescribedTable(self._start(items), of_items, *decays),
         )
         if catalogue.engine == "compiled" and catalogue.group.alone:  # workers share rows of features in PyTorch
             from unskew.nets.compiled_features import CompiledFeatureNet
 
-            return CompiledFeatureNet(users, items, offset)
-        return FactorNet(users, items, offset)
+            return CompiledFeatureNet(*tables, offset)
+        return FactorNet(*tables, offset)
 
 
 class FactorNet(Net):
     """logit = v_u . w_i (+ b_u + b_i + c); with an offset c, the last column of both tables is the bias."""
 
-    def __init__(self, users: Rows, items: Rows, offset: Table | None) -> None:
+    def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
         super().__init__()
         self.users, self.items, self.offset = users, items, offset
 
@@ -104,14 +103,14 @@ class FactorNet(Net):
             return self.users.rows(users)
 
     def linear(self) -> Linear:
-        users, items = self.users.whole(), self.items.whole()
+        users, items, told = self.users.whole, self.items.whole, self.users.told
         if self.offset is None:
-            return Linear(users, items, items.new_zeros(len(items)))
+            return Linear(users, items, items.new_zeros(len(items)), told)
         ones = items.new_ones(len(items), 1)
-        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0])
+        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0], told)
 
     def know_users(self, rows: Tensor) -> None:
-        self.users.know_last(rows)
+        self.users.take_last(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,4 +165,4 @@ class ConcatenationNet(Net):
         return Linear(self.users.value, of_user.expand(len(offsets), -1), offsets)
 
     def know_users(self, rows: Tensor) -> None:
-        self.users.know_last(rows)
+        self.users.value[-len(rows) :] = rows

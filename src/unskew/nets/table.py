@@ -75,6 +75,20 @@ class Table(nn.Module):
         return self.rows(torch.arange(len(self.value), device=self.value.device))
 
     @property
+    def whole(self) -> Tensor:
+        """All rows as they are read."""
+        return self.value
+
+    @property
+    def told(self) -> Tensor | None:
+        """That part of them which is not a row's own."""
+        return None
+
+    def take_last(self, rows: Tensor) -> None:
+        """Let the last rows be read as these."""
+        self.value[-len(rows) :] = rows
+
+    @property
     def learned(self) -> Tensor:
         """Which rows have learned anything, here or in a net whose state was taken over."""
         return (self.steps > 0) | self.inherited
@@ -112,19 +126,6 @@ class Table(nn.Module):
         """Let go of what only learning needs; whoever learns again starts Adam anew."""
         self.inherited, self.steps = self.learned, torch.zeros_like(self.steps)
         self.first_moment, self.second_moment = unwritten_zeros(self.value), unwritten_zeros(self.value)
-
-    @property
-    def ids(self) -> Table:
-        """The rows that belong to single users or items: all of them, unless features are added to them."""
-        return self
-
-    def whole(self) -> Tensor:
-        """All rows as they answer."""
-        return self.value
-
-    def know_last(self, rows: Tensor) -> None:
-        """Let the last rows answer as these."""
-        self.value[-len(rows) :] = rows
 
     def joined_by(self, count: int) -> Table:
         """The same table with so many average rows more."""

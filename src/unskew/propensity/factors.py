@@ -110,10 +110,10 @@ class FittedFactors(FittedPropensity):
         nets = [net.joined_by(counts) for net in self.nets]
         for net in nets:
             if isinstance(net, FactorNet) and net.offset is not None:
-                items = torch.arange(len(net.items.ids.value))
+                items = torch.arange(len(net.items.value))
                 logits = net(torch.full_like(items, -1), items).double().numpy()
                 bias = activity(np.clip(counts, 1, len(items) - 1), logits)
-                net.users.ids.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
+                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
         return FittedFactors(nets, self.seed, self.history)
 
     def vectors(self, users: Codes) -> NDArray[np.float32]:

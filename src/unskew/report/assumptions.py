@@ -14,7 +14,7 @@ from unskew.report.material import Announce
 from unskew.report.names import Level
 from unskew.sensitivity import Sensitivity, sensitivity
 
-ODDS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+ODDS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 UNEXPLAINED = (0.0, 0.5, 1.0, 1.5, 2.0)
 SAMPLE, STREAM = 1 << 17, 0x6F646473
 
@@ -23,7 +23,7 @@ SAMPLE, STREAM = 1 << 17, 0x6F646473
 class AssumptionFacts:
     """Figures over rho, how many times as likely a liked pair is to be rated, and over k, unexplained liking."""
 
-    odds: Figure | None
+    odds: Figure
     odds_low: str
     odds_high: str
     n_pairs: int
@@ -31,18 +31,14 @@ class AssumptionFacts:
     unexplained: tuple[Figure, ...]
     assumed: float | None
 
-    @property
-    def any(self) -> bool:
-        return self.odds is not None or bool(self.unexplained)
-
 
 def assumptions_of(model: Recommender, level: Level, announce: Announce) -> AssumptionFacts:
     rates = _over_odds(model, announce)
     found = _over_unexplained(model, announce)
     return AssumptionFacts(
-        odds=None if not rates else _odds_figure(rates, level),
-        odds_low=level(min(rates.values())) if rates else "",
-        odds_high=level(max(rates.values())) if rates else "",
+        odds=_odds_figure(rates, level),
+        odds_low=level(min(rates.values())),
+        odds_high=level(max(rates.values())),
         n_pairs=min(SAMPLE, model.log.n_pairs),
         graded=not model.log.binary,
         unexplained=() if found is None else _unexplained_figures(found, level),
@@ -51,13 +47,12 @@ def assumptions_of(model: Recommender, level: Level, announce: Announce) -> Assu
 
 
 def _over_odds(model: Recommender, announce: Announce) -> dict[float, float]:
-    """The mean prediction over all pairs for every rho; nothing for a model that does not know `at_odds`."""
-    if not hasattr(model, "at_odds"):
-        return {}
+    """The mean prediction over all pairs, or a sample of them, for every rho."""
     announce("the model under other assumptions about odds")
-    log = model.log
-    at = np.random.default_rng([model.seed, STREAM]).integers(log.n_pairs, size=min(SAMPLE, log.n_pairs))
-    pairs = np.divmod(at, log.n_items)
+    n_pairs, n_items = model.log.n_pairs, model.log.n_items
+    generator = np.random.default_rng([model.seed, STREAM])
+    at = np.arange(n_pairs) if n_pairs <= SAMPLE else generator.integers(n_pairs, size=SAMPLE)
+    pairs = np.divmod(at, n_items)
     return {rho: float(model.at_odds(rho).predict_codes(*pairs).mean()) for rho in ODDS}
 
 

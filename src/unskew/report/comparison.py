@@ -17,10 +17,10 @@ from unskew.report.versus import Versus, judged_by, on_random_ratings, versus, w
 
 @dataclass(frozen=True)
 class Comparison:
-    """`main` is by the log, None if it may not judge them, `second` the same without guessing, `random` by random
-    ratings. `refusal` says why the log cannot judge them over all pairs."""
+    """`main` is by the log, `second` the same without guessing, `random` by random ratings; `refusal` says why the log
+    cannot judge the two over all pairs."""
 
-    main: Versus | None
+    main: Versus
     second: Versus | None
     random: Versus | None
     n_random_left_out: int
@@ -29,13 +29,13 @@ class Comparison:
     hidden: SensitivityFigures | None
 
     @property
-    def believed(self) -> Versus | None:
+    def believed(self) -> Versus:
         """Random ratings, if there are any, before the log."""
         return self.random or self.main
 
     @property
     def figure(self) -> Figure | None:
-        return None if self.main is None or not self.main.lines else self.main.figure("differences")
+        return self.main.figure("differences") if self.main.lines else None
 
     @property
     def verdict(self) -> Plain | None:
@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def hidden_figure(self) -> Figure | None:
-        main = None if self.main is None else self.main.main
+        main = self.main.main
         return None if self.hidden is None or main is None else _hidden_figure(self.hidden, main.found.first.value)
 
 
@@ -69,10 +69,9 @@ def comparison_of(material: Material) -> Comparison:
 
 def _hidden_causes(material: Material) -> SensitivityFigures | None:
     """What a cause of being seen that nobody measured could do to the table's first line."""
-    evidence = material.evidence
-    if evidence is None or evidence.weighing is None:
+    if material.evidence.weighing is None:
         return None
-    own, other = judged_by(evidence, material, [metric_of("mse")])
+    own, other = judged_by(material.evidence, material, [metric_of("mse")])
     return sensitivity_figures(own, other, "the naive model")
 
 

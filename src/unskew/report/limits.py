@@ -9,7 +9,7 @@ from unskew.report.material import MAX_PAIRS, Material
 from unskew.report.versus import Versus
 
 
-def limits_of(material: Material, data: DataFacts, versus: Versus | None, changes: Changes) -> list[str]:
+def limits_of(material: Material, data: DataFacts, versus: Versus, changes: Changes) -> list[str]:
     return [
         *_of_the_log(material, data),
         *_of_the_judgement(material, versus),
@@ -41,16 +41,16 @@ def _of_the_log(material: Material, data: DataFacts) -> list[str]:
     return said
 
 
-def _of_the_judgement(material: Material, versus: Versus | None) -> list[str]:
-    said = []
-    if versus is not None:
+def _of_the_judgement(material: Material, versus: Versus) -> list[str]:
+    said = [
+        f"The {versus.n_ratings:,} ratings that judge the two models also decided when to stop training them, which "
+        "flatters both a little, and both alike.",
+        "Intervals are about chance: which pairs happened to be rated. They take the estimated chances of being rated "
+        "as given, and know nothing of how wrong these may be.",
+    ]
+    if (learned := material.model.slice) is not None:
         said.append(
-            f"The {versus.n_ratings:,} ratings that judge the two models also decided when to stop training them, "
-            "which flatters both a little, and both alike."
-        )
-        said.append(
-            "Intervals are about chance: which pairs happened to be rated. They take the estimated chances of being "
-            "rated as given, and know nothing of how wrong these may be."
+            f"This model also learned from {learned.n_ratings:,} random ratings; its naive counterpart did not."
         )
     said.append(
         "Naive and debiased model share their net, settings and seed, which are this model's. A naive model with "

@@ -15,7 +15,7 @@ from unskew.data.seen import SeenPairs
 from unskew.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from unskew.diagnosis.evidence import scores_from
 from unskew.diagnosis.subject import Subject, subject_of
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError
 from unskew.estimation.evidence import Evidence
 from unskew.estimation.holdout import judging_log
 from unskew.estimation.risk import evidence_for
@@ -45,18 +45,21 @@ class Fitted:
 class Material:
     """A model, its counterpart that ignores the bias, and what their log says of both.
 
-    `debiased` is the model or, if the model itself ignores the bias, one that does not. `again` is the naive model of
-    another seed: how it differs from `naive` is chance. `evidence` judges both by ratings that neither was trained on,
-    under propensities that are nobody's own; None if there is none, and `refusal` says why.
+    `voice` is what is judged and compared: the model or, of an ensemble, its first member, as ratings that one member
+    held out have taught the others. `debiased` is the voice or, if that ignores the bias, a model that does not.
+    `again` is the naive model of another seed: how it differs from `naive` is chance. `evidence` judges both by ratings
+    that neither was trained on, under propensities that are nobody's own; where these cannot speak for all pairs, it
+    has no weights, and `refusal` says why.
     """
 
     model: Recommender
+    voice: Recommender
     naive: Recommender
     debiased: Recommender
     again: Recommender
     subject: Subject
     diagnosis: Diagnosis
-    evidence: Evidence | None
+    evidence: Evidence
     refusal: str
     random: RatingLog | None  # random ratings that no model was trained on
     n_random_left_out: int
@@ -68,7 +71,7 @@ class Material:
 
     @property
     def is_naive(self) -> bool:
-        return self.naive is self.model
+        return self.naive is self.voice
 
 
 class Workshop:
@@ -89,29 +92,30 @@ def material_of(
     model: Recommender, *, unbiased: RatingLog | None, propensity: Propensity | None, announce: Announce
 ) -> Material:
     """Everything else is fitted on the model's own log, split, seed and options of training."""
-    shop, log, seed = Workshop(announce), model.log, model.seed
-    training = replace(model.training or Training(), progress=False, checkpoint="", spread=False)
-    is_naive = type(model.method) is Naive
-    naive = debiased = model
-    if is_naive:
+    if model.n_fitted_users is not None:
+        raise ParameterError("Users were folded into this model: report on the model as it was fitted.")
+    voice = model.members[0] if model.members else model
+    shop, log, seed = Workshop(announce), voice.log, voice.seed
+    training = replace(voice.training or Training(), progress=None, checkpoint="", spread=False)
+    naive = debiased = voice
+    if type(voice.method) is Naive:
         with shop.work("a debiased model, doubly calibrated, with the settings of this one"):
-            debiased = _debiased_like(model.method).fit(log, seed=seed, training=training)
+            debiased = _debiased_like(voice.method).fit(log, seed=seed, training=training)
     else:
         with shop.work("a naive model, which ignores the bias, with the settings of this one"):
-            naive = _naive_like(model.method).fit(log, seed=seed, training=training)
+            naive = _naive_like(voice.method).fit(log, seed=seed, training=training)
     with shop.work("the naive model once more with another seed, to see what is chance"):
         again = naive.method.fit(log, seed=seed + 1, training=training)
     n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
-        own = None if _speaks_of_unseen(model) else propensity or Factors()
-        subject = subject_of(model, propensity=own, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training)
-        diagnosis = diagnosis_of(subject, rival=naive if naive is not model else None, method=model.method)
+        own = None if _speaks_of_unseen(voice) else propensity or Factors()
+        subject = subject_of(voice, propensity=own, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training)
+        diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, method=voice.method)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
     random, left_out = _unseen_ratings(unbiased, log)
-    return Material(
-        model, naive, debiased, again, subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
-    )
+    facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
+    return Material(model, voice, naive, debiased, again, *facts)
 
 
 def _innermost(method: Any) -> Any:
@@ -135,16 +139,9 @@ def _speaks_of_unseen(model: Recommender) -> bool:
     return player is not None and bool(getattr(player, "answers_unseen", True))
 
 
-def held_out_together(model: Recommender) -> bool:
-    """Whether there are ratings that no net of the model was trained on: members hold out different ones."""
-    return len(model.split.holdout_rows) > 0
-
-
 def _evidence(
     debiased: Recommender, naive: Recommender, subject: Subject, propensity: Propensity | None, training: Training
-) -> tuple[Evidence | None, str]:
-    if not all(map(held_out_together, (debiased, naive))):
-        return None, "The model averages nets that held out different ratings, so no rating is new to all of them."
+) -> tuple[Evidence, str]:
     judging = judging_log([debiased, naive], None, 1.0)
     imputation = scores_from(subject.naive, judging.log)
     settings: dict[str, Any] = {"max_pairs": MAX_PAIRS, "seed": subject.seed, "training": training}

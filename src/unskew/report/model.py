@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from unskew.data.log import RatingLog
+from unskew.progress import bar
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
 from unskew.report.assumptions import assumptions_of
@@ -23,6 +24,7 @@ from unskew.report.remedy import name_of, remedy_of
 from unskew.report.reproduce import ReproduceFacts, reproduce_of
 from unskew.report.summary import Summary, summary_of
 
+STEPS = 6
 TITLES = {
     "data": ("Data", "What the data is"),
     "bias": ("Bias", "Is it biased?"),
@@ -61,17 +63,18 @@ def model_page(
     *,
     unbiased: RatingLog | None = None,
     propensity: Propensity | None = None,
-    announce: Announce = lambda words: None,
 ) -> Page:
     """Everything about a fitted model; whatever is missing is fitted on its own split and options."""
-    return page_about(material_of(model, unbiased=unbiased, propensity=propensity, announce=announce), announce)
+    with bar("report", STEPS, "step") as shown:
+        material = material_of(model, unbiased=unbiased, propensity=propensity, announce=shown.advance)
+        return page_about(material, shown.advance)
 
 
 def page_about(material: Material, announce: Announce = lambda words: None) -> Page:
     """The page, when everything is at hand."""
     announce("the figures")
     model, log = material.model, material.log
-    level, data, compared, changes = Level(log), data_of(model), comparison_of(material), changes_of(material)
+    level, data, compared, changes = Level(log), data_of(material.voice), comparison_of(material), changes_of(material)
     facts: dict[str, Any] = {
         "data": data,
         "bias": bias_of(material.diagnosis, level),

@@ -38,6 +38,7 @@ class RemedyFacts:
     balance: Figure
     selection: str  # what was found about selection on utility
     random_ratings: str  # what was learned from random ratings
+    plain: bool  # whether it corrects for nothing
 
 
 def remedy_of(material: Material) -> RemedyFacts:
@@ -45,8 +46,8 @@ def remedy_of(material: Material) -> RemedyFacts:
     pairs, seen = _propensities(subject)
     return RemedyFacts(
         method=name_of(model),
-        about=_about(model),
-        parts=tuple(_parts(model)),
+        about=_about(material.voice.method),
+        parts=(*_parts(material.voice), *_members(model)),
         verdict=plainly("works", material.diagnosis["works"]),
         overlap=overlap,
         propensities=_histogram(pairs, seen, subject.clip),
@@ -55,13 +56,18 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_seen=len(seen),
         balance=_balance(overlap),
         selection="" if model.selection is None else model.selection.verdict,
-        random_ratings=str(getattr(model, "slice", None) or ""),
+        random_ratings="" if model.slice is None else str(model.slice),
+        plain=material.is_naive,
     )
 
 
 def name_of(model: Recommender) -> str:
     """The name by which the method is registered; of other settings the nearest one, else the name of its class."""
-    method = model.method
+    name = _named(model.members[0].method if model.members else model.method)
+    return f"{name}, the average of {len(model.members)}" if model.members else name
+
+
+def _named(method: Any) -> str:
     exact = next((entry.name for entry in methods() if entry.defaults == method), None)
     alike = next((entry.name for entry in methods() if _kinds(entry.defaults) == _kinds(method)), None)
     return exact or (f"{alike}, with settings of its own" if alike else type(method).__name__)
@@ -72,9 +78,9 @@ def _kinds(method: Any) -> tuple[type, type]:
     return type(method), type(getattr(method, "base", None))
 
 
-def _about(model: Recommender) -> str:
-    exact = next((entry for entry in methods() if entry.defaults == model.method), None)
-    return exact.summary if exact else (type(model.method).__doc__ or "").strip().split("\n")[0]
+def _about(method: Any) -> str:
+    exact = next((entry for entry in methods() if entry.defaults == method), None)
+    return exact.summary if exact else (type(method).__doc__ or "").strip().split("\n")[0]
 
 
 def _parts(model: Recommender) -> list[tuple[str, str]]:
@@ -108,6 +114,17 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
             )
         )
     return said
+
+
+def _members(model: Recommender) -> list[tuple[str, str]]:
+    if not model.members:
+        return []
+    words = (
+        f"{len(model.members)} models of one method, each with random numbers and held-out ratings of its own, whose "
+        "predictions are averaged. What is judged, compared and drawn below is the first of them: ratings that one "
+        "held out have taught the others. The average usually does a little better."
+    )
+    return [("Members", words)]
 
 
 def _propensities(subject: Subject) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,7 +13,6 @@ from unskew.files.manifest import MANIFEST
 from unskew.files.model import load
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
-from unskew.report.material import Announce
 from unskew.report.model import model_page
 from unskew.report.page import Page, rendered
 from unskew.report.records import records_page
@@ -25,17 +24,16 @@ def write_report(
     *,
     unbiased: RatingLog | None = None,
     propensity: Propensity | None = None,
-    announce: Announce = lambda words: None,
 ) -> None:
     """Write one self-contained HTML page about a model, or about a benchmark, whole or not at all.
 
     `source` is a fitted model, the folder of one, or the folder or records.jsonl of a benchmark. What a page about a
-    model needs beside it, such as a naive model to compare with, is fitted on the same split and options; `announce`
-    hears what is next. `unbiased` are ratings of random pairs in the log's ids; `propensity` is the recipe by whose
-    propensities both models are judged, by default `Factors()`.
+    model needs beside it, such as a naive model to compare with, is fitted on the same split and options. `unbiased`
+    are ratings of random pairs in the log's ids; `propensity` is the recipe by whose propensities both models are
+    judged, by default `Factors()`.
     """
     target = checked_path(path)
-    page = page_of(source, unbiased=unbiased, propensity=propensity, announce=announce)
+    page = page_of(source, unbiased=unbiased, propensity=propensity)
     try:
         replace_file(target, rendered(page).encode())
     except OSError as error:

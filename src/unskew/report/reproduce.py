@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from unskew._version import __version__
-from unskew.errors import UnskewError
+from unskew.errors import ParameterError
 from unskew.files.logs import fingerprint
-from unskew.files.toml import as_toml
-from unskew.recipe import to_plain
+from unskew.recipe import FitRecipe
 from unskew.recommender import Recommender
-from unskew.training.options import OF_THE_RUN
+from unskew.training.options import Training
 
 COMPUTING = ("torch", "numpy", "numba")
 
@@ -36,13 +35,10 @@ def reproduce_of(model: Recommender) -> ReproduceFacts:
 
 
 def _recipe(model: Recommender) -> str:
+    """What the model folder has as recipe.toml."""
     try:
-        data = {"method": to_plain(model.method)}
-        if model.training is not None:
-            told = to_plain(model.training)
-            data["training"] = {name: value for name, value in told.items() if name not in OF_THE_RUN}
-        return as_toml(data)
-    except UnskewError:
+        return FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale).as_text()
+    except ParameterError:
         return ""
 
 

@@ -44,20 +44,22 @@ def summary_of(material: Material, compared: Comparison, data: DataFacts) -> Sum
 
 
 def _shift(material: Material, level: Level) -> str:
+    """How far the log is from all pairs. What the log alone says gets no interval here: chance is its least worry."""
     rates = material.diagnosis.rates
-    best, how = rates.doubly_robust, "from the log alone we estimate that"
-    if rates.random is not None:
-        best, how = rates.random, "random ratings say that"
-    if best.covers(rates.log.value):
-        return f"The {level.name} is {level(rates.log.value)} in the log, and about the same over all pairs."
+    log, random, robust = rates.log.value, rates.random, rates.doubly_robust
+    if random is not None:
+        words = f"random ratings say that it is {level(random.value)} over all pairs, rated or not"
+        return f"The {level.name} is {level(log)} in the log; {words} (95% interval {level.interval(random)})."
+    if robust.covers(log):
+        return f"The {level.name} is {level(log)} in the log and, as far as the log can tell, the same over all pairs."
     return (
-        f"The {level.name} is {level(rates.log.value)} in the log; {how} it is {level(best.value)} over all pairs, "
-        f"rated or not (95% interval {level.interval(best)})."
+        f"The {level.name} is {level(log)} in the log; from the log alone we estimate {level(robust.value)} over all "
+        "pairs, rated or not, and the truth may be further off."
     )
 
 
-def _outcome(material: Material, judged: Versus | None, is_random: bool) -> str:
-    main = None if judged is None else judged.main
+def _outcome(material: Material, judged: Versus, is_random: bool) -> str:
+    main = judged.main
     biased = material.diagnosis["needed"].kind != "none"
     what = "for the bias" if biased else "for any bias"
     who = f"A model that corrects {what}" if material.is_naive else f"This model, which corrects {what},"
@@ -69,11 +71,11 @@ def _outcome(material: Material, judged: Versus | None, is_random: bool) -> str:
     return f"{who} predicts {main.verdict} than one that does not {where}: {by}."
 
 
-def _where(judged: Versus | None, is_random: bool) -> str:
+def _where(judged: Versus, is_random: bool) -> str:
     """By what the two models were judged."""
     if is_random:
         return "on random ratings"
-    return "on what people chose to rate" if judged is None or judged.unweighted else "over all pairs"
+    return "on what people chose to rate" if judged.unweighted else "over all pairs"
 
 
 def _weighting_mends(material: Material) -> bool:
@@ -83,7 +85,7 @@ def _weighting_mends(material: Material) -> bool:
     return found["works"].level != "problem" and found["needed"].kind != "rating" and (left is None or left.covers(0.0))
 
 
-def _trust(material: Material, judged: Versus | None, is_random: bool) -> list[str]:
+def _trust(material: Material, judged: Versus, is_random: bool) -> list[str]:
     said, found = [], material.diagnosis
     if _weighting_mends(material) and found["works"].kind != "constant":
         missed = "" if found.rates.random else " Only random ratings could show what they still miss."
@@ -91,11 +93,11 @@ def _trust(material: Material, judged: Versus | None, is_random: bool) -> list[s
             "Averages corrected by weighting, more than plain ones: the ratings, weighted, stand for "
             f"{found.overlap.coverage:.0%} of all pairs (100% is ideal).{missed}"
         )
-    lines = () if judged is None else judged.lines
+    lines = judged.lines
     where = _where(judged, is_random)
     if better := [f"{line.metric} {_difference(line)}" for line in lines if line.verdict == "better"]:
         said.append(f"That debiasing helps {where}: {'; '.join(better)}.")
-    order = None if judged is None or (judged.unweighted and not is_random) else judged["auc"]
+    order = None if judged.unweighted and not is_random else judged["auc"]
     if order is not None and order.found.first.low > 0.5:
         value = order.found.first
         said.append(
@@ -107,9 +109,7 @@ def _trust(material: Material, judged: Versus | None, is_random: bool) -> list[s
     return said or ["Nothing on this page without reading the limits first."]
 
 
-def _distrust(
-    material: Material, judged: Versus | None, factor: float | None, data: DataFacts, level: Level
-) -> list[str]:
+def _distrust(material: Material, judged: Versus, factor: float | None, data: DataFacts, level: Level) -> list[str]:
     said, found = [], material.diagnosis
     if found["needed"].kind != "none":
         said.append(f"Plain averages of the log, such as its {level.name} of {level(found.rates.log.value)}.")
@@ -119,7 +119,7 @@ def _distrust(
         robust, random = found.rates.doubly_robust, found.rates.random
         truth = "" if random is None else f", where random ratings say {level(random.value)}"
         said.append(f"Averages corrected by weighting alone, such as {level(robust.value)}{truth}.")
-    lines = () if judged is None else judged.lines
+    lines = judged.lines
     if worse := [f"{line.metric} {_difference(line)}" for line in lines if line.verdict == "worse"]:
         said.append(f"That debiasing helps by every measure: {'; '.join(worse)}.")
     if unsure := [line.metric for line in lines if line.verdict == "cannot tell"]:

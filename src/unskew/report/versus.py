@@ -109,18 +109,15 @@ def _standardised(line: Line) -> Row:
     return Row(line.metric, (value,), line.verdict, (value - reach, value + reach), line.verdict != "cannot tell")
 
 
-def versus(material: Material) -> Versus | None:
+def versus(material: Material) -> Versus:
     """By the ratings that both models held out: doubly robust, or as they are where weights cannot be trusted."""
     evidence = material.evidence
-    if evidence is None:
-        return None
     return _versus(material, evidence, "naive" if evidence.weighing is None else "dr")
 
 
 def weighted(material: Material) -> Versus | None:
     """The same by weights alone, as a second opinion."""
-    evidence = material.evidence
-    return None if evidence is None or evidence.weighing is None else _versus(material, evidence, "snips")
+    return None if material.evidence.weighing is None else _versus(material, material.evidence, "snips")
 
 
 def on_random_ratings(material: Material) -> Versus | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from unskew.bench.document import Document, Grid, Picture, Text, comparisons
 from unskew.bench.formats import markdown, page
 from unskew.bench.table import NAIVE, standing
-from unskew.files.atomic import checked_path, replace_file
+from unskew.files.atomic import write_file
 from unskew.reproduce.pictures import drawn
 from unskew.reproduce.rows import Found, Row, heading, places, shown
 from unskew.reproduce.suite import DatasetFacts, Suite
@@ -44,16 +44,16 @@ def publish(
     contents = (as_csv(rows).encode(), svg, png, markdown(document).encode(), page(document).encode())
     paths = [stem.with_suffix(f".{ending}") for ending in ENDINGS]
     for path, content in zip(paths, contents, strict=True):
-        replace_file(checked_path(path), content)
+        write_file(path, content)
     return paths
 
 
-def results(rows: Sequence[Row]) -> Grid:
+def results(rows: Sequence[Row], beside_paper: bool = True) -> Grid:
     """Every entry by every quantity, and where the paper has a number, that too."""
     quantities = list(rows[0].found)
     ranks = {quantity: list(places(rows, quantity)) for quantity in quantities}
-    with_paper = [q for q in quantities if any(row.found[q].paper is not None for row in rows)]
-    header = ["", *(name for q in quantities for name in [heading(q), *(["paper"] if q in with_paper else [])])]
+    with_paper = [q for q in quantities if beside_paper and any(row.found[q].paper is not None for row in rows)]
+    header = ["entry", *(name for q in quantities for name in [heading(q), *(["paper"] if q in with_paper else [])])]
     lines = []
     for number, row in enumerate(rows):
         line = [Text(row.name)]

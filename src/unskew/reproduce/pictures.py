@@ -43,7 +43,7 @@ def dots(panels: Sequence[tuple[str, str]], rows: Sequence[Row]) -> Figure:
     for at, (_, quantity) in zip(axes, panels, strict=True):
         found = [row.found[quantity] for row in rows]
         if quantity in WIDE:
-            at.set_xscale("log")
+            _logarithmic(at)
         at.hlines(range(len(rows)), 0, 1, transform=at.get_yaxis_transform(), color=GRID, linewidth=0.6, zorder=0)
         _markers(at, [f.paper for f in found], [f.paper_sd for f in found], color=PAPER, marker="D", label="paper")
         _markers(at, [f.mean for f in found], [f.sd for f in found], color=OURS, marker="o", label="ours")
@@ -108,8 +108,7 @@ def counts(panels: Sequence[tuple[str, str]], rows: Sequence[Row]) -> Figure:
     found = {y: rows[0].found[y] for _, y in panels}
     whole = {name: one for name, one in found.items() if one.mean is not None and one.mean > 1}
     _bars(axes[0], whole)
-    axes[0].set_xscale("log")
-    axes[0].xaxis.set_minor_formatter("")
+    _logarithmic(axes[0])
     axes[0].set_xlabel("count")
     _bars(axes[1], {name: one for name, one in found.items() if name not in whole})
     axes[1].set_xlabel("share")
@@ -142,6 +141,11 @@ def _panels(count: int, width: float, height: float, **shared: Any) -> tuple[Fig
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(1, count, squeeze=False, **shared)[0]
+
+
+def _logarithmic(at: Any) -> None:
+    at.set_xscale("log")
+    at.xaxis.set_minor_formatter("")  # whose labels run into each other
 
 
 def _places(rows: Sequence[Row], name: str) -> list[Any]:

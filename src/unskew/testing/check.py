@@ -186,7 +186,8 @@ class _Check:
     def probabilities(self, model: Recommender, log: str) -> None:
         """Also for a user or an item that the log does not know, whose code is -1."""
         unknown = model.predict_codes(np.array([-1, 0, -1]), np.array([0, -1, -1]))
-        said = np.concatenate([everywhere(model), unknown])
+        before = model.uncorrected("prediction", *_all_pairs(model.log))  # random ratings would hide what is wrong
+        said = np.concatenate([everywhere(model), unknown, before])
         self.within(said, 0, 1, "predictions are probabilities", f" after {log}")
 
     def within(self, said: NDArray[np.float64], low: float, high: float, claim: str, where: str = "") -> None:

@@ -24,7 +24,7 @@ def world() -> World:
 @cache
 def ordinary() -> tuple[RatingLog, RatingLog]:
     """The world's log, with features, and 200 random ratings."""
-    return _described(world().log), world().test.take(np.arange(0, 1200, 6))
+    return _described(world().log), world().test.take(np.arange(0, 800, 4))
 
 
 @cache

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import ModelFileError, ParameterError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
 from unskew.files.atomic import reason, replace_file
+from unskew.files.lock import locked
 from unskew.group import ALONE, Group
 from unskew.nets.base import Net
 from unskew.nets.table import Table
@@ -27,6 +30,7 @@ from unskew.nets.table import Table
 # States, runs inside the run, what was never finished.
 OURS = re.compile(r"state-|\d+\.\d+\.|member\.|trade-off-|naive$|\.unskew-")
 FORMAT = "unskew checkpoint 1"
+USUAL_STEPS, LARGEST_SHARE = 1000, 0.05  # between two states, and of the time that writing them may take
 REMEMBERED = ("first_moment", "second_moment", "steps", "inherited")  # of a table, beside its values
 
 
@@ -58,23 +62,21 @@ class Checkpoint:
     nobody is more than one state ahead, so of the last two there is always one that all have.
     """
 
-    def __init__(self, folder: str, every: int, identity: Mapping[str, str], group: Group = ALONE) -> None:
-        self.folder, self.every, self.group = Path(folder), every, group
+    def __init__(self, folder: str, every: int | None, identity: Mapping[str, str], group: Group = ALONE) -> None:
+        self.folder, self.every, self.group = Path(folder), every or USUAL_STEPS, group
+        self._sparing = every is None and group.alone  # several must save at the same steps, whatever the time
+        self._saved, self._rest = 0.0, 0.0  # when, and how long not to save again
         self.identity = {"number of workers": str(group.size), **identity}
         self.number = 0  # of the last state
         self._steps = 0
-        refuse_foreign(self.folder)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ParameterError(f"The checkpoint folder {folder} cannot be made: {reason(error)}.") from error
 
     def due(self) -> bool:
         """Count a step; whether it is time for a new state."""
         self._steps += 1
-        return self._steps >= self.every
+        return self._steps >= self.every and not (self._sparing and time.monotonic() - self._saved < self._rest)
 
     def save(self, content: Mapping[str, Any], arrays: Arrays) -> None:
+        began = time.monotonic()
         self.number, self._steps = self.number + 1, 0
         head = {"format": FORMAT, "number": self.number, "identity": self.identity, "content": content}
         text, solid = json.dumps(head), {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -85,6 +87,8 @@ class Checkpoint:
             raise ModelFileError(
                 f"The checkpoint {self.folder} cannot be written: {reason(error)}; the one before is still there."
             ) from error
+        self._saved = time.monotonic()
+        self._rest = (self._saved - began) / LARGEST_SHARE
 
     def load(self) -> tuple[dict[str, Any], Arrays] | None:
         """The last state of this very run; None if there is none yet, refused if it is another's or damaged."""
@@ -130,6 +134,22 @@ class Checkpoint:
                     f"The checkpoint {self.folder} is of a run with another {name}{but}; "
                     "run that one again, remove the folder or choose another."
                 )
+
+
+@contextmanager
+def reserved(folder: str, group: Group = ALONE) -> Iterator[None]:
+    """A folder for the states of one run, which nobody else writes to while the block runs; "" is no folder."""
+    if not folder:
+        yield
+        return
+    place = Path(folder)
+    refuse_foreign(place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"The checkpoint folder {folder} cannot be made: {reason(error)}.") from error
+    with locked(place, place / f".unskew-{group.rank}.lock"):
+        yield
 
 
 def refuse_foreign(folder: Path) -> None:

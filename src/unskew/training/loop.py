@@ -21,7 +21,7 @@ from unskew.errors import DivergedError, ParameterError
 from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
 from unskew.progress import bar
-from unskew.training.checkpoint import Checkpoint, Place
+from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
 from unskew.training.history import Epoch, History
@@ -56,8 +56,9 @@ def train(
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
     if not 0 <= seed < 2**63:
         raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-    with one_thread():
-        return Loop(plan, split, seed, training or Training(), unbiased, members, title).run()
+    training = training or Training()
+    with one_thread(), reserved(training.checkpoint, split.group):
+        return Loop(plan, split, seed, training, unbiased, members, title).run()
 
 
 @contextmanager

@@ -31,5 +31,9 @@ class Correction:
             return said
         return self.family.mean(self.lines(self.family.natural(said), users) - np.log(self.odds))
 
+    def joined_by(self, count: int) -> Correction:
+        """The same beside new users, who are corrected as everybody is."""
+        return replace(self, lines=self.lines.joined_by(count))
+
     def at_odds(self, odds: float) -> Correction:
         return replace(self, odds=odds)

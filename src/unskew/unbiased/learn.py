@@ -20,6 +20,7 @@ from unskew.unbiased.trust import judge
 FEWEST = 10  # ratings, below which nothing is learned
 N_EXPERTS = 5
 FEWEST_FOR_EXPERTS = 500 * N_EXPERTS
+SHRINKAGE = 5.0  # of their assignment, a quarter of the usual one: what is learned by heart is found out of fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,9 @@ def experts(said: Said, *, seed: int) -> Lines:
     logits = logit(np.clip(said.family.mean(said.natural), NEAREST, 1 - NEAREST))
     examples = Examples(logits, said.ratings, np.ones(len(said)), place, said.vectors[codes], codes.astype(np.int64))
     generator = np.random.default_rng([seed, 0x65787065])
-    network: Any = ExpertPlatt(n_experts=N_EXPERTS, assignment="hard").fit(examples, generator=generator)
+    network: Any = ExpertPlatt(n_experts=N_EXPERTS, assignment="hard", shrinkage=SHRINKAGE).fit(
+        examples, generator=generator
+    )
     expert = 1 + network.assignment(said.vectors).argmax(1)
     own = (said.take(expert[said.users] == k) for k in range(1, N_EXPERTS + 1))
     lines = [common, *(part.line(slope=True, centre=common, narrower=OF_EXPERTS) for part in own)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ MAX_STEPS = 50
 
 @dataclass(frozen=True, eq=False)
 class Lines(OfArrays):
-    """a and b of every expert, and who has which; without experts one line serves all, as it serves unknown users."""
+    """a and b of every expert, and who has which; without experts one line serves all, as it serves newcomers."""
 
     slopes: Values  # the first is everybody's who has no expert
     intercepts: Values
@@ -44,8 +44,13 @@ class Lines(OfArrays):
         """eta' of pairs of these users."""
         if not len(self.expert):
             return np.asarray(self.slopes[0] * natural + self.intercepts[0])
-        own = np.where(users < 0, 0, self.expert[np.maximum(users, 0)])
+        known = (users >= 0) & (users < len(self.expert))
+        own = np.where(known, self.expert[np.where(known, users, 0)], 0)
         return np.asarray(self.slopes[own] * natural + self.intercepts[own])
+
+    def joined_by(self, count: int) -> Lines:
+        """The same beside new users, who have no expert."""
+        return replace(self, expert=np.append(self.expert, np.zeros(count, np.int64))) if len(self.expert) else self
 
     def __str__(self) -> str:
         pairs = zip(self.slopes, self.intercepts, strict=True)
