@@ -37,7 +37,7 @@ ALLOWED = {
     "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap", "unbiased", "processes"},
+    | {"overlap", "unbiased", "processes", "metrics"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},

@@ -32,6 +32,7 @@ class Facts:
     n_train: int
     n_held_out: int
     train_mean: float
+    scarcity: float
 
     @property
     def n_pairs(self) -> int:
@@ -65,7 +66,7 @@ class Split:
         if self._whole is not None:
             return self._whole[0]
         counts = len(self.log), self.log.n_users, self.log.n_items, len(self.train_rows), len(self.holdout_rows)
-        return Facts(*counts, self.train_mean)
+        return Facts(*counts, self.train_mean, scarcity(self.log))
 
     @property
     def holdout_places(self) -> Rows:
@@ -100,6 +101,12 @@ class Split:
     def __str__(self) -> str:
         train, holdout, total = len(self.train_rows), len(self.holdout_rows), len(self.log)
         return f"Split of {total:,} ratings: {train:,} to train on, {holdout:,} held out ({holdout / total:.1%})"
+
+
+def scarcity(log: RatingLog) -> float:
+    """The mean of 1/sqrt(n) over users with n ratings, added to that over items; those without any do not count."""
+    counts = (np.bincount(side, minlength=1) for side in (log.users, log.items))
+    return sum(float((count[count > 0] ** -0.5).mean()) for count in counts)
 
 
 def holdout_split(

@@ -31,7 +31,7 @@ from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
 from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
-from unskew.training.history import Epoch, History
+from unskew.training.history import Epoch, History, Tried
 from unskew.training.options import Training
 from unskew.training.view import Cast
 from unskew.unbiased.correction import Correction
@@ -74,6 +74,7 @@ RECORDS = (
     Scale,
     History,
     Epoch,
+    Tried,
     Overlap,
     CalibrationReport,
     RoleCalibration,

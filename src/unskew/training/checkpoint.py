@@ -28,7 +28,7 @@ from unskew.nets.base import Net
 from unskew.nets.table import Table
 
 # States, runs inside the run, what was never finished.
-OURS = re.compile(r"state-|\d+\.\d+\.|member\.|trade-off-|naive$|\.unskew-")
+OURS = re.compile(r"state-|\d+\.\d+\.|features-|member\.|trade-off-|naive$|\.unskew-")
 FORMAT = "unskew checkpoint 1"
 USUAL_STEPS, LARGEST_SHARE = 1000, 0.05  # between two states, and of the time that writing them may take
 REMEMBERED = ("first_moment", "second_moment", "steps", "inherited")  # of a table, beside its values

@@ -29,6 +29,7 @@ from unskew.training.identity import identity
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Stage, Update
 from unskew.training.resume import put_back_loop, state_of_loop
+from unskew.training.rules import by_rules
 from unskew.training.stopping import Patience
 from unskew.training.view import Cast, View
 
@@ -84,6 +85,7 @@ class Loop:
         members: Members | None,
         title: str,
     ) -> None:
+        plan = by_rules(plan, split.facts)
         self.plan, self.split, self.training, self.unbiased, self.title = plan, split, training, unbiased, title
         start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
         self.feed = Feed(
@@ -98,7 +100,7 @@ class Loop:
         self.players = fresh_nets(plan, split, training, members.n_members if members else 1, start)
         self.cast = Cast(
             self.players,
-            clips={name: split.facts.density if role.clip is None else role.clip for name, role in plan.roles.items()},
+            clips={name: role.clip or 0.0 for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
             group=self.group,
@@ -231,7 +233,7 @@ class Loop:
             value = loss.item() / self.group.size  # all workers have the same loss, and will add it up
         for name in update.trains:
             role = self.plan.roles[name]
-            self.players[name].step(role.learning_rate, role.l2)
+            self.players[name].step(role.learning_rate, role.l2 or 0.0)
         return value
 
     def _by_closed_form(self, update: Update, batch: Batch, still: frozenset[str]) -> float | None:
