@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import unskew
 from unskew.errors import ParameterError, UnskewError
 from unskew.files.toml import as_toml
 from unskew.methods.ensemble import Ensemble
@@ -185,7 +184,7 @@ def test_a_name_that_is_taken_cannot_be_registered_for_another_class(monkeypatch
 
 
 def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
-    classes = {type(method) for method in REGISTERED} | {unskew.Ensemble} | set(PARTS)
+    classes = {type(method) for method in REGISTERED} | set(PARTS)
     assert len(kinds()) == len(classes)
     for cls in classes:
         assert "kind" not in {setting.name for setting in fields(cls)}

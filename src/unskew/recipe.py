@@ -35,6 +35,7 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 
 # The parts of methods, by whose class names recipes may call them. Methods come from their own registry.
 PARTS: tuple[type, ...] = (
+    Ensemble,
     MF,
     NCF,
     Dense,
@@ -61,7 +62,7 @@ _registered: dict[str, type] = {}
 
 def kinds() -> dict[str, type]:
     """Every class that a recipe may name, by that name; nothing else is ever built from a file."""
-    classes: tuple[type, ...] = (*(type(entry.build()) for entry in methods()), Ensemble, *PARTS)
+    classes = (*(type(entry.build()) for entry in methods()), *PARTS)
     return {cls.__name__: cls for cls in classes} | _registered
 
 
