@@ -220,6 +220,15 @@ def test_every_folder_holds_the_recipe_that_makes_the_same_bits_again(method, sc
     assert one == other
 
 
+def test_a_recipe_says_what_it_takes_beside_the_log(tmp_path):
+    model = fitted(Naive(net=MF(n_factors=2)))
+    assert model.slice is not None
+    model.save(tmp_path / "model")
+    text = (tmp_path / "model" / "recipe.toml").read_text()
+    assert text.startswith(f"# Beside its log: {model.slice.n_ratings:,} random ratings (--unbiased).\n")
+    assert read_fit(tmp_path / "model" / "recipe.toml").method == model.method
+
+
 def test_an_open_scale_and_merged_rows_come_back(tmp_path):
     rows = [("a", 1, 1), ("a", 1, 5), ("b", 2, 1), ("b", 1, 4), ("c", 2, 4)]
     log = RatingLog.from_arrays(*map(list, zip(*rows, strict=True)), duplicates="last")
