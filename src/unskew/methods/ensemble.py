@@ -15,6 +15,7 @@ from unskew.methods.space import Space, inside
 from unskew.processes import Processes
 from unskew.progress import bar
 from unskew.recommender import Recommender
+from unskew.seeds import checked_seed
 from unskew.training.checks import check_number
 from unskew.training.options import Training
 from unskew.training.plan import Plan
@@ -58,7 +59,7 @@ class Ensemble(Method):
         training: Training | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        training = training or Training()
+        seed, training = checked_seed(seed), training or Training()
         if training.workers > 1 and training.spread:
             raise ParameterError("workers and spread both say which processes train: give one of the two.")
         fits = [MemberFit(self.base, self.training_of(training, number), seed) for number in range(self.n_members)]
