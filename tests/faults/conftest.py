@@ -143,3 +143,34 @@ def commanded() -> Callable[..., str]:
         return result.output
 
     return give
+
+
+NOT_ALLOWED = 77  # what a child says that may not mount
+
+
+@pytest.fixture(scope="session")
+def mounted(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
+    """Does something in a child that alone sees another file system in the place of a folder."""
+
+    def run(folder: Path, options: str, before: Callable[[], object], work: Callable[[], object]) -> None:
+        def do() -> None:
+            import ctypes
+
+            system, new_namespace, private = ctypes.CDLL(None), 0x00020000, 1 << 18
+            if system.unshare(new_namespace) or system.mount(b"none", b"/", None, private | 1 << 14, None):
+                os._exit(NOT_ALLOWED)
+            where = os.fsencode(folder)
+            if system.mount(b"tmpfs", where, b"tmpfs", 0, b"" if options == "ro" else options.encode()):
+                os._exit(NOT_ALLOWED)
+            before()
+            if options == "ro":
+                assert system.mount(None, where, None, 32 | 1, None) == 0  # the same again, but not to be written to
+            work()
+
+        process = forked(do)
+        process.join(100)
+        if process.exitcode == NOT_ALLOWED:
+            pytest.skip("needs to be allowed to mount file systems")
+        assert process.exitcode == 0, "see what the child said"
+
+    return run

@@ -209,7 +209,8 @@ def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
         cast = Cast.together([member.cast for member in members])
     else:
         members, cast = (), _cast(told, arrays, log)
-    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    training = None if told.training is None else told.training.lasting  # a file does not say where to write
+    facts = told.history, told.seed, told.overlap, told.calibration, training, told.n_fitted_users
     return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections, members=members)
 
 

@@ -23,6 +23,7 @@ from unskew.propensity.factors import Factors
 from unskew.propensity.utility import Refitted, Utility
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
+from unskew.seeds import checked_seed
 from unskew.training.checks import check_auto, check_choice, check_number
 from unskew.training.compiling import announced
 from unskew.training.loop import Trained, train
@@ -69,7 +70,7 @@ class Method(ABC):
         With `training.spread` the first worker gets the whole model, and every other one the model of its own users;
         of a slice only the first one's answers are corrected.
         """
-        training = training or Training()
+        seed, training = checked_seed(seed), training or Training()
         method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
         model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
         model.history.tried.extend(tried)
