@@ -24,12 +24,13 @@ _ZERO, _HALF, _ONE, _TWO = (np.float32(c) for c in (0.0, 0.5, 1.0, 2.0))
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")
 def exp(x: Any) -> Any:
-    """exp(x) = 2^k exp(r), r = x - k log 2, to the last bit or two; x is held within +-87 first."""
+    """exp(x) = 2^k exp(r), r = x - k log 2, to the last bit or two; x is held within +-87 first. That of NaN is NaN."""
     x = min(max(x, -_MOST), _MOST)
     k = np.floor(x * _PER_LOG_TWO + _HALF)
+    power = np.int32(k if k == k else _ZERO)  # NaN is no place in the table
     r = x - k * _LOG_TWO - k * _REST_OF_LOG_TWO
     tail = ((((_C5 * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
-    return (tail * r * r + r + _ONE) * _POWERS_OF_TWO[np.int32(k) + np.int32(126)]
+    return (tail * r * r + r + _ONE) * _POWERS_OF_TWO[power + np.int32(126)]
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -35,23 +36,35 @@ def long() -> bool:
 
 @pytest.fixture(scope="session")
 def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
-    """Does something in a child that must end well, in time and in so much more memory than there is now."""
+    """Does something in a child that must end well, in time and in so much more memory than there is now.
 
-    def run(work: Callable[[], object], *, gigabytes: float = 2.0, seconds: float = 1200 if LONG else 100) -> None:
+    If it does not, what stands in the file `about` is shown.
+    """
+
+    def run(
+        work: Callable[[], object],
+        *,
+        gigabytes: float = 2.0,
+        seconds: float = 2400 if LONG else 100,
+        about: Path | None = None,
+    ) -> None:
         def limited() -> None:
             import resource
 
+            faulthandler.enable(open(2, "w", closefd=False))  # noqa: SIM115 (as long as the child lives)
             most = _megabytes("VmSize") + int(gigabytes * 1000)
             resource.setrlimit(resource.RLIMIT_AS, (most << 20, -1))
             work()
 
         process = forked(limited)
         process.join(seconds)
-        if process.is_alive():
+        if hangs := process.is_alive():
             process.kill()
             process.join()
-            raise AssertionError(f"it hangs: not done after {seconds:g} s")
         code = process.exitcode or 0
+        if about is not None and (hangs or code):
+            print(f"{about} was {about.read_bytes()[:5000]!r}")
+        assert not hangs, f"it hangs: not done after {seconds:g} s"
         assert code >= 0, f"it crashed: {signal.Signals(-code).name}"
         assert code == 0, "see what the child said"
 

@@ -14,6 +14,7 @@ from unskew.calibration.platt import LARGEST_LOGIT
 from unskew.fast import WIDE, sigmoid
 
 _BOUND = np.float32(LARGEST_LOGIT)
+# The cache of these kernels holds those of fast.py too, and is renewed when this file changes: change both.
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy")

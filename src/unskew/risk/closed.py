@@ -22,6 +22,7 @@ from unskew.risk.sample import Pairs, Sample
 
 LossT = TypeVar("LossT", bound=Callable[..., Tensor])
 ClosedForm = Callable[..., float | None]
+# The cache of these kernels holds those of fast.py too, and is renewed when this file changes: change both.
 
 
 def closed_form(form: ClosedForm) -> Callable[[LossT], LossT]:
