@@ -10,12 +10,14 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.seeds", "unskew.words"}
+BELOW |= {"unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
     "fast": set(),
     "words": set(),
     "_version": set(),
+    "seeds": set(),
     "group": set(),
     "workers": {"group"},
     "processes": set(),
@@ -37,7 +39,7 @@ ALLOWED = {
     "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},
     "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
-    | {"overlap", "unbiased", "processes"},
+    | {"overlap", "unbiased", "processes", "metrics"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},

@@ -204,7 +204,7 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({"kind": "MF", "n_factors": True}, "n_factors of MF must be a whole number, not True."),
         ({"kind": "Popularity", "exponent": True}, "exponent of Popularity must be a number, not True."),
         ({"kind": "MF", "biases": 1}, "biases of MF must be true or false, not 1."),
-        ({"kind": "Naive", "l2": "0.1"}, "l2 of Naive must be a number, not '0.1'."),
+        ({"kind": "Naive", "l2": "0.1"}, "l2 of Naive must be a number or one of 'auto' or 'none', not '0.1'."),
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
         (
             {"kind": "Naive", "net": "MF"},

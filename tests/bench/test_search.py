@@ -128,7 +128,7 @@ def test_every_registered_method_has_a_space_and_every_corner_of_it_makes_a_meth
     method = unskew.make(name)
     space = method.space()
     assert "l2" in space or "base.l2" in space
-    defaults = defaults_of(method, space)
+    defaults = defaults_of(method, space, world.log)
     assert defaults is not None or "published" in name
     ends = {key: (d.values if isinstance(d, Choice) else (d.low, d.high)) for key, d in space.items()}
     for corner in ({key: values[0] for key, values in ends.items()}, {key: values[-1] for key, values in ends.items()}):

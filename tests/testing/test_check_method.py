@@ -219,7 +219,7 @@ class HasAnUnknownRole(Honest):
 
 class DoublesItsSettings(Honest):
     def __post_init__(self):
-        object.__setattr__(self, "l2", self.l2 * 2)
+        object.__setattr__(self, "learning_rate", self.learning_rate * 2)
 
 
 class KeepsItsSettingsSecret(Honest):
@@ -266,7 +266,7 @@ CHEATS = [
     (PlansNothing(), "the plan is valid, but it is a NoneType"),
     (HasNoPrediction(), r"the plan has a role 'prediction', but it has only \['helper'\]"),
     (HasAnUnknownRole(), "the plan is valid, but it raised PlanError: .*'stranger'"),
-    (DoublesItsSettings(), "the repr of a recipe makes the recipe, but it makes .*l2=0.44"),
+    (DoublesItsSettings(), "the repr of a recipe makes the recipe, but it makes .*learning_rate=0.04"),
     (KeepsItsSettingsSecret(l2=0.3), "the repr of a recipe makes the recipe"),
     (Unregistered(), r"a recipe can be written as plain data, but it raised .* unskew\.recipe\.register"),
     (StumblesOverSmallLogs(), "a log of 6 ratings is learned from or refused .*, but it raised IndexError"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -16,12 +16,14 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split, folds
 from unskew.errors import ParameterError, UnskewError
 from unskew.methods.base import Method
+from unskew.methods.remembering import remembering
 from unskew.methods.space import with_chosen
 from unskew.metrics.accuracy import log_loss, roc_auc
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM
-from unskew.propensity.base import FittedPropensity, Propensity
-from unskew.propensity.factors import Factors, FittedFactors
+from unskew.propensity.base import FittedPropensity
+from unskew.propensity.factors import Factors
+from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 Criterion = Literal["weighted_log_loss", "log_loss", "auc"]
@@ -48,6 +50,7 @@ class Judging:
     def __post_init__(self) -> None:
         require_choice(self.criterion, "criterion", get_args(Criterion))
         require_count(self.judges, "judges")
+        object.__setattr__(self, "seed", checked_seed(self.seed))
         if self.folds < 2:
             raise ParameterError(f"There must be at least 2 folds, not {self.folds}.")
         if self.judges > self.folds:
@@ -112,28 +115,3 @@ class Panel:
     @cached_property
     def _splits(self) -> tuple[Split, ...]:
         return folds(self.log, self.judging.folds, seed=self.judging.seed)
-
-
-@dataclass(frozen=True, eq=False)
-class Remembered(Propensity):
-    """A propensity fitted once for all trials of a fold: the same settings, rows and seed give the same bits."""
-
-    fitted = FittedFactors
-
-    recipe: Factors
-    known: dict[Any, FittedPropensity]
-
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        key = self.recipe, seed, training
-        if key not in self.known:
-            self.known[key] = self.recipe.fit_split(split, seed=seed, training=training, unbiased=unbiased)
-        return self.known[key]
-
-
-def remembering(method: Any, known: dict[Any, FittedPropensity]) -> Any:
-    """The method with `Factors` that are remembered; the split inside a fold is by seed, so the seed tells it too."""
-    parts = vars(method)
-    changed = {name: Remembered(part, known) for name, part in parts.items() if isinstance(part, Factors)}
-    if isinstance(parts.get("base"), Method):
-        changed["base"] = remembering(parts["base"], known)
-    return replace(method, **changed) if changed else method

@@ -60,7 +60,7 @@ class Search:
 
     def _trial(self, number: int) -> Trial:
         if number == 0:
-            if (defaults := defaults_of(self.method, self.space)) is not None:
+            if (defaults := defaults_of(self.method, self.space, self.log)) is not None:
                 self._sampler.begin(0, defaults)
             return Trial(0, self.method, {})
         chosen = self._sampler.ask(number)

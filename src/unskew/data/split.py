@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.group import ALONE, Group
+from unskew.seeds import checked_seed
 
 Rows = NDArray[np.int64]
 HoldoutBy = Literal["global", "user", "last"]
@@ -32,6 +33,7 @@ class Facts:
     n_train: int
     n_held_out: int
     train_mean: float
+    scarcity: float
 
     @property
     def n_pairs(self) -> int:
@@ -65,7 +67,7 @@ class Split:
         if self._whole is not None:
             return self._whole[0]
         counts = len(self.log), self.log.n_users, self.log.n_items, len(self.train_rows), len(self.holdout_rows)
-        return Facts(*counts, self.train_mean)
+        return Facts(*counts, self.train_mean, scarcity(self.log))
 
     @property
     def holdout_places(self) -> Rows:
@@ -100,6 +102,12 @@ class Split:
     def __str__(self) -> str:
         train, holdout, total = len(self.train_rows), len(self.holdout_rows), len(self.log)
         return f"Split of {total:,} ratings: {train:,} to train on, {holdout:,} held out ({holdout / total:.1%})"
+
+
+def scarcity(log: RatingLog) -> float:
+    """The mean of 1/sqrt(n) over users with n ratings, added to that over items; those without any do not count."""
+    counts = (np.bincount(side, minlength=1) for side in (log.users, log.items))
+    return sum(float((count[count > 0] ** -0.5).mean()) for count in counts)
 
 
 def holdout_split(
@@ -150,9 +158,7 @@ def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ..
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ParameterError(f"seed must be a whole number of at least 0, not {seed!r}.")
-    return np.random.default_rng([int(seed), stream])
+    return np.random.default_rng([checked_seed(seed), stream])
 
 
 def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:

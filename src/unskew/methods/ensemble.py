@@ -44,6 +44,10 @@ class Ensemble(Method):
         if isinstance(self.base, Ensemble):
             raise ParameterError("The base of Ensemble is an Ensemble: give it more members instead.")
 
+    @property
+    def alone(self) -> Method:
+        return self.base
+
     def plan(self) -> Plan:
         """That of every member."""
         return self.base.plan()
@@ -51,15 +55,9 @@ class Ensemble(Method):
     def space(self) -> Space:
         return inside("base", self.base.space())
 
-    def fit(
-        self,
-        log: RatingLog,
-        *,
-        seed: int = 0,
-        training: Training | None = None,
-        unbiased: RatingLog | None = None,
+    def fit_settled(
+        self, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
     ) -> Recommender:
-        training = training or Training()
         if training.workers > 1 and training.spread:
             raise ParameterError("workers and spread both say which processes train: give one of the two.")
         base, notes = decided(self.base, log, seed=seed, training=training)

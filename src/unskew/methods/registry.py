@@ -101,12 +101,12 @@ _REGISTRY = {
         Entry("stable-mrdr", StableDR(imputation="mrdr"), "StableDR whose imputation learns with MRDR's weights."),
         Entry(
             "tdr",
-            TDR(learning="none", differentiate=True, l2=0.2),
+            TDR(learning="none", differentiate=True),
             "Targeted doubly robust around a constant prior: only the correction adapts (Li et al., ICLR 2023).",
         ),
         Entry(
             "tdr-jl",
-            TDR(learning="joint", differentiate=True, l2=0.2),
+            TDR(learning="joint", differentiate=True),
             "Targeted doubly robust, imputation and prediction learned jointly, the correction differentiated.",
         ),
         Entry("tdr-cl", TDR(), "Targeted doubly robust with collaborative learning around the correction."),

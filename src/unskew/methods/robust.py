@@ -7,9 +7,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from unskew.methods.base import PropensityMethod
+from unskew.methods.base import PropensityMethod, number_or_rule
 from unskew.methods.prior import MeanRating
-from unskew.methods.space import LogUniform, Space
+from unskew.methods.space import L2Range, Space
 from unskew.risk import closed
 from unskew.risk.closed import closed_form
 from unskew.risk.estimators import snips
@@ -45,7 +45,7 @@ class DRJL(PropensityMethod):
             check_number(self, "imputation_l2", least=0)
 
     def space(self) -> Space:
-        return super().space() | {"imputation_l2": LogUniform(0.001, 1.0, when_none=self.l2)}
+        return super().space() | {"imputation_l2": L2Range(0.001, 1.0, when_none=number_or_rule(self.l2))}
 
     @closed_form(lambda self, v: closed.imputation_gap(v, self.imputation_weight(v)))
     def imputation_loss(self, v: View) -> Tensor:
@@ -61,8 +61,7 @@ class DRJL(PropensityMethod):
         return dr(v)
 
     def imputation_role(self) -> Role:
-        l2 = self.l2 if self.imputation_l2 is None else self.imputation_l2
-        return Role(self.net, learning_rate=self.learning_rate, l2=l2)
+        return self.learner() if self.imputation_l2 is None else replace(self.learner(), l2=self.imputation_l2)
 
     def plan(self) -> Plan:
         roles = {
@@ -120,7 +119,7 @@ class TDR(DRJL):
     "joint" as in DR-JL; with "none" every imputed rating is the log's mean, and only the correction adapts. With
     `differentiate=False` epsilon is a constant for the prediction, whose gradient is then that of plain DR.
     Differentiated, the correction gives clipped ratings back some of the weight that the clip took, and the risk asks
-    for about twice the `l2`.
+    for about twice the `l2`, which the rule gives it.
     """
 
     learning: Literal["collaborative", "joint", "none"] = "collaborative"
@@ -133,6 +132,9 @@ class TDR(DRJL):
     def space(self) -> Space:
         space = super().space()
         return without_imputation(space) if self.learning == "none" else space
+
+    def learner(self) -> Role:
+        return replace(super().learner(), l2_factor=2.0 if self.differentiate else 1.0)
 
     def _imputation_in_closed_form(self, v: View) -> float | None:
         epsilon = None if self.learning == "joint" else target_epsilon(v.observed)

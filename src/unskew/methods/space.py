@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unskew.data.log import RatingLog
+from unskew.training.rules import usual_l2
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,27 @@ class LogUniform:
     def holds(self, chosen: Any) -> bool:
         return chosen is not None and self.low <= chosen <= self.high
 
+    def at_rule(self, log: RatingLog) -> Any:
+        """What a setting that is left to its rule amounts to for a log."""
+        return self.when_none
+
     def setting(self, chosen: Any, log: RatingLog) -> Any:
         """What the method is given for what was chosen: four digits, as more would only clutter recipes."""
         return float(f"{chosen:.4g}")
 
     def said(self, chosen: Any) -> str:
         return f"{chosen:.4g}"
+
+
+@dataclass(frozen=True)
+class L2Range(LogUniform):
+    """An L2; without a number, unless `when_none` is one, it is what is usual for the log."""
+
+    def at_rule(self, log: RatingLog) -> Any:
+        return usual_l2(log) if self.when_none is None else self.when_none
+
+    def setting(self, chosen: Any, log: RatingLog) -> Any:
+        return None if chosen == self.at_rule(log) else super().setting(chosen, log)
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,9 @@ class Choice:
 
     def holds(self, chosen: Any) -> bool:
         return chosen in self.values
+
+    def at_rule(self, log: RatingLog) -> Any:
+        return self.when_none
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
         return chosen
@@ -65,7 +84,7 @@ Dimension = LogUniform | Choice
 Space = dict[str, Dimension]  # by the name of the setting; net.n_factors is a setting inside another
 
 CLIP = TimesDensity((0.1, 0.2, 0.5, 1.0, 2.0))
-L2 = LogUniform(0.01, 1.0)
+L2 = L2Range(0.01, 1.0)
 N_FACTORS = Choice((8, 16, 32, 64))
 
 
@@ -79,24 +98,25 @@ def net_space(net: Any) -> Space:
     return {"net.n_factors": N_FACTORS} if hasattr(net, "n_factors") else {}
 
 
-def defaults_of(method: Any, space: Space) -> dict[str, Any] | None:
-    """Where in the space the method stands as it is; None if it stands outside."""
+def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | None:
+    """Where in the space the method stands as it is, for a log; None if it stands outside."""
     chosen = {}
     for name, dimension in space.items():
         value = method
         for part in name.split("."):
             value = getattr(value, part)
-        chosen[name] = dimension.when_none if value is None else value
+        chosen[name] = dimension.at_rule(log) if value in (None, "auto") else value
     return chosen if all(space[name].holds(value) for name, value in chosen.items()) else None
 
 
 def with_chosen(method: Any, space: Space, chosen: Mapping[str, Any], log: RatingLog) -> Any:
     """The method with the settings that were chosen from its space for a log."""
     for name, value in chosen.items():
-        method = _changed(method, name.split("."), space[name].setting(value, log))
+        method = changed(method, name.split("."), space[name].setting(value, log))
     return method
 
 
-def _changed(part: Any, path: list[str], value: Any) -> Any:
+def changed(part: Any, path: list[str], value: Any) -> Any:
+    """The part with another value for a setting, which may be inside another."""
     first, *rest = path
-    return replace(part, **{first: _changed(getattr(part, first), rest, value) if rest else value})
+    return replace(part, **{first: changed(getattr(part, first), rest, value) if rest else value})

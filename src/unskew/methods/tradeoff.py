@@ -48,13 +48,14 @@ class DRMSE(DRJL):
         w = v.observed.inverse_propensity()
         return w * (w - 1) * (share * (w - 1) + 1 - share)
 
-    def fit(self, log: RatingLog, **arguments: Any) -> Recommender:
+    def fit_settled(self, log: RatingLog, *, training: Training, **arguments: Any) -> Recommender:
         if self.trade_off is not None:
-            return super().fit(log, **arguments)
-        training = arguments.pop("training", None) or Training()
-        method, notes = decided(self, log, seed=arguments.get("seed", 0), training=training)
+            return super().fit_settled(log, training=training, **arguments)
+        method, notes = decided(self, log, seed=arguments["seed"], training=training)
         fitted = [
-            replace(method, trade_off=share).fit(log, training=training.inside(f"trade-off-{share}"), **arguments)
+            replace(method, trade_off=share).fit_settled(
+                log, training=training.inside(f"trade-off-{share}"), **arguments
+            )
             for share in TRADE_OFFS
         ]
         best = min(fitted, key=lambda model: model.history.risk("prediction"))

@@ -25,6 +25,12 @@ def check_number(
         raise ParameterError(f"{name} of {type(owner).__name__} must be a number {wanted}, not {value!r}.")
 
 
+def check_auto(owner: object, name: str, *, least: float, most: float | None = None) -> None:
+    """Refuse `owner.name` unless it is None, "auto" or a number within the bounds."""
+    if getattr(owner, name) not in (None, "auto"):
+        check_number(owner, name, least=least, most=most)
+
+
 def check_choice(owner: object, name: str, choices: Collection[str]) -> None:
     """Refuse `owner.name` unless it is one of the choices."""
     value = getattr(owner, name)

@@ -17,10 +17,11 @@ from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
 from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
-from unskew.errors import DivergedError, ParameterError
+from unskew.errors import DivergedError
 from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
 from unskew.progress import bar
+from unskew.seeds import checked_seed
 from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
@@ -29,6 +30,7 @@ from unskew.training.identity import identity
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Stage, Update
 from unskew.training.resume import put_back_loop, state_of_loop
+from unskew.training.rules import by_rules
 from unskew.training.stopping import Patience
 from unskew.training.view import Cast, View
 
@@ -53,9 +55,7 @@ def train(
     title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    if not 0 <= seed < 2**63:
-        raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-    training = training or Training()
+    seed, training = checked_seed(seed), training or Training()
     with one_thread(), reserved(training.checkpoint, split.group):
         return Loop(plan, split, seed, training, unbiased, members, title).run()
 
@@ -84,6 +84,7 @@ class Loop:
         members: Members | None,
         title: str,
     ) -> None:
+        plan = by_rules(plan, split.facts)
         self.plan, self.split, self.training, self.unbiased, self.title = plan, split, training, unbiased, title
         start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
         self.feed = Feed(
@@ -98,7 +99,7 @@ class Loop:
         self.players = fresh_nets(plan, split, training, members.n_members if members else 1, start)
         self.cast = Cast(
             self.players,
-            clips={name: split.facts.density if role.clip is None else role.clip for name, role in plan.roles.items()},
+            clips={name: role.clip or 0.0 for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
             group=self.group,
@@ -136,7 +137,7 @@ class Loop:
             put_back_loop(self, *state)
 
     def _save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.checkpoint.affordable:
             self.checkpoint.save(*state_of_loop(self))
 
     def _begin(self, stage: Stage) -> None:
@@ -231,7 +232,7 @@ class Loop:
             value = loss.item() / self.group.size  # all workers have the same loss, and will add it up
         for name in update.trains:
             role = self.plan.roles[name]
-            self.players[name].step(role.learning_rate, role.l2)
+            self.players[name].step(role.learning_rate, role.l2 or 0.0)
         return value
 
     def _by_closed_form(self, update: Update, batch: Batch, still: frozenset[str]) -> float | None:

@@ -21,6 +21,7 @@ Loss = Callable[[View], Tensor]
 class Role:
     """A job in a method: the net that does it and how that net learns.
 
+    `l2` is the weight of l2/2 |row|^2 a reading, None for `l2_factor` times what is usual for the log (see `rules`);
     `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that
     calibrates this one while it rests; `starts_at` is the rate a fresh net predicts; `on` names the role whose tables
     this one's net shares (see `nets.towers`).
@@ -28,11 +29,12 @@ class Role:
 
     net: NetRecipe | Fits
     learning_rate: float = 0.01
-    l2: float = 0.0
+    l2: float | None = 0.0
     clip: float | None = 0.0
     calibrator: str | None = None
     starts_at: Literal["rating", "seen"] = "rating"
     on: str | None = None
+    l2_factor: float = 1.0
 
 
 @dataclass(frozen=True)
