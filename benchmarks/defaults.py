@@ -11,6 +11,8 @@ whose log-loss is within one standard error of the lowest (paired over tenths), 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -27,10 +29,17 @@ PACES = ((0.01, 256), (0.03, 512))  # learning rate and batch
 FACTORS = (16, 64)
 
 
+WITHOUT = unskew.MF(features="never")  # so that settings are chosen for nets as they are without features
+
+
 class Judged(NamedTuple):
     settings: str
     losses: NDArray[np.float64]  # one for each tenth
-    per_user_auc: float
+    lists: UserLists  # the held-out ratings of all tenths together, ordered for each user
+
+    @property
+    def per_user_auc(self) -> float:
+        return float(np.nanmean(self.lists.auc()))
 
 
 def main() -> None:
@@ -39,42 +48,48 @@ def main() -> None:
     log = unskew.datasets.coat(parser.parse_args().folder).train
     tenths = unskew.folds(log, 10, seed=0)
     weights = [weights_of(tenth) for tenth in tenths]
-    grid = list(product(FACTORS, PACES, L2))
-    found = [judged(tenths, weights, *setting) for setting in each(grid, "settings", "setting")]
+    found = []
+    for n_factors, (rate, batch), l2 in each(list(product(FACTORS, PACES, L2)), "settings", "setting"):
+        method = unskew.Naive(net=replace(WITHOUT, n_factors=n_factors), learning_rate=rate, l2=l2)
+        words = f"{n_factors} factors, learning rate {rate}, batch {batch}, L2 {l2}"
+        found.append(judged(tenths, weights, method, words, batch))
+    print(table(found, "Naive with"))
+
+
+def table(found: list[Judged], what: str) -> str:
+    """All settings, and which the rule chooses."""
     best = min(found, key=lambda one: float(one.losses.mean()))
-    print("| Naive with | weighted log-loss | above the lowest | per-user AUC |\n|---|---|---|---|")
+    lines = [f"| {what} | weighted log-loss | above the lowest | per-user AUC |", "|---|---|---|---|"]
     for one in found:
         gap, error = difference(one, best)
-        words = f"{one.losses.mean():.4f} | {gap:.4f} ± {error:.4f} | {one.per_user_auc:.4f}"
-        print(f"| {one.settings} | {words} |")
+        lines.append(f"| {one.settings} | {one.losses.mean():.4f} | {gap:.4f} ± {error:.4f} | {one.per_user_auc:.4f} |")
     level = [one for one in found if difference(one, best)[0] <= difference(one, best)[1]]
-    print(f"\nBy the rule: {max(level, key=lambda one: one.per_user_auc).settings}")
+    return "\n".join([*lines, "", f"By the rule: {max(level, key=lambda one: one.per_user_auc).settings}"])
 
 
 def weights_of(tenth: unskew.Split) -> NDArray[np.float64]:
     train, held_out = tenth.train, tenth.holdout
-    p = unskew.Factors().fit(train, seed=99).pair(held_out.users, held_out.items)
+    propensity = unskew.Factors(net=replace(WITHOUT, n_factors=16, spread=0.1))
+    p = propensity.fit(train, seed=99).pair(held_out.users, held_out.items)
     return np.asarray(1 / np.maximum(p, len(train) / train.n_pairs))
 
 
 def judged(
-    tenths: tuple[unskew.Split, ...],
-    weights: list[NDArray[np.float64]],
-    n_factors: int,
-    pace: tuple[float, int],
-    l2: float,
+    tenths: Sequence[unskew.Split],
+    weights: Sequence[NDArray[np.float64]],
+    method: unskew.Method,
+    settings: str,
+    batch: int | None = None,
 ) -> Judged:
-    method = unskew.Naive(net=unskew.MF(n_factors=n_factors), learning_rate=pace[0], l2=l2)
-    training = unskew.Training(progress=False, batch_size=pace[1])
+    training = unskew.Training(progress=False, batch_size=batch)
     losses, columns = [], []
     for seed, (tenth, weight) in enumerate(zip(tenths, weights, strict=True)):
         held_out = tenth.holdout
         said = method.fit(tenth.train, seed=seed, training=training).predict_codes(held_out.users, held_out.items)
         losses.append(log_loss(held_out.ratings, said, sample_weight=weight))
-        columns.append((held_out.users, held_out.ratings, said))
-    users, ratings, scores = map(np.concatenate, zip(*columns, strict=True))
-    words = f"{n_factors} factors, learning rate {pace[0]}, batch {pace[1]}, L2 {l2}"
-    return Judged(words, np.array(losses), float(np.nanmean(UserLists.from_rows(ratings, scores, users).auc())))
+        columns.append((held_out.ratings, said, held_out.users))
+    ratings, scores, users = map(np.concatenate, zip(*columns, strict=True))
+    return Judged(settings, np.array(losses), UserLists.from_rows(ratings, scores, users))
 
 
 def difference(one: Judged, other: Judged) -> tuple[float, float]:
