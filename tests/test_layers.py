@@ -10,12 +10,14 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.words", "unskew.files.atomic", "unskew.files.seal"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.seeds", "unskew.words"}
+BELOW |= {"unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
     "fast": set(),
     "words": set(),
     "_version": set(),
+    "seeds": set(),
     "group": set(),
     "workers": {"group"},
     "processes": set(),

@@ -14,6 +14,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError
 from unskew.methods.base import Method
 from unskew.recommender import Recommender
+from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 Codes = NDArray[np.integer[Any]]
@@ -48,6 +49,7 @@ def cross_fit(
     method: Method, log: RatingLog, *, n_folds: int = 5, seed: int = 0, training: Training | None = None
 ) -> CrossFitted:
     """Fit the method on the log without each fold in turn."""
+    seed = checked_seed(seed)
     fold = pair_fold(seed, log.users, log.items, n_folds)
     models = []
     for number in range(n_folds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from unskew.calibration.chance import RandomPlatt
@@ -28,6 +29,7 @@ from unskew.propensity.logistic import Logistic
 from unskew.propensity.published import PublishedFactors
 from unskew.propensity.tables import Known, Popularity, Uniform
 from unskew.propensity.utility import Utility
+from unskew.seeds import checked_seed
 from unskew.training.options import Training
 from unskew.words import nearest
 
@@ -131,9 +133,12 @@ def read_recipe(path: PathLike) -> tuple[Method, Training]:
 
 
 def write_recipe(path: PathLike, method: Method, training: Training | None = None) -> None:
-    """Write a TOML file that `read_recipe` reads, whole or not at all."""
+    """Write a TOML file that `read_recipe` reads, whole or not at all.
+
+    A folder for checkpoints is a place on one machine, and is left out.
+    """
     target = checked_path(path)
-    text = FitRecipe(method, training or Training()).as_text()
+    text = FitRecipe(method, replace(training or Training(), checkpoint="")).as_text()
     try:
         replace_file(target, text.encode())
     except OSError as error:
@@ -154,9 +159,15 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
     plain, method, training = Plain(kinds(), (Scale,)), data["method"], data.get("training", {})
     if isinstance(training, dict):
         training = {"kind": "Training"} | training
+    training = plain.read(Training, training, "The training")
+    if training.checkpoint:
+        raise ParameterError(
+            f"The recipe {name} says where to keep a checkpoint, which is for whoever fits to say: give --checkpoint."
+        )
+    seed = plain.read(int | None, data.get("seed"), "The seed")
     return FitRecipe(
         make(method) if isinstance(method, str) else plain.read(Method, method, "The method"),
-        plain.read(Training, training, "The training"),
-        plain.read(int | None, data.get("seed"), "The seed"),
+        training,
+        None if seed is None else checked_seed(seed),
         plain.read(Scale | None, data.get("scale"), "The scale"),
     )

@@ -52,6 +52,7 @@ def test_a_folder_of_other_things_is_never_taken_for_checkpoints(files, run, tmp
 
 
 def test_a_fit_is_resumable_without_asking_and_leaves_nothing_behind(files, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoint, "_not_before", 0.0)
     command = ("fit", files / "ratings.csv", *FEW, "--out", tmp_path / "model", "--quiet")
 
     def save(self, content, arrays, write=Checkpoint.save):
@@ -85,16 +86,23 @@ def test_without_states_an_interrupted_fit_leaves_nothing_and_says_so(files, run
 def test_states_are_written_as_often_as_costs_little_time(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("unskew.training.checkpoint.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(Checkpoint, "_not_before", 0.0)
 
     def slow(*_):
         clock[0] += 3.0
 
     monkeypatch.setattr("unskew.training.checkpoint.replace_file", slow)
-    usual, strict = (Checkpoint(str(tmp_path / name), every, {}) for name, every in (("a", None), ("b", 1000)))
-    for checkpoint in (usual, strict):
-        assert [checkpoint.due() for _ in range(1000)] == [False] * 999 + [True]
-        checkpoint.save({}, {})
-    assert sum(usual.due() for _ in range(1000)) == 0  # it took 3 s, so that the next is due 60 s later
+    usual, inner, strict = (
+        Checkpoint(str(tmp_path / name), every, {}) for name, every in (("a", 0), ("b", 0), ("c", 1000))
+    )
+    assert [usual.due() for _ in range(1000)] == [False] * 999 + [True]
+    usual.save({}, {})  # it took 3 s, so that the next may be written 60 s later
+    clock[0] += 59
+    assert not usual.affordable
+    assert not inner.affordable
+    assert strict.affordable
+    assert sum(usual.due() for _ in range(1000)) == 0
     assert sum(strict.due() for _ in range(1000)) == 1
-    clock[0] += 60
+    clock[0] += 1
+    assert usual.affordable
     assert usual.due()

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import Result
 
 import unskew
+from unskew.cli.output import print_table
 from unskew.cli.settings import literal, method_from
 
 Run = Callable[..., Result]
@@ -119,3 +120,16 @@ def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coa
     assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
     run(*words, "--out", small_coat / "m", "--graded", 1, 5)
     assert unskew.load(small_coat / "m").log.binary is False
+
+
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_a_narrow_terminal_loses_no_number_of_a_table(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    numbers = [f"figure {n}" for n in range(8)]
+    print_table(("method", *numbers), [("one with a name", *(f"0.{n}2345" for n in range(8)))], numbers=numbers)
+    shown = capsys.readouterr().out
+    assert all(f"0.{n}2345" in shown for n in range(8))
+    assert all(word in shown for word in ("one", "with", "name", *numbers))

@@ -118,7 +118,7 @@ def test_the_held_out_ratings_survive_saving(tmp_path):
     model.save(tmp_path / "model")
     again = unskew.load(tmp_path / "model")
     np.testing.assert_array_equal(again.split.holdout_rows, model.split.holdout_rows)
-    assert again.training == training
+    assert again.training == training.lasting
 
 
 def test_a_recipe_is_fitted_and_calibrated_and_the_default_needs_nothing_but_the_log():

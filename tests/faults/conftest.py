@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
+
+import unskew
+from unskew.cli import app
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 settings.register_profile(
@@ -75,3 +79,98 @@ def peak(contained: Callable[..., None], tmp_path: Path) -> Callable[..., float]
 
 def _megabytes(of: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(f"{of}:")[2].split()[0]) // 1024
+
+
+@pytest.fixture(scope="session")
+def dying() -> Callable[..., Callable[[], None]]:
+    """Something that is killed before a step of it that touches files in a folder: opens, renames, removes, syncs.
+
+    Half of a file may have been written by then. Without such a step it ends well.
+    """
+
+    def wrapped(step: int, folder: Path, work: Callable[[], object]) -> Callable[[], None]:
+        left = [step]
+
+        def die_if_due() -> None:
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+
+        def heard(event: str, words: tuple[object, ...]) -> None:
+            touching = event == "open" or event.startswith("os.")
+            if touching and any(
+                str(folder) in os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))
+            ):
+                die_if_due()
+
+        def work_watched() -> None:
+            sync = os.fsync
+
+            def synced(descriptor: int) -> None:
+                die_if_due()
+                sync(descriptor)
+
+            os.fsync = synced
+            sys.addaudithook(heard)
+            work()
+
+        return work_watched
+
+    return wrapped
+
+
+@pytest.fixture(scope="session")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of some 240 ratings from 1 to 5, beside test.csv."""
+    folder = tmp_path_factory.mktemp("ratings")
+    world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
+    for name, log in (("ratings", world.log), ("test", world.test)):
+        rows = zip(log.users, log.items, 1 + 4 * log.ratings, strict=True)
+        lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
+        (folder / f"{name}.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    return folder / "ratings.csv"
+
+
+@pytest.fixture(scope="session")
+def commanded() -> Callable[..., str]:
+    """Gives a command, which must end with this code; what it said."""
+
+    def give(*words: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return give
+
+
+NOT_ALLOWED = 77  # what a child says that may not mount
+
+
+@pytest.fixture(scope="session")
+def mounted(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
+    """Does something in a child that alone sees another file system in the place of a folder."""
+
+    def run(folder: Path, options: str, before: Callable[[], object], work: Callable[[], object]) -> None:
+        def do() -> None:
+            import ctypes
+
+            system, new_namespace, private = ctypes.CDLL(None), 0x00020000, 1 << 18
+            if system.unshare(new_namespace) or system.mount(b"none", b"/", None, private | 1 << 14, None):
+                os._exit(NOT_ALLOWED)
+            where = os.fsencode(folder)
+            if system.mount(b"tmpfs", where, b"tmpfs", 0, b"" if options == "ro" else options.encode()):
+                os._exit(NOT_ALLOWED)
+            before()
+            if options == "ro":
+                assert system.mount(None, where, None, 32 | 1, None) == 0  # the same again, but not to be written to
+            work()
+
+        process = forked(do)
+        process.join(100)
+        if process.exitcode == NOT_ALLOWED:
+            pytest.skip("needs to be allowed to mount file systems")
+        assert process.exitcode == 0, "see what the child said"
+
+    return run

@@ -131,7 +131,11 @@ def test_a_saved_ensemble_is_one_folder_and_answers_with_the_same_bits(model, tm
         assert (everywhere(loaded, role) == everywhere(model, role)).all()
     for one, other in zip(model.members, loaded.members, strict=True):
         assert (everywhere(one) == everywhere(other)).all()
-        assert (one.overlap, one.calibration, one.training) == (other.overlap, other.calibration, other.training)
+        assert (one.overlap, one.calibration, one.training.lasting) == (
+            other.overlap,
+            other.calibration,
+            other.training,
+        )
         assert (one.split.holdout_rows == other.split.holdout_rows).all()
     assert loaded.history.notes == model.history.notes
     again = read_recipe(tmp_path / "model" / "recipe.toml")

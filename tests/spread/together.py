@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 import unskew
 from unskew.cli import app
+from unskew.data.features import Features
 from unskew.data.feed import Feed
 from unskew.data.rows import Batch, Pairs, Rows
 from unskew.errors import UnskewError
@@ -21,6 +23,7 @@ from unskew.nets import compiled, sharing
 from unskew.training.checkpoint import Checkpoint
 
 SMALL = unskew.MF(n_factors=4)
+DESCRIBED = unskew.MF(n_factors=4, features="always")
 # Experts settle on a user's map like a thrown die: rounding decides. As a warm mixture they are a smooth function.
 EXPERTS = unskew.ExpertPlatt(assignment="expected")
 METHODS = {
@@ -32,6 +35,7 @@ METHODS = {
     ),
     "mr": unskew.MR(net=SMALL, propensity=unskew.Popularity()),
     "escm2-dr": unskew.ESCM2DR(net=unskew.Trunk(n_factors=4)),
+    "with features": unskew.DRJL(net=DESCRIBED, propensity=unskew.Factors(net=DESCRIBED, n_folds=2)),
 }
 REFUSED = {
     "known": unskew.IPS(net=SMALL, propensity=unskew.Known(lambda users, items: np.full(len(users), 0.2))),
@@ -41,6 +45,14 @@ REFUSED = {
 
 def world() -> unskew.World:
     return unskew.simulate(n_users=61, n_items=40, density=0.25, seed=1)
+
+
+def described() -> unskew.RatingLog:
+    """Three features each, some of them missing."""
+    log, rng = world().log, np.random.default_rng(2)
+    values = [np.where(rng.random((n, 3)) < 0.2, np.nan, rng.normal(size=(n, 3))) for n in (log.n_users, log.n_items)]
+    users, items = (Features(("a", "b", "c"), side) for side in values)
+    return replace(log, user_features=users, item_features=items)
 
 
 def every_pair(feed: Feed, bounds: object):
@@ -57,7 +69,7 @@ def every_pair(feed: Feed, bounds: object):
 
 def fitted(name: str, engine: str, spread: bool):
     """Validation risks and predictions of a model, and the bytes of all that workers keep equal."""
-    log = world().log
+    log = described() if name == "with features" else world().log
     epochs = 40 if name == "dce-dr" else 8  # planned: it stops when patience ends, and its experts stay warm
     training = unskew.Training(
         max_epochs=epochs, patience=2, batch_size=1 << 20, engine=engine, spread=spread, progress=False

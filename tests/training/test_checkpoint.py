@@ -181,6 +181,6 @@ def test_a_folder_that_holds_other_things_is_refused(log, tmp_path):
         unskew.Naive(net=SMALL).fit(log, training=replace(SHORT, checkpoint=tmp_path))
 
 
-def test_steps_between_checkpoints_must_be_at_least_one():
-    with pytest.raises(ParameterError, match="checkpoint_every must be at least 1, not 0"):
-        unskew.Training(checkpoint_every=0)
+def test_steps_between_checkpoints_must_not_be_negative():
+    with pytest.raises(ParameterError, match="checkpoint_every must be at least 0, not -1"):
+        unskew.Training(checkpoint_every=-1)

@@ -23,6 +23,7 @@ from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.factors import Factors
+from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 Criterion = Literal["weighted_log_loss", "log_loss", "auc"]
@@ -49,6 +50,7 @@ class Judging:
     def __post_init__(self) -> None:
         require_choice(self.criterion, "criterion", get_args(Criterion))
         require_count(self.judges, "judges")
+        object.__setattr__(self, "seed", checked_seed(self.seed))
         if self.folds < 2:
             raise ParameterError(f"There must be at least 2 folds, not {self.folds}.")
         if self.judges > self.folds:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from unskew.errors import ParameterError
 from unskew.methods.space import Choice, Dimension, Space
 
@@ -25,7 +27,8 @@ class Sampler:
         self._distributions = {name: self._distribution(dimension) for name, dimension in space.items()}
         self._asked: dict[int, Any] = {}
         with _quiet(optuna):
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, constant_liar=True)
+            settings = {"n_startup_trials": STARTUP_TRIALS, "constant_liar": True}
+            sampler = optuna.samplers.TPESampler(seed=_of_32_bits(seed), **settings)
             self._study = optuna.create_study(direction="maximize" if maximise else "minimize", sampler=sampler)
 
     def ask(self, number: int) -> dict[str, Any]:
@@ -49,6 +52,11 @@ class Sampler:
         if isinstance(dimension, Choice):
             return distributions.CategoricalDistribution(dimension.values)
         return distributions.FloatDistribution(dimension.low, dimension.high, log=True)
+
+
+def _of_32_bits(seed: int) -> int:
+    """Optuna takes no larger seeds."""
+    return seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 def _optuna() -> Any:

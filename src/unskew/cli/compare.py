@@ -55,11 +55,12 @@ def command(
 ) -> None:
     """Say which of two models is better for all pairs, judging by a log in which users chose what to rate."""
     recipe = settings.propensity_from(propensity)
-    ratings = None if log is None else reading.log(log)
+    scores = _scores(first), _scores(second)
+    scale = next((model.log.scale for model in scores if hasattr(model, "log")), None)
+    ratings = None if log is None else reading.log(log, scale)
     known = None if pscore is None else _column(log, ratings, pscore, reading)
     found = unskew.compare(
-        _scores(first),
-        _scores(second),
+        *scores,
         ratings,
         metric=metric,
         estimator=estimator,

@@ -66,7 +66,7 @@ def command(
     ] = None,
     checkpoint_every: Annotated[
         int | None,
-        typer.Option("--checkpoint-every", metavar="N", help="Steps between two states; as many as cost little time."),
+        typer.Option("--checkpoint-every", metavar="N", help="Steps between two states; 0 for what costs little time."),
     ] = None,
     no_checkpoint: Annotated[
         bool, typer.Option("--no-checkpoint", help="Keep no state: an interrupted run is lost.")
@@ -96,7 +96,7 @@ def command(
         engine=None if device == "cpu" else "torch",
         spread=spread,
         checkpoint=states,
-        checkpoint_every=checkpoint_every,
+        checkpoint_every=0 if checkpoint is None and checkpoint_every is None else checkpoint_every,
         workers=workers,
     )
     if not first:

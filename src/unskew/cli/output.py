@@ -28,10 +28,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: 
     """A table as wide as the terminal; the columns named in `numbers` are set flush right and never broken."""
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
-    cells, table = [tuple(row) for row in rows], Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
+    cells = [tuple(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     for place, name in enumerate(columns):
         words = [word for row in cells for word in row[place].split()]
         longest = max(map(len, words), default=0) if place == 0 else None  # what a row is about is never cut
@@ -40,6 +42,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: 
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES, highlight=False)
+    least = Measurement.get(console, console.options.update(max_width=10_000), table).minimum
+    spaces = len(columns)  # which rich does not count
+    console.width = max(console.width, least + spaces)  # a terminal may break lines, but nothing is lost
     console.print(table)
 
 

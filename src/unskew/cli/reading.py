@@ -73,6 +73,8 @@ class Reading:
 
     def test(self, source: str, scale: Scale) -> RatingLog:
         """The log to be judged by, on the model's scale unless options say otherwise; of a dataset the random part."""
+        if _is_model(source):
+            return self.log(source)
         dataset = self._dataset(source, scale.positive)
         return self._file(source, (scale.positive, (scale.low, scale.high))) if dataset is None else dataset.test
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.group import ALONE, Group
+from unskew.seeds import checked_seed
 
 Rows = NDArray[np.int64]
 HoldoutBy = Literal["global", "user", "last"]
@@ -157,9 +158,7 @@ def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ..
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ParameterError(f"seed must be a whole number of at least 0, not {seed!r}.")
-    return np.random.default_rng([int(seed), stream])
+    return np.random.default_rng([checked_seed(seed), stream])
 
 
 def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:

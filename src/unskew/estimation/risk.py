@@ -20,6 +20,7 @@ from unskew.estimation.terms import Judged
 from unskew.estimation.weighing import weighing_of
 from unskew.metrics.checks import require_count
 from unskew.metrics.intervals import normal_interval
+from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 COLUMNS = ("estimator", "metric", "value", "low", "high", "standard_error", "effective_sample_size")
@@ -138,7 +139,7 @@ def evidence_for(
         weighing.refuse_trouble()
     if any(one.imputes for one in needs):
         said = imputation_from(imputation, judging.whole, seed=seed, training=training)
-    return Evidence(judging.log, weighing, said, seed, max_pairs)
+    return Evidence(judging.log, weighing, said, checked_seed(seed), max_pairs)
 
 
 def estimator_names(estimators: str | Iterable[str]) -> tuple[str, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import sys
+import time
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -13,6 +16,8 @@ from pathlib import Path
 from unskew.errors import ParameterError
 
 PathLike = str | os.PathLike[str]
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+_A_DAY = 24 * 60 * 60.0
 
 
 def checked_path(path: PathLike) -> Path:
@@ -58,8 +63,8 @@ def write_file(path: PathLike, data: bytes) -> None:
 def replaced_folder(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` to write into, which takes its place when the block ends well.
 
-    After any error the target is as it was. No portable call swaps two folders: for the instant between two
-    renames, the old folder stands beside its place under a name ending in .old.
+    After any error the target is as it was. Linux swaps two folders in one call. Elsewhere, for the instant between
+    two renames, the old folder stands beside its place under a name ending in .old.
     """
     fresh = _beside(target, "new")
     fresh.mkdir()
@@ -73,6 +78,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     _sync_folder(target.parent)
     if old is not None:
         _remove(old, target)
+    _sweep(target.parent)
 
 
 def _swap(fresh: Path, target: Path) -> Path | None:
@@ -80,6 +86,8 @@ def _swap(fresh: Path, target: Path) -> Path | None:
     if not target.exists():
         fresh.rename(target)
         return None
+    if _exchanged(fresh, target):
+        return fresh
     old = _beside(target, "old")
     target.rename(old)
     try:
@@ -90,11 +98,25 @@ def _swap(fresh: Path, target: Path) -> Path | None:
     return old
 
 
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two folders swap their names at once, where the system can."""
+    swap = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    return swap is not None and swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+
+
 def _remove(old: Path, target: Path) -> None:
     try:
         shutil.rmtree(old)
     except OSError as error:
         warnings.warn(f"{target} is saved, but the old {old} cannot be removed: {reason(error)}.", stacklevel=5)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what writers that were killed have left unfinished; whoever still writes has touched it today."""
+    for path in folder.glob(".unskew-*.new"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _A_DAY:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def reason(error: OSError) -> str:

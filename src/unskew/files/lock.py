@@ -37,9 +37,9 @@ def locked(target: Path | None, lock_file: Path | None = None) -> Iterator[None]
             with locked(target, lock_file):
                 yield
             return
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with suppress(OSError):  # on a full disk nobody is told the number
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
         try:
             yield
         finally:

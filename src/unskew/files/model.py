@@ -181,8 +181,11 @@ def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
 def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
     """The file by which the model can be fitted again, or a note that says why there is none."""
     recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
+    beside = (
+        "" if model.slice is None else f"# Beside its log: {model.slice.n_ratings:,} random ratings (--unbiased).\n"
+    )
     try:
-        return {RECIPE: recipe.as_text().encode()}, []
+        return {RECIPE: (beside + recipe.as_text()).encode()}, []
     except (ParameterError, UnicodeEncodeError):
         note = f"The model file has no {RECIPE}, as the method holds what TOML cannot."
         return {}, [note] if note not in model.history.notes else []
@@ -206,7 +209,8 @@ def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
         cast = Cast.together([member.cast for member in members])
     else:
         members, cast = (), _cast(told, arrays, log)
-    facts = told.history, told.seed, told.overlap, told.calibration, told.training, told.n_fitted_users
+    training = None if told.training is None else told.training.lasting  # a file does not say where to write
+    facts = told.history, told.seed, told.overlap, told.calibration, training, told.n_fitted_users
     return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections, members=members)
 
 

@@ -13,6 +13,7 @@ from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import ALONE
 from unskew.methods.auto import settled
+from unskew.methods.features import decided
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -22,6 +23,7 @@ from unskew.propensity.factors import Factors
 from unskew.propensity.utility import Refitted, Utility
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
+from unskew.seeds import checked_seed
 from unskew.training.checks import check_auto, check_choice, check_number
 from unskew.training.compiling import announced
 from unskew.training.loop import Trained, train
@@ -68,7 +70,7 @@ class Method(ABC):
         With `training.spread` the first worker gets the whole model, and every other one the model of its own users;
         of a slice only the first one's answers are corrected.
         """
-        training = training or Training()
+        seed, training = checked_seed(seed), training or Training()
         method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
         model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
         model.history.tried.extend(tried)
@@ -79,7 +81,9 @@ class Method(ABC):
     ) -> Recommender:
         """`fit` with nothing left to be searched for."""
         known = None if unbiased is None else sample_of(log, unbiased).log
-        model = self.fit_plan(self.plan(), log, seed=seed, training=training, unbiased=known)
+        method, notes = decided(self, log, seed=seed, training=training)
+        model = method.fit_plan(method.plan(), log, seed=seed, training=training, unbiased=known)
+        model.history.notes.extend(notes)
         return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
 
     def fit_plan(

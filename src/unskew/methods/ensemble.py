@@ -11,6 +11,7 @@ from typing import TypeAlias
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.methods.base import Method, assuming
+from unskew.methods.features import decided
 from unskew.methods.space import Space, inside
 from unskew.processes import Processes
 from unskew.progress import bar
@@ -59,10 +60,12 @@ class Ensemble(Method):
     ) -> Recommender:
         if training.workers > 1 and training.spread:
             raise ParameterError("workers and spread both say which processes train: give one of the two.")
-        fits = [MemberFit(self.base, self.training_of(training, number), seed) for number in range(self.n_members)]
+        base, notes = decided(self.base, log, seed=seed, training=training)
+        fits = [MemberFit(base, self.training_of(training, number), seed) for number in range(self.n_members)]
         members = side_by_side(fits, log, unbiased) if training.workers > 1 else [fit(log, unbiased) for fit in fits]
         alike = [replace(member, slice=None, corrections={}) for member in members]  # they are corrected together
-        model = Recommender.together(self, alike, training)
+        model = Recommender.together(replace(self, base=base), alike, training)
+        model.history.notes.extend(notes)
         return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
 
     def training_of(self, training: Training, number: int) -> Training:

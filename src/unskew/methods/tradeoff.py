@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unskew.data.log import RatingLog
+from unskew.methods.features import decided
 from unskew.methods.robust import DRJL, MRDR
 from unskew.methods.space import Choice, Space
 from unskew.recommender import Recommender
@@ -50,15 +51,19 @@ class DRMSE(DRJL):
     def fit_settled(self, log: RatingLog, *, training: Training, **arguments: Any) -> Recommender:
         if self.trade_off is not None:
             return super().fit_settled(log, training=training, **arguments)
+        method, notes = decided(self, log, seed=arguments["seed"], training=training)
         fitted = [
-            replace(self, trade_off=share).fit_settled(log, training=training.inside(f"trade-off-{share}"), **arguments)
+            replace(method, trade_off=share).fit_settled(
+                log, training=training.inside(f"trade-off-{share}"), **arguments
+            )
             for share in TRADE_OFFS
         ]
         best = min(fitted, key=lambda model: model.history.risk("prediction"))
         best.history.notes.append(
             f"The trade-off {best.method.trade_off} had the lowest validation risk of {TRADE_OFFS}."
         )
-        return replace(best, method=self)
+        best.history.notes.extend(notes)
+        return replace(best, method=method)
 
 
 @dataclass(frozen=True, kw_only=True)

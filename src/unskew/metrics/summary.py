@@ -12,6 +12,7 @@ from unskew.errors import DataError
 from unskew.metrics.calibration import bins_of, counted_columns, debiased_error
 from unskew.metrics.checks import Columns, require_count
 from unskew.metrics.intervals import Interval, bootstrap_interval
+from unskew.seeds import checked_seed
 
 __all__ = ["CalibrationSummary", "calibration_summary"]
 
@@ -80,7 +81,7 @@ def calibration_summary(
     order = np.argsort(columns.predictions, kind="stable")
     sums = _Sums(Columns(*(column[order] for column in columns)), n_bins, min_count)
     found = sums.figures(np.ones((1, len(order))))
-    generator, at_once = np.random.default_rng([seed, 83]), max(1, CELLS_AT_ONCE // len(order))
+    generator, at_once = np.random.default_rng([checked_seed(seed), 83]), max(1, CELLS_AT_ONCE // len(order))
     replicates = [
         sums.figures(generator.poisson(1.0, (min(at_once, n_replicates - start), len(order))).astype(np.float64))
         for start in range(0, n_replicates, at_once)

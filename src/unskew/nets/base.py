@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 import torch
@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
+from unskew.nets.features import DescribedTable, repeated
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
+UseOfFeatures = Literal["auto", "always", "never"]
 ROWS_AT_ONCE = 1 << 20
 
 
@@ -69,15 +71,29 @@ class Catalogue:
     def _are_here(self, rows: Tensor) -> Tensor:
         return rows % self.n_users % self.group.size == self.group.rank
 
-    @property
-    def matrices(self) -> tuple[csr_array, csr_array]:
-        """What is known of users and of items; nothing at all is a matrix without columns."""
-        n_users, n_items = (n // self.copies for n in self.n_rows)
-        users, items = (None if side is None else side.encoded for side in self.features)
-        return csr_array((n_users, 0)) if users is None else users, csr_array((n_items, 0)) if items is None else items
-
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
+
+    def reads(self, features: UseOfFeatures) -> bool:
+        """Whether a net that says so reads features here."""
+        known = self.features != (None, None)
+        if features == "always" and not known:
+            raise ParameterError(
+                "features='always' needs features and the log has none; pass user_features= or item_features= when "
+                "reading it."
+            )
+        return known and features != "never"
+
+    def tables(
+        self, users: Tensor, items: Tensor, decay: Tensor, shared_decay: Tensor | None = None
+    ) -> tuple[Table, Table]:
+        """Tables of users and items that start with these rows; with a decay for rows of features, with those too."""
+        if shared_decay is None:
+            return Table(users, decay, by_user=True), Table(items, decay.clone())
+        sides = zip(self.features, (users, items), strict=True)
+        known = [csr_array((len(rows), 0)) if of is None else repeated(of.encoded, self.copies) for of, rows in sides]
+        of_users = DescribedTable(users, known[0], decay, shared_decay, by_user=True)
+        return of_users, DescribedTable(items, known[1], decay.clone(), shared_decay.clone())
 
 
 class Linear(NamedTuple):
@@ -212,3 +228,8 @@ def check_factors(n_factors: int, spread: float, least: int = 1) -> None:
         raise ParameterError(f"n_factors must be at least {least}, not {n_factors}.")
     if not (math.isfinite(spread) and spread >= 0):
         raise ParameterError(f"spread must be a finite number of at least 0, not {spread}.")
+
+
+def check_features(features: UseOfFeatures) -> None:
+    if features not in get_args(UseOfFeatures):
+        raise ParameterError(f"features must be 'auto', 'always' or 'never', not {features!r}.")

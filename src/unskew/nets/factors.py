@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
-from unskew.nets.features import DescribedTable, repeated
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, UseOfFeatures, check_factors, check_features, normal
+from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 
@@ -32,38 +31,27 @@ class MF(NetRecipe):
     biases: bool = True
     spread: float = 0.5
     bias_l2: float = 0.2
-    features: Literal["auto", "always", "never"] = "auto"
-    feature_l2: float = 0.5
+    features: UseOfFeatures = "auto"
+    feature_l2: float = 0.7
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
-        if self.features not in ("auto", "always", "never"):
-            raise ParameterError(f"features must be 'auto', 'always' or 'never', not {self.features!r}.")
-
-    def reads(self, catalogue: Catalogue) -> bool:
-        """Whether a net for this catalogue has features."""
-        known = catalogue.features != (None, None)
-        if self.features == "always" and not self.biases:
-            raise ParameterError("features='always' needs biases=True, as features have linear terms too.")
-        if self.features == "always" and not known:
-            raise ParameterError(
-                "features='always' needs features and the log has none; pass user_features= or item_features= when "
-                "reading it."
-            )
-        return known and self.biases and self.features != "never"
+        check_features(self.features)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        users = catalogue.user_rows(self.n_factors, self.spread, generator)
-        items = catalogue.item_rows(self.n_factors, self.spread, generator)
+        users = self._start(catalogue.user_rows(self.n_factors, self.spread, generator))
+        items = self._start(catalogue.item_rows(self.n_factors, self.spread, generator))
+        reads = self._reads(catalogue)
+        tables = catalogue.tables(users, items, self._decay(1.0), self._decay(self.feature_l2) if reads else None)
         offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
-        if offset is not None and self.reads(catalogue):
-            return self._with_features(users, items, offset, catalogue)
-        tables = Table(self._start(users), self._decay(1.0), by_user=True), Table(self._start(items), self._decay(1.0))
-        if catalogue.engine == "compiled":
-            from unskew.nets.compiled import CompiledFactorNet  # numba takes a second to import
+        # Workers share the rows of features in PyTorch.
+        compiled = catalogue.engine == "compiled" and (catalogue.group.alone or not reads)
+        return _compiled(*tables, offset) if compiled else FactorNet(*tables, offset)
 
-            return CompiledFactorNet(*tables, offset)
-        return FactorNet(*tables, offset)
+    def _reads(self, catalogue: Catalogue) -> bool:
+        if self.features == "always" and not self.biases:
+            raise ParameterError("features='always' needs biases=True, as features have linear terms too.")
+        return self.biases and catalogue.reads(self.features)
 
     def _start(self, factors: Tensor) -> Tensor:
         return torch.cat([factors, torch.zeros(len(factors), 1)], 1) if self.biases else factors
@@ -71,18 +59,16 @@ class MF(NetRecipe):
     def _decay(self, of_factors: float) -> Tensor:
         return torch.tensor([of_factors] * self.n_factors + [self.bias_l2] * self.biases)
 
-    def _with_features(self, users: Tensor, items: Tensor, offset: Table, catalogue: Catalogue) -> Net:
-        decays = self._decay(1.0), self._decay(self.feature_l2)
-        of_users, of_items = (repeated(matrix, catalogue.copies) for matrix in catalogue.matrices)
-        tables = (
-            DescribedTable(self._start(users), of_users, *decays, by_user=True),
-            DescribedTable(self._start(items), of_items, *decays),
-        )
-        if catalogue.engine == "compiled" and catalogue.group.alone:  # workers share rows of features in PyTorch
-            from unskew.nets.compiled_features import CompiledFeatureNet
 
-            return CompiledFeatureNet(*tables, offset)
-        return FactorNet(*tables, offset)
+def _compiled(users: Table, items: Table, offset: Table | None) -> Net:
+    """A net on kernels; numba takes a second to import."""
+    if isinstance(users, DescribedTable) and isinstance(items, DescribedTable) and offset is not None:
+        from unskew.nets.compiled_features import CompiledFeatureNet
+
+        return CompiledFeatureNet(users, items, offset)
+    from unskew.nets.compiled import CompiledFactorNet
+
+    return CompiledFactorNet(users, items, offset)
 
 
 class FactorNet(Net):

@@ -8,25 +8,34 @@ import torch
 from torch import Tensor
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, UseOfFeatures, check_factors, check_features
+from unskew.nets.features import DescribedTable
 from unskew.nets.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trunk(NetRecipe):
-    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
+    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i.
+
+    `features` and `feature_l2` are as in `MF`: with features, vectors have their factor terms, and every tower has
+    linear terms of its own.
+    """
 
     n_factors: int = 64
     spread: float = 0.5
+    features: UseOfFeatures = "auto"
+    feature_l2: float = 0.7
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.spread)
+        check_features(self.features)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
         users = catalogue.user_rows(self.n_factors, self.spread, generator)
         items = catalogue.item_rows(self.n_factors, self.spread, generator)
         decay = torch.ones(self.n_factors)
-        return SharedVectors(Table(users, decay, by_user=True), Table(items, decay.clone()))
+        shared = self.feature_l2 * decay if catalogue.reads(self.features) else None
+        return SharedVectors(*catalogue.tables(users, items, decay, shared))
 
 
 class SharedVectors(Net):
@@ -71,8 +80,9 @@ class TowerNet(Net):
         decay = torch.tensor([bias_l2])
         self.mix = Table(torch.ones(1, trunk.users.value.shape[1]))
         n_users, n_items = catalogue.n_rows
-        self.user_bias = Table(torch.zeros(n_users, 1), decay, by_user=True)
-        self.item_bias = Table(torch.zeros(n_items, 1), decay.clone())
+        starts = torch.zeros(n_users, 1), torch.zeros(n_items, 1)
+        shared = decay.clone() if isinstance(trunk.users, DescribedTable) else None
+        self.user_bias, self.item_bias = catalogue.tables(*starts, decay, shared)
         self.offset = Table(torch.full((1, 1), catalogue.base_logit))
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -85,16 +95,18 @@ class TowerNet(Net):
 
     def linear(self) -> Linear:
         trunk = self._trunk[0]
-        items = trunk.items.value * self.mix.value
+        items, told = trunk.items.whole * self.mix.value, (trunk.users.told, self.user_bias.told)
         return Linear(
-            torch.cat([trunk.users.value, self.user_bias.value], 1),
+            torch.cat([trunk.users.whole, self.user_bias.whole], 1),
             torch.cat([items, items.new_ones(len(items), 1)], 1),
-            self.item_bias.value[:, 0] + self.offset.value[0, 0],
+            self.item_bias.whole[:, 0] + self.offset.value[0, 0],
+            None if told[0] is None or told[1] is None else torch.cat([told[0], told[1]], 1),
         )
 
     def know_users(self, rows: Tensor) -> None:
         """The vectors go to the trunk: all of its towers will see them."""
-        self._trunk[0].users.value[-len(rows) :], self.user_bias.value[-len(rows) :] = rows[:, :-1], rows[:, -1:]
+        self._trunk[0].users.take_last(rows[:, :-1])
+        self.user_bias.take_last(rows[:, -1:])
 
     def stand_on(self, trunk: SharedVectors) -> None:
         self._trunk = [trunk]

@@ -14,6 +14,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.group import ALONE, Group, interleaved
+from unskew.seeds import checked_seed
 from unskew.training.fitted import Occasion
 from unskew.training.options import Training
 
@@ -93,7 +94,7 @@ class Propensity(ABC):
     def fit(
         self, log: RatingLog, *, seed: int = 0, training: Training | None = None, unbiased: RatingLog | None = None
     ) -> FittedPropensity:
-        training = training or Training()
+        seed, training = checked_seed(seed), training or Training()
         split = training.split(log, seed).spread(training.group)
         fitted = self.fit_split(split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
         if not split.group.alone:

@@ -22,6 +22,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, UnskewError
 from unskew.files.model import load
 from unskew.methods.base import Method
+from unskew.methods.features import set_features
 from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
 from unskew.propensity.utility import Utility
@@ -31,6 +32,7 @@ from unskew.risk.errors import ERRORS
 from unskew.testing.logs import awkward, graded, ordinary
 from unskew.testing.parts import exchanged, is_plain, is_recipe, parts_of, same
 from unskew.testing.watch import Watch
+from unskew.training.choice import with_features
 from unskew.training.options import Training
 from unskew.training.plan import Plan
 
@@ -53,7 +55,7 @@ def check_method(method: Method, *, seed: int = 0) -> None:
     check = _Check(type(method).__name__, seed)
     check.plan(method)
     check.writing(method)
-    light: Method = exchanged(method, lightened)
+    light: Method = set_features(exchanged(method, lightened), read=True)
     said = check.training(light)
     check.updates(light, said)
     check.scale(light)
@@ -63,7 +65,7 @@ def check_method(method: Method, *, seed: int = 0) -> None:
 def lightened(part: Any) -> Any:
     """A part that does the same in less time: fewer folds of a propensity, fewer steps of calibration experts."""
     if isinstance(part, Factors):
-        return Factors(n_folds=2)
+        return Factors(net=with_features(Factors().net, read=True), n_folds=2)
     if isinstance(part, Utility):
         return replace(part, n_folds=2, n_repeats=1)
     if isinstance(part, ExpertPlatt):

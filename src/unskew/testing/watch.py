@@ -62,7 +62,9 @@ class Watch:
         return spy
 
     def finish(self, players: Players) -> None:
-        """The last look, when training is over."""
+        """The last look, when training is over and all have let go of what only learning needs."""
+        rested = {role: state_of(players[role]).remembered for role in self._states}
+        self._states = {role: State(state.learned, rested[role]) for role, state in self._states.items()}
         self._settle(players, len(self._stages))
         for look, role in sorted(self._idle):
             raise AssertionError(

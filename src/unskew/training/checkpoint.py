@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from unskew.nets.base import Net
 from unskew.nets.table import Table
 
 # States, runs inside the run, what was never finished.
-OURS = re.compile(r"state-|\d+\.\d+\.|member\.|trade-off-|naive$|\.unskew-")
+OURS = re.compile(r"state-|\d+\.\d+\.|features-|member\.|trade-off-|naive$|\.unskew-")
 FORMAT = "unskew checkpoint 1"
 USUAL_STEPS, LARGEST_SHARE = 1000, 0.05  # between two states, and of the time that writing them may take
 REMEMBERED = ("first_moment", "second_moment", "steps", "inherited")  # of a table, beside its values
@@ -62,10 +62,11 @@ class Checkpoint:
     nobody is more than one state ahead, so of the last two there is always one that all have.
     """
 
-    def __init__(self, folder: str, every: int | None, identity: Mapping[str, str], group: Group = ALONE) -> None:
+    _not_before: ClassVar[float] = 0.0  # in this process, where it is nobody's wish to have a state every so many steps
+
+    def __init__(self, folder: str, every: int, identity: Mapping[str, str], group: Group = ALONE) -> None:
         self.folder, self.every, self.group = Path(folder), every or USUAL_STEPS, group
-        self._sparing = every is None and group.alone  # several must save at the same steps, whatever the time
-        self._saved, self._rest = 0.0, 0.0  # when, and how long not to save again
+        self._sparing = every == 0 and group.alone  # several must save at the same steps, whatever the time
         self.identity = {"number of workers": str(group.size), **identity}
         self.number = 0  # of the last state
         self._steps = 0
@@ -73,7 +74,12 @@ class Checkpoint:
     def due(self) -> bool:
         """Count a step; whether it is time for a new state."""
         self._steps += 1
-        return self._steps >= self.every and not (self._sparing and time.monotonic() - self._saved < self._rest)
+        return self._steps >= self.every and self.affordable
+
+    @property
+    def affordable(self) -> bool:
+        """Whether a state may be written now: also runs inside runs, however short, add up to little time."""
+        return not self._sparing or time.monotonic() >= Checkpoint._not_before
 
     def save(self, content: Mapping[str, Any], arrays: Arrays) -> None:
         began = time.monotonic()
@@ -87,8 +93,8 @@ class Checkpoint:
             raise ModelFileError(
                 f"The checkpoint {self.folder} cannot be written: {reason(error)}; the one before is still there."
             ) from error
-        self._saved = time.monotonic()
-        self._rest = (self._saved - began) / LARGEST_SHARE
+        ended = time.monotonic()
+        Checkpoint._not_before = ended + (ended - began) / LARGEST_SHARE
 
     def load(self) -> tuple[dict[str, Any], Arrays] | None:
         """The last state of this very run; None if there is none yet, refused if it is another's or damaged."""

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.training.options import OF_THE_RUN, Training
 
+_DIGESTS: WeakKeyDictionary[RatingLog, str] = WeakKeyDictionary()
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
@@ -25,7 +27,8 @@ def identity(
     """Version, log, method, seed and options of a run, each in a word that differs if it does."""
     options = {of.name: repr(getattr(training, of.name)) for of in fields(training) if of.name not in OF_THE_RUN}
     rows = {"hold-out": digest((split.train_rows, split.holdout_rows))}
-    made_of = {"log": digest((split.log, unbiased)), "method": digest((plan, members))}
+    logs = [_of_log(log) for log in (split.log, unbiased) if log is not None]
+    made_of = {"log": digest(logs), "method": digest((plan, members))}
     return {"version": __version__, "seed": str(seed)} | options | made_of | rows
 
 
@@ -33,11 +36,20 @@ def digest(value: Any) -> str:
     """The SHA-256 of all that a value holds: settings, arrays, and of functions their code and what they enclose."""
     sha = hashlib.sha256()
     for part in _parts(value, set()):
-        sha.update(len(part).to_bytes(8, "little") + part)
+        sha.update(len(part).to_bytes(8, "little"))
+        sha.update(part)
     return sha.hexdigest()
 
 
-def _parts(value: Any, met: set[int]) -> Iterator[bytes]:
+def _of_log(log: RatingLog) -> str:
+    """Found once: runs inside a run are of the same log."""
+    if log not in _DIGESTS:
+        _DIGESTS[log] = digest(log)
+    return _DIGESTS[log]
+
+
+def _parts(value: Any, met: set[int]) -> Iterator[Any]:
+    """Bytes, and arrays of bytes."""
     if isinstance(value, PLAIN):
         yield repr(value).encode()
         return
@@ -49,7 +61,8 @@ def _parts(value: Any, met: set[int]) -> Iterator[bytes]:
     if hasattr(value, "__array__") and not is_dataclass(value):
         array = np.ascontiguousarray(value)
         yield f"{array.dtype} {array.shape}".encode()
-        yield array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
+        # A column that is mapped from a file is read in place, as it may not fit into memory.
+        yield array.reshape(-1).view(np.uint8) if array.dtype != object else repr(array.tolist()).encode()
         return
     for held in _held(value):
         yield from _parts(held, met)

@@ -17,10 +17,11 @@ from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
 from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
-from unskew.errors import DivergedError, ParameterError
+from unskew.errors import DivergedError
 from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
 from unskew.progress import bar
+from unskew.seeds import checked_seed
 from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
@@ -54,9 +55,7 @@ def train(
     title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    if not 0 <= seed < 2**63:
-        raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-    training = training or Training()
+    seed, training = checked_seed(seed), training or Training()
     with one_thread(), reserved(training.checkpoint, split.group):
         return Loop(plan, split, seed, training, unbiased, members, title).run()
 
@@ -138,7 +137,7 @@ class Loop:
             put_back_loop(self, *state)
 
     def _save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.checkpoint.affordable:
             self.checkpoint.save(*state_of_loop(self))
 
     def _begin(self, stage: Stage) -> None:

@@ -46,8 +46,8 @@ class Training:
     on a terminal.
 
     `checkpoint` names a folder that the state of the run is written to every `checkpoint_every` steps and after every
-    fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits. None is
-    every 1,000 steps, but not so often that writing would take more than a twentieth of the time.
+    fit and stage, "" for none: the same fit, started again, goes on from there and ends with the same bits. With
+    0, states are written as often as takes no more than a twentieth of the time.
 
     `spread=True` trains one model on all processes that torchrun has started, each with the users that are its own.
     `device` is where plain PyTorch nets compute, such as "cuda".
@@ -65,7 +65,7 @@ class Training:
     engine: Engine = "compiled"
     progress: bool | None = None
     checkpoint: str = ""
-    checkpoint_every: int | None = None
+    checkpoint_every: int = 1000
     spread: bool = False
     device: str = "cpu"
     member: int = 0
@@ -74,9 +74,9 @@ class Training:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
-        least = {"max_epochs": 1, "patience": 1, "checkpoint_every": 1, "member": 0, "part": 0, "workers": 1}
+        least = {"max_epochs": 1, "patience": 1, "checkpoint_every": 0, "member": 0, "part": 0, "workers": 1}
         for name, smallest in least.items():
-            if getattr(self, name) is not None and getattr(self, name) < smallest:
+            if getattr(self, name) < smallest:
                 raise ParameterError(f"{name} must be at least {smallest}, not {getattr(self, name)}.")
         if self.batch_size is not None and self.batch_size < 1:
             raise ParameterError(f"batch_size must be at least 1 or None, not {self.batch_size}.")

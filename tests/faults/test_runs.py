@@ -1,0 +1,153 @@
+"""Runs that meet each other, or come back to something that has changed: they are told."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unskew
+from unskew.bench import Judging, tune
+from unskew.bench.records import Records
+from unskew.crossfit import cross_fit
+from unskew.errors import ParameterError
+from unskew.metrics.summary import calibration_summary
+from unskew.training.checkpoint import Checkpoint
+from unskew.training.loop import Loop
+
+FEW = ("--epochs", 2, "--batch-size", 64)
+JUDGED = ("--judge-folds", 3, "--judges", 1)
+COMMANDS = {
+    "fit": ("fit", "RATINGS", "--method", "naive", "--out", "model", "--checkpoint-every", 2, *FEW),
+    "tune": ("tune", "RATINGS", "--method", "naive", "--trials", 2, "--out", "naive.toml", *JUDGED, *FEW),
+    "benchmark": (
+        "benchmark",
+        "RATINGS",
+        "--test-fraction",
+        0.2,
+        "--methods",
+        "naive",
+        "--seeds",
+        2,
+        "--out",
+        "bench",
+        "--on-unknown",
+        "fallback",
+        *FEW,
+    ),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, ratings):
+    """A folder to work in, with a log of its own."""
+    (tmp_path / "ratings.csv").write_text(ratings.read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def words_of(name):
+    return ["ratings.csv" if word == "RATINGS" else word for word in COMMANDS[name]]
+
+
+@contextmanager
+def at_work(forked, name, commanded):
+    """The command in another process, in the middle of it for as long as the block lasts; then it is killed."""
+
+    def wait(*_):
+        Path("at work").touch()
+        time.sleep(60)
+
+    def work():
+        Loop._step, Records.add = (wait, Records.add) if name == "fit" else (Loop._step, wait)
+        commanded(*words_of(name))
+
+    process = forked(work)
+    while not Path("at work").exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.join()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_second_process_with_the_same_output_is_told_and_changes_nothing(name, here, forked, commanded):
+    with at_work(forked, name, commanded) as process:
+        before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+        said = commanded(*words_of(name), code=2)
+        assert f"Process {process.pid} is writing to" in said
+        assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+    commanded(*words_of(name))
+    assert not list(here.rglob(".*.lock"))
+
+
+def test_a_second_process_with_the_same_checkpoint_is_told(here, forked, commanded):
+    with at_work(forked, "fit", commanded) as process:
+        words = [*words_of("fit"), "--checkpoint", "model.states"]
+        words[words.index("model")] = "another"
+        assert f"Process {process.pid} is writing to model.states" in commanded(*words, code=2)
+        training = unskew.Training(checkpoint="model.states", progress=False)
+        with pytest.raises(ParameterError, match=f"Process {process.pid} is writing"):
+            unskew.Naive().fit(unskew.read_log("ratings.csv"), training=training)
+    assert Path("model.states").is_dir()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_log_that_has_changed_is_noticed_and_what_was_done_before_is_kept(name, here, commanded, monkeypatch):
+    with monkeypatch.context() as patched:
+        owner, method = (Checkpoint, "save") if name == "fit" else (Records, "add")
+        usual, calls = getattr(owner, method), []
+
+        def interrupted(*words):
+            usual(*words)
+            calls.append(words)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+
+        patched.setattr(owner, method, interrupted)
+        commanded(*words_of(name), code=130)
+    log = Path("ratings.csv").read_text()
+    user, item, rating = log.splitlines()[5].split(",")
+    Path("ratings.csv").write_text(log.replace(f"{user},{item},{rating}\n", f"{user},{item},{6 - int(rating)}\n"))
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    said = commanded(*words_of(name), code=2)
+    assert "of a run with another log" in said or "holds records of another log" in said
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+    Path("ratings.csv").write_text(log)
+    commanded(*words_of(name))
+
+
+BRIEF = unskew.Training(max_epochs=1, progress=False)
+SEEDED = {
+    "fit": lambda log, seed: unskew.Naive().fit(log, seed=seed, training=BRIEF),
+    "ensemble": lambda log, seed: unskew.Ensemble(unskew.Naive(), n_members=2).fit(log, seed=seed, training=BRIEF),
+    "propensity": lambda log, seed: unskew.Factors(n_folds=2).fit(log, seed=seed, training=BRIEF),
+    "split": lambda log, seed: unskew.holdout_split(log, 0.1, seed=seed),
+    "world": lambda log, seed: unskew.simulate(20, 20, density=0.3, test_per_user=5, seed=seed),
+    "cross-fit": lambda log, seed: cross_fit(unskew.Naive(), log, n_folds=2, seed=seed, training=BRIEF),
+    "bootstrap": lambda log, seed: calibration_summary(log.ratings, log.ratings * 0.8 + 0.1, seed=seed),
+    "tune": lambda log, seed: tune(log, "naive", 2, judging=Judging(folds=2, judges=1, seed=seed, training=BRIEF)),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeds_out_of_range_are_refused_and_all_others_work(name, ratings):
+    log = unskew.read_log(ratings)
+    for seed in (-1, 2**63, 10**30, 1.5, float("nan"), "1", None, [1], np.float64(2)):
+        with pytest.raises(ParameterError, match=r"seed (must be|is)"):
+            SEEDED[name](log, seed)
+    for seed in (np.int64(3), 2**32, 2**63 - 1):
+        SEEDED[name](log, seed)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_seeds_out_of_range_are_refused_by_commands(name, here, commanded):
+    for seed in (-1, 2**63):
+        assert f"seed must be a whole number from 0 to 2^63 - 1, not {seed}" in commanded(
+            *words_of(name), "--seed", seed, code=2
+        )
+    assert [path.name for path in here.iterdir() if not path.is_dir()] == ["ratings.csv"]
