@@ -34,7 +34,18 @@ ALLOWED = {
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
-    "recommender": {"data", "training", "utility", "calibration", "overlap", "topk", "files", "diagnosis", "folding"}
+    "recommender": {
+        "data",
+        "nets",
+        "training",
+        "utility",
+        "calibration",
+        "overlap",
+        "topk",
+        "files",
+        "diagnosis",
+        "folding",
+    }
     | {"unbiased"},
     "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},

@@ -19,11 +19,13 @@ from unskew.data.rows import Pairs, Rows
 from unskew.data.split import Split
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
+from unskew.nets.base import NetRecipe
 from unskew.overlap import Overlap
 from unskew.topk import top_items
 from unskew.training.history import History
 from unskew.training.loop import one_thread
 from unskew.training.options import Training
+from unskew.training.rules import by_rules
 from unskew.training.view import Cast, speak_at_rest
 from unskew.unbiased.correction import OF_RATINGS, Correction
 from unskew.unbiased.family import BINARY, Family
@@ -77,6 +79,17 @@ class Recommender:
         cast = Cast.together([member.cast for member in members])
         facts = history, first.seed, None, None, training, first.n_fitted_users
         return cls(method, first.log, cast, *facts, members=tuple(members))
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The numbers that recipe, rules and search came to: batch size, L2 of nets, clips of propensities."""
+        if self.members:
+            return self.members[0].settings
+        facts, training = self.split.facts, self.training or Training()
+        roles = by_rules(self.method.plan(), facts).roles
+        l2 = {f"l2 of {name}": role.l2 or 0.0 for name, role in roles.items() if isinstance(role.net, NetRecipe)}
+        clips = {f"clip of {name}": role.clip for name, role in roles.items() if role.clip}
+        return {"batch size": training.batch_size_for(facts.n_train), **l2, **clips}
 
     @property
     def n_fitted(self) -> int:

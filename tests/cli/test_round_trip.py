@@ -212,3 +212,14 @@ def test_members_are_fitted_saved_and_asked_like_one_model(run: Run, files: Path
     run("recommend", again, "--out", tmp_path / "lists.csv")
     alone = run("fit", files / "ratings.csv", "--recipe", recipe, "--members", 1, "--out", again, "--json").stdout
     assert json.loads(alone)["method"]["kind"] == "IPS"
+
+
+def test_auto_settings_are_searched_and_told(run: Run, files: Path, tmp_path: Path) -> None:
+    few = ("--epochs", 1, "--set", "net.n_factors=2", "--set", "l2=auto", "--out", tmp_path / "m")
+    text = run("fit", files / "ratings.csv", "--method", "naive", *few).stdout
+    chosen = unskew.load(tmp_path / "m").method.l2
+    assert f"l2: {chosen:g}, by log-loss and pairwise loss on parts held out, of " in text
+    assert f"l2 of prediction {chosen:.4g}" in text
+    told = json.loads(run("fit", files / "ratings.csv", "--method", "naive", *few, "--json").stdout)
+    assert told["method"]["l2"] == chosen
+    assert [one["chosen"] for one in told["tried"]].count(True) == 1

@@ -120,6 +120,7 @@ def command(
     if as_json:
         print_json(_facts(model, target, reading))
         return
+    say(", ".join(f"{name} {value:.4g}" for name, value in model.settings.items()))
     say(str(model.history))
     for number, fit in enumerate(model.members or (model,)):
         if fit.overlap is not None:
@@ -189,6 +190,8 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         "model": str(out),
         "method": to_plain(model.method),
         "seed": model.seed,
+        "settings": model.settings,
+        "tried": [asdict(one) for one in history.tried],
         "log": {
             "ratings": len(log),
             "users": log.n_users,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from unskew.data.log import RatingLog
@@ -16,8 +16,8 @@ from unskew.methods.space import changed
 from unskew.metrics.accuracy import PROBABILITY_FLOOR, log_loss
 from unskew.metrics.pairwise import pairwise_log_loss
 from unskew.progress import bar
+from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity
-from unskew.propensity.factors import Factors
 from unskew.training.history import Tried
 from unskew.training.options import Training
 from unskew.training.rules import by_rules
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 # What is tried, in multiples of what the rule says, and the role to which the rule says it.
 GRIDS = {"l2": ((0.5, 0.71, 1.0, 1.41, 2.0), "prediction"), "clip": ((0.1, 0.3, 1.0, 2.0), "propensity")}
-PARTS = 2  # of the log, held out one after the other; a third changed no choice for the better
-OF_JUDGE = 0x6A756467  # the stream of the propensity that weighs
+PARTS = 2  # of the log, held out one after the other
 
 
 def settled(
@@ -38,9 +37,9 @@ def settled(
     """The method with a number for every setting that is "auto", and what was tried to find it.
 
     One setting after the other, each value of its grid is fitted on the log without each of two disjoint parts and
-    judged on the part left out. It is judged by the sum of two means weighted by 1 / max(p, density), with p a
-    cross-fitted propensity that no method trains: the log-loss of the ratings, and that of the order of ratings of one
-    user (`pairwise_log_loss`), because the former hardly sees interactions and the latter sees nothing else.
+    judged on the part left out by the sum of two losses: the log-loss of its ratings, and that of the order of two
+    ratings of one user (`pairwise_log_loss`), because the former hardly sees interactions and the latter sees nothing
+    of levels. Both weigh ratings by 1 / max(p, density), p an additive propensity, the same for all methods.
     """
     names = list(open_settings(method))
     if not names:
@@ -49,22 +48,21 @@ def settled(
         raise ParameterError(f'{names[0]}="auto" is not searched by several workers: give a number.')
     trials = Trials(log, seed, replace(training, checkpoint="", progress=False), unbiased)
     grids = {name: trials.candidates(method, name) for name in names}
-    at_rules = method
-    for name in names:
-        at_rules = changed(at_rules, name.split("."), None)
     tried: list[Tried] = []
+    for name in names:
+        method = changed(method, name.split("."), None)  # at its rule, as long as another is searched
     with bar("auto", sum(map(len, grids.values())), "trial", shown=training.progress) as shown:
         for name, values in grids.items():
             found = []
             for value in values:
-                found.append(trials.judged(changed(at_rules, name.split("."), value), name, value))
+                found.append(trials.judged(changed(method, name.split("."), value), name, value))
                 shown.advance()
             best = min(found, key=lambda one: one.score)
             if not np.isfinite(best.score):
                 raise DivergedError(f'No value of {name} could be fitted; give a number instead of "auto".')
-            at_rules = changed(at_rules, name.split("."), best.value)
+            method = changed(method, name.split("."), best.value)
             tried += [replace(one, chosen=one is best) for one in found]
-    return at_rules, tried
+    return method, tried
 
 
 def open_settings(method: Any, prefix: str = "") -> Iterator[str]:
@@ -83,42 +81,37 @@ class Trials:
     training: Training
     unbiased: RatingLog | None
     known: dict[Any, FittedPropensity] = field(default_factory=dict)
-    weights: dict[int, NDArray[np.float64]] = field(default_factory=dict)
 
     def candidates(self, method: Method, name: str) -> list[float]:
-        multiples, role = GRIDS[name.split(".")[-1]]
-        settled_role = by_rules(method.plan(), self.training.split(self.log, self.seed).facts).roles[role]
-        usual = getattr(settled_role, name.split(".")[-1])
-        values = [float(f"{multiple * usual:.4g}") for multiple in multiples]
-        return list(dict.fromkeys(min(value, 1.0) for value in values)) if name.endswith("clip") else values
+        """The grid of a setting for this log; a clip is a probability."""
+        setting = name.split(".")[-1]
+        multiples, role = GRIDS[setting]
+        facts = self.training.split(self.log, self.seed).facts
+        usual = getattr(by_rules(method.plan(), facts).roles[role], setting)
+        most = 1.0 if setting == "clip" else float("inf")
+        return list(dict.fromkeys(min(float(f"{multiple * usual:.4g}"), most) for multiple in multiples))
 
     def judged(self, method: Method, name: str, value: float) -> Tried:
         from unskew.methods.remembering import remembering  # which knows of methods
 
         losses = []
         for part in range(self.training.part, self.training.part + PARTS):
-            training = replace(self.training, part=part)
-            trial = remembering(method.alone, self.known)
+            trial, training = remembering(method.alone, self.known), replace(self.training, part=part)
             try:
                 model = trial.fit(self.log, seed=self.seed, training=training, unbiased=self.unbiased)
             except DivergedError:
                 return Tried(name, value, float("inf"), float("inf"))
-            losses.append(self.losses(model, part))
-        log_losses, pair_losses = zip(*losses, strict=True)
-        return Tried(name, value, float(np.mean(log_losses)), float(np.mean(pair_losses)))
+            losses.append(self.losses(model))
+        return Tried(name, value, *np.mean(losses, axis=0).tolist())
 
-    def losses(self, model: Recommender, part: int) -> tuple[float, float]:
-        """Log-loss and pairwise log-loss on what this fit held out."""
+    def losses(self, model: Recommender) -> tuple[float, float]:
+        """Log-loss and pairwise log-loss on the ratings that this fit held out; 0 for order where there is none."""
         held_out = model.holdout
         said = np.clip(model.predict_codes(held_out.users, held_out.items), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
-        if part not in self.weights:
-            self.weights[part] = self._weights(held_out)
-        weight = self.weights[part]
-        pairs = pairwise_log_loss(held_out.ratings, logit(said), held_out.users, sample_weight=weight)
-        return log_loss(held_out.ratings, said, sample_weight=weight), 0.0 if np.isnan(pairs) else pairs
+        weights = 1 / np.maximum(self.propensity.pair(held_out.users, held_out.items), len(self.log) / self.log.n_pairs)
+        pairs = pairwise_log_loss(held_out.ratings, logit(said), held_out.users, sample_weight=weights)
+        return log_loss(held_out.ratings, said, sample_weight=weights), 0.0 if np.isnan(pairs) else pairs
 
-    def _weights(self, held_out: RatingLog) -> NDArray[np.float64]:
-        if OF_JUDGE not in self.known:
-            self.known[OF_JUDGE] = Factors().fit(self.log, seed=self.seed ^ OF_JUDGE, training=self.training)
-        p = self.known[OF_JUDGE].pair(held_out.users, held_out.items)
-        return np.asarray(1 / np.maximum(p, len(self.log) / self.log.n_pairs))
+    @cached_property
+    def propensity(self) -> FittedPropensity:
+        return Additive().fit(self.log)

@@ -76,7 +76,7 @@ class History:
         lines = []
         for setting in dict.fromkeys(one.setting for one in self.tried):
             found = [one for one in self.tried if one.setting == setting]
-            scores = ", ".join(f"{one.value:g} {one.score:.4f}" for one in found)
             best = next(one for one in found if one.chosen)
-            lines.append(f"{setting}: {best.value:g} chosen by its loss on parts held out, of {scores}")
+            shown = ", ".join(f"{one.value:g} ({one.score:.4f})" for one in found)
+            lines.append(f"{setting}: {best.value:g}, by log-loss and pairwise loss on parts held out, of {shown}")
         return lines
