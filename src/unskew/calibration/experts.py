@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -62,23 +61,32 @@ class Mixture(nn.Module):
     def step(
         self, batch: ExpertBatch, inputs: Tensor, tau: Any, recipe: ExpertPlatt, generator: np.random.Generator
     ) -> None:
-        """One full-batch step on the recipe's objective, with one Gumbel draw a user.
+        """One full-batch step on the weighted cross-entropy, with one Gumbel draw a user.
 
         beta_u = softmax((W x_u + c + g_u) / tau): the normalising term of log alpha_u is the same for all experts and
         drops out. Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the
         common one, n the effective number of examples.
         """
-        maps, gate, tau = self.maps.value, self.gate.value, np.float32(tau)
-        noise = generator.random((len(inputs), len(gate)), dtype=np.float32)
-        beta = mixing.noisy_assignment((inputs @ gate.T).numpy(), noise, tau)
-        slopes = maps[:, 0].exp().numpy()
-        said, total = mixing.said_and_mixed(batch.logits, batch.users, beta, slopes, maps[:, 1].contiguous().numpy())
-        change = recipe.change(total, batch)
-        of_scores, of_maps = mixing.gradients(change, said, batch.logits, batch.users, beta, slopes, tau)
-        shrinkage = recipe.shrinkage / batch.effective_size
-        of_gate = torch.from_numpy(of_scores).T @ inputs + shrinkage * gate
-        self.maps.move(torch.from_numpy(of_maps) + shrinkage * (maps - batch.common), recipe.learning_rate)
-        self.gate.move(of_gate, recipe.learning_rate)
+        mixing.step(
+            batch.logits,
+            batch.labels,
+            batch.weights,
+            batch.users,
+            inputs.numpy(),
+            generator.random((len(inputs), len(self.gate.value)), dtype=np.float32),
+            np.float32(tau),
+            self.maps.state,
+            self.gate.state,
+            batch.common.numpy(),
+            np.float32(recipe.shrinkage / batch.effective_size),
+            recipe.learning_rate,
+        )
+
+    def again(self) -> Mixture:
+        """The same, to go on from."""
+        twin = Mixture(self.maps.value, self.gate.value, self.centre, self.spread)
+        twin.maps, twin.gate = self.maps.again(), self.gate.again()
+        return twin
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +217,7 @@ class ExpertPlatt(Calibrator):
         common = self.start(examples)
         batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
         if isinstance(previous, FittedExperts):
-            mixture = copy.deepcopy(previous.mixture)
+            mixture = previous.mixture.again()
         else:
             mixture = Mixture.start(self.n_experts, *common, batch.vectors, generator)
         inputs = mixture.inputs(batch.vectors)
@@ -222,11 +230,6 @@ class ExpertPlatt(Calibrator):
         """The map all experts start from, and are drawn towards: the scalar solution."""
         a, b = solve_platt(examples)
         return float(a[0]), float(b[0])
-
-    def change(self, total: NDArray[np.float32], batch: ExpertBatch) -> NDArray[np.float32]:
-        """d objective / d mixed probability, the objective being the weighted cross-entropy."""
-        change: NDArray[np.float32] = mixing.cross_entropy_change(total, batch.labels, batch.weights)
-        return change
 
     def _temperatures(self, planned: float, goes_on: bool) -> list[float]:
         if goes_on or planned < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import zlib
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -85,7 +84,7 @@ class PublishedExperts(ExpertPlatt):
     ) -> FittedCalibrator:
         vectors = torch.from_numpy(examples.vectors)
         if isinstance(previous, NoisyExperts):
-            mixture = copy.deepcopy(previous.mixture)
+            mixture = previous.mixture.again()
         else:
             mixture = self._fresh(vectors, generator)
         temperatures = self._temperatures(planned, goes_on=previous is not None)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unskew.data.rows import ROWS_AT_ONCE, Batch, Codes, Logged, Members, Pairs, Rows
+from unskew.data.rows import ROWS_AT_ONCE, Batch, Codes, Logged, Members, Pairs, Rows, Shuffled
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError
@@ -152,15 +152,16 @@ class Feed:
 
     def _stretch(self, bounds: Codes) -> Iterator[Batch]:
         start, count = bounds[0], int(bounds[-1] - bounds[0])
-        order = start + self._generator.permutation(count)
+        shuffled = Shuffled(self._train, start + self._generator.permutation(count))
         sampled = self._draw(math.ceil(count * self.pairs_per_row), self._generator)
         total = len(self._train) * self._train_weight
         places = (bounds - start).tolist()
+        n_pairs = self._own_pairs
         for first, last in pairwise(places):
             pairs = slice(math.ceil(first * self.pairs_per_row), math.ceil(last * self.pairs_per_row))
             yield Batch(
-                observed=Rows(self._train, order[first:last], total / (last - first)),
-                sampled=Rows(sampled, pairs, self._own_pairs / max(pairs.stop - pairs.start, 1)),
+                observed=Rows(shuffled, slice(first, last), total / (last - first)),
+                sampled=Rows(sampled, pairs, n_pairs / max(pairs.stop - pairs.start, 1)),
                 n_pairs=self.n_pairs,
             )
 

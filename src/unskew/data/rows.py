@@ -123,6 +123,19 @@ class Pairs(Block):
         return self._seen[index]
 
 
+class Shuffled(Pairs):
+    """Rows of another block in a new order, copied once: every batch is then a slice of them."""
+
+    def __init__(self, block: Block, order: Codes) -> None:
+        super().__init__(*block.pairs(order), block.ratings(order))
+        self._block, self._order = block, torch.from_numpy(order)
+
+    def column(self, name: str, make: Callable[[Rows], Tensor]) -> Tensor:
+        if name not in self.columns:
+            self.columns[name] = self._block.column(name, make)[self._order]
+        return self.columns[name]
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Some pairs of a block; `weight` is the number of cells each stands for."""

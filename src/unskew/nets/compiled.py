@@ -47,6 +47,10 @@ class ToldNet(FactorNet):
     ) -> None:
         """One step from d loss / d logit of all pairs read since the last."""
 
+    def __call__(self, users: Tensor, items: Tensor) -> Tensor:
+        """Without PyTorch's hooks, which would take as long as the logits of a small batch."""
+        return self.forward(users, items)
+
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
             return self.logits(users, items)
@@ -153,7 +157,7 @@ class CompiledFactorNet(ToldNet):
 def state_of(table: Table) -> State:
     """(value, first moment, second moment, steps, decay)."""
     decay = np.zeros(table.value.shape[1], np.float32) if table.decay is None else table.decay.numpy()
-    return *(part.numpy() for part in (table.value, table.first_moment, table.second_moment, table.steps)), decay
+    return *table.state, decay
 
 
 class _Logits(torch.autograd.Function):

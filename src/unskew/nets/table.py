@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -121,6 +121,18 @@ class Table(nn.Module):
             self.steps = self.steps.new_zeros(len(self.value))
             self.inherited = self.inherited.new_zeros(len(self.value))
             self.rest()
+
+    @property
+    def state(self) -> tuple[NDArray[Any], ...]:
+        """(value, first moment, second moment, steps) as arrays that share memory with the table."""
+        return tuple(part.numpy() for part in (self.value, self.first_moment, self.second_moment, self.steps))
+
+    def again(self) -> Table:
+        """The same table in memory of its own, to learn on from here."""
+        twin = Table(self.value.clone(), self.decay, by_user=self.by_user)
+        twin.first_moment, twin.second_moment = self.first_moment.clone(), self.second_moment.clone()
+        twin.steps, twin.inherited, twin.group = self.steps.clone(), self.inherited.clone(), self.group
+        return twin
 
     def rest(self) -> None:
         """Let go of what only learning needs; whoever learns again starts Adam anew."""

@@ -241,8 +241,9 @@ class Loop:
         if form is None or not all(hasattr(self.players[name], "keep") for name in update.trains):
             return None
         method = getattr(update.loss, "__self__", None)
-        view = View(self.cast, batch, frozenset(update.trains), still, differentiates=False)
-        value: float | None = form(view) if method is None else form(method, view)
+        view = View(self.cast, batch, frozenset(update.trains), still)
+        with torch.no_grad():
+            value: float | None = form(view) if method is None else form(method, view)
         return value
 
     def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:

@@ -69,16 +69,12 @@ class Several:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves.
-
-    With `differentiates=False` nobody speaks with gradient: who learns then is told its slopes.
-    """
+    """A batch seen through the roles; `learning` are the roles in training, `still` those that no update moves."""
 
     cast: Cast
     batch: Batch
     learning: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
-    differentiates: bool = True
 
     @property
     def n_pairs(self) -> float:
@@ -144,8 +140,12 @@ class RowsView:
     def logit(self, role: str = "prediction") -> Tensor:
         """What the role's net says, uncalibrated; with gradient only if the role is learning."""
         if role not in self._logits:
-            with torch.set_grad_enabled(self._view.differentiates and role in self._view.learning):
-                self._logits[role] = self._view.cast.players[role](self.users, self.items)
+            player = self._view.cast.players[role]
+            if role in self._view.learning or not torch.is_grad_enabled():
+                self._logits[role] = player(self.users, self.items)
+            else:
+                with torch.no_grad():
+                    self._logits[role] = player(self.users, self.items)
         return self._logits[role]
 
     def learn(self, role: str, slopes: NDArray[np.float32]) -> None:
@@ -178,11 +178,17 @@ class RowsView:
 
     def propensity(self, role: str = "propensity") -> Tensor:
         """p: probability of having been seen, never below the clip, then given the rating where the model can tell."""
-        said = self.probability(role)
-        return said if self.is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
+        return self._clipped(role, self.probability(role))
 
     def inverse_propensity(self, role: str = "propensity") -> Tensor:
-        return 1 / self.propensity(role)
+        """1/p, found once for all rows of the block while nobody moves p."""
+        if not self._stays(role):
+            return 1 / self.propensity(role)
+        cast = self._view.cast
+        return self._rows.column(f"1/{role}", lambda rows: 1 / self._clipped(role, speak_at_rest(cast, role, rows)))
+
+    def _clipped(self, role: str, said: Tensor) -> Tensor:
+        return said if self.is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
 
     def is_tilted(self, role: str) -> bool:
         """Whether the role speaks of these rows' own ratings: then it has been clipped before that."""
@@ -190,10 +196,15 @@ class RowsView:
         return rests and getattr(self._view.cast.players[role], "tilt", None) is not None
 
     def _at_rest(self, role: str) -> Tensor:
-        cast, calibrator = self._view.cast, self._view.cast.calibrators.get(role)
-        if role in self._view.still and (calibrator is None or calibrator in self._view.still):
+        cast = self._view.cast
+        if self._stays(role):
             return self._rows.column(role, lambda rows: speak_at_rest(cast, role, rows))
         return speak_at_rest(cast, role, self._rows)
+
+    def _stays(self, role: str) -> bool:
+        """Whether nothing that is under way moves what the role says at rest."""
+        calibrator, still = self._view.cast.calibrators.get(role), self._view.still
+        return role in still and (calibrator is None or calibrator in still)
 
 
 def _bounded(logit: Tensor) -> Tensor:
