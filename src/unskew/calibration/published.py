@@ -83,10 +83,7 @@ class PublishedExperts(ExpertPlatt):
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
         vectors = torch.from_numpy(examples.vectors)
-        if isinstance(previous, NoisyExperts):
-            mixture = previous.mixture.again()
-        else:
-            mixture = self._fresh(vectors, generator)
+        mixture = previous.mixture.again() if isinstance(previous, NoisyExperts) else self._fresh(vectors, generator)
         temperatures = self._temperatures(planned, goes_on=previous is not None)
         columns = examples.bounded_logits, examples.labels, examples.weights
         whole = *(torch.from_numpy(column.astype(np.float32)) for column in columns), torch.from_numpy(examples.users)

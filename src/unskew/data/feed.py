@@ -30,6 +30,45 @@ class HeldOut(NamedTuple):
     n_everywhere: int
 
 
+class Stretch(NamedTuple):
+    """Rows in a new order beside pairs drawn from the catalogue, both cut into batches.
+
+    The rows of a batch together stand for `cells` seen pairs, its pairs for `pairs` of all `n_pairs`.
+    """
+
+    rows: Shuffled
+    sampled: Pairs
+    cuts: Codes
+    pair_cuts: Codes
+    cells: float
+    pairs: int
+    n_pairs: float
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    @property
+    def most_rows(self) -> int:
+        """In the largest step: the rows of a batch and its pairs."""
+        return int(self.cuts[1] + self.pair_cuts[1])
+
+    @property
+    def whole(self) -> Batch:
+        """All batches as one."""
+        return self._between(0, len(self.rows), 0, len(self.sampled))
+
+    def batches(self) -> Iterator[Batch]:
+        for rows, pairs in zip(pairwise(self.cuts.tolist()), pairwise(self.pair_cuts.tolist()), strict=True):
+            yield self._between(*rows, *pairs)
+
+    def _between(self, first: int, last: int, first_pair: int, last_pair: int) -> Batch:
+        return Batch(
+            observed=Rows(self.rows, slice(first, last), self.cells / (last - first)),
+            sampled=Rows(self.sampled, slice(first_pair, last_pair), self.pairs / max(last_pair - first_pair, 1)),
+            n_pairs=self.n_pairs,
+        )
+
+
 class Feed:
     """Draws batches of a split's training rows, each beside pairs drawn uniformly from the catalogue.
 
@@ -140,7 +179,11 @@ class Feed:
         self._generator.bit_generator.state = state
 
     def epoch(self) -> Iterator[Batch]:
-        """All training rows once, in a new order; the last batch may be smaller and weighs its rows accordingly.
+        """All training rows once, in a new order; the last batch may be smaller and weighs its rows accordingly."""
+        return (batch for stretch in self.stretches() for batch in stretch.batches())
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The same rows in stretches of batches.
 
         A log of more than half a million rows is shuffled in stretches of about that many, and their order too: then
         a log that lies on disk is read stretch by stretch and not here and there. One of several workers draws its
@@ -148,22 +191,14 @@ class Feed:
         """
         at_once = max(ROWS_AT_ONCE // self.batch_size, 1)
         for first in self._generator.permutation(np.arange(0, self.n_batches, at_once)):
-            yield from self._stretch(self._bounds[first : first + at_once + 1])
-
-    def _stretch(self, bounds: Codes) -> Iterator[Batch]:
-        start, count = bounds[0], int(bounds[-1] - bounds[0])
-        shuffled = Shuffled(self._train, start + self._generator.permutation(count))
-        sampled = self._draw(math.ceil(count * self.pairs_per_row), self._generator)
-        total = len(self._train) * self._train_weight
-        places = (bounds - start).tolist()
-        n_pairs = self._own_pairs
-        for first, last in pairwise(places):
-            pairs = slice(math.ceil(first * self.pairs_per_row), math.ceil(last * self.pairs_per_row))
-            yield Batch(
-                observed=Rows(shuffled, slice(first, last), total / (last - first)),
-                sampled=Rows(sampled, pairs, n_pairs / max(pairs.stop - pairs.start, 1)),
-                n_pairs=self.n_pairs,
-            )
+            bounds = self._bounds[first : first + at_once + 1]
+            start, count = bounds[0], int(bounds[-1] - bounds[0])
+            rows = Shuffled(self._train, start + self._generator.permutation(count))
+            pairs = self._draw(math.ceil(count * self.pairs_per_row), self._generator)
+            cuts = bounds - start
+            pair_cuts = np.ceil(cuts * self.pairs_per_row).astype(np.int64)
+            cells = len(self._train) * self._train_weight
+            yield Stretch(rows, pairs, cuts, pair_cuts, cells, self._own_pairs, self.n_pairs)
 
     @property
     def n_batches(self) -> int:

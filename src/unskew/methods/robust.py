@@ -10,14 +10,12 @@ from torch import Tensor
 from unskew.methods.base import PropensityMethod, number_or_rule
 from unskew.methods.prior import MeanRating
 from unskew.methods.space import L2Range, Space
-from unskew.risk import closed
-from unskew.risk.closed import closed_form
+from unskew.risk.closed import DoublyRobust, Gap, closed_form
 from unskew.risk.estimators import snips
 from unskew.risk.robust import (
     dr,
     imputation_error,
     per_stake,
-    target_epsilon,
     targeted_dr,
     targeted_imputation_error,
 )
@@ -47,7 +45,7 @@ class DRJL(PropensityMethod):
     def space(self) -> Space:
         return super().space() | {"imputation_l2": L2Range(0.001, 1.0, when_none=number_or_rule(self.l2))}
 
-    @closed_form(lambda self, v: closed.imputation_gap(v, self.imputation_weight(v)))
+    @closed_form(lambda self: Gap(self.imputation_weight))
     def imputation_loss(self, v: View) -> Tensor:
         weight = self.imputation_weight(v)
         return imputation_error(v, weight) * per_stake(v, weight)
@@ -56,7 +54,7 @@ class DRJL(PropensityMethod):
         """1/p."""
         return v.observed.inverse_propensity()
 
-    @closed_form(lambda self, v: closed.doubly_robust(v))
+    @closed_form(lambda self: DoublyRobust())
     def prediction_loss(self, v: View) -> Tensor:
         return dr(v)
 
@@ -136,21 +134,14 @@ class TDR(DRJL):
     def learner(self) -> Role:
         return replace(super().learner(), l2_factor=2.0 if self.differentiate else 1.0)
 
-    def _imputation_in_closed_form(self, v: View) -> float | None:
-        epsilon = None if self.learning == "joint" else target_epsilon(v.observed)
-        return closed.imputation_gap(v, self.imputation_weight(v), epsilon)
-
-    def _prediction_in_closed_form(self, v: View) -> float | None:
-        return None if self.differentiate else closed.doubly_robust(v)
-
-    @closed_form(_imputation_in_closed_form)
+    @closed_form(lambda self: Gap(self.imputation_weight, targeted=self.learning != "joint"))
     def imputation_loss(self, v: View) -> Tensor:
         if self.learning == "joint":
             return super().imputation_loss(v)
         weight = self.imputation_weight(v)
         return targeted_imputation_error(v, weight) * per_stake(v, weight)
 
-    @closed_form(_prediction_in_closed_form)
+    @closed_form(lambda self: None if self.differentiate else DoublyRobust())
     def prediction_loss(self, v: View) -> Tensor:
         # A constant epsilon adds h, which the prediction cannot move: plain DR has the same derivative.
         return targeted_dr(v) if self.differentiate else dr(v)

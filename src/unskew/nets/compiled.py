@@ -102,6 +102,10 @@ class CompiledFactorNet(ToldNet):
             return FactorNet.forward(self, users, items)  # rare enough for plain PyTorch
         return torch.from_numpy(out)
 
+    def for_kernels(self, l2: np.float32, learning_rate: np.float32) -> tuple[Any, ...]:
+        """The net, and how it learns, as compiled turns take it (`express`)."""
+        return *self._states, self._biased, l2, learning_rate
+
     def gather(self, group: Group) -> None:
         super().gather(group)
         self.__dict__.pop("_found", None)

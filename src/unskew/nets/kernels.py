@@ -197,7 +197,9 @@ def parts(parallel: bool) -> dict[str, Any]:
     return {name: compiled(function, ENDINGS[parallel], parallel=parallel) for name, function in pieces.items()}
 
 
-def _compiled(parallel: bool) -> SimpleNamespace:
+@cache
+def family(parallel: bool) -> SimpleNamespace:
+    """All kernels of a net's steps, for one thread or for many."""
     whole: dict[str, Callable[..., Any]]
     whole = {"learn": _learn, "item_side": _item_side, "user_side": _user_side, "learn_together": _learn_together}
     steps = {name: compiled(function, ENDINGS[parallel], **parts(parallel)) for name, function in whole.items()}
@@ -232,7 +234,7 @@ def families(compile_all: Callable[[bool], SimpleNamespace]) -> tuple[SimpleName
     return one, SimpleNamespace(**shared)
 
 
-on_one_thread, on_many_threads = families(_compiled)
+on_one_thread, on_many_threads = families(family)
 
 
 def for_work(multiplications: int) -> SimpleNamespace:

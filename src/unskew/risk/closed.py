@@ -3,13 +3,15 @@
 The formulas are those of `estimators` and `robust` for the log error e = softplus(s) - y s, where s is the logit held
 within its bounds; tests hold each to the derivative that PyTorch finds. A loss takes one by the decorator
 `closed_form`; the loop uses it where the learning net can take slopes, and differentiates the loss itself elsewhere.
-A closed form hands the slopes to the rows by `learn` and says the risk, or None if the errors are not log errors.
+A closed form hands the slopes to the rows by `learn` and says the risk, or None if the errors are not log errors. It is
+an object, so that whoever knows nets too can take many steps of it at once (`express`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numba
 import numpy as np
@@ -21,12 +23,17 @@ from unskew.risk.errors import log_error
 from unskew.risk.sample import Pairs, Sample
 
 LossT = TypeVar("LossT", bound=Callable[..., Tensor])
-ClosedForm = Callable[..., float | None]
 # The cache of these kernels holds those of fast.py too, and is renewed when this file changes: change both.
 
 
-def closed_form(form: ClosedForm) -> Callable[[LossT], LossT]:
-    """Let a loss, a function or a method, be trained by its closed form, called with the same arguments."""
+class ClosedForm(Protocol):
+    """A risk that tells who learns d risk / d logit."""
+
+    def __call__(self, v: Sample) -> float | None: ...
+
+
+def closed_form(form: ClosedForm | Callable[[Any], ClosedForm | None]) -> Callable[[LossT], LossT]:
+    """Let a loss be trained by its closed form; that of a method is found from whom it belongs to."""
 
     def attach(loss: LossT) -> LossT:
         loss.closed_form = form  # type: ignore[attr-defined]
@@ -35,91 +42,114 @@ def closed_form(form: ClosedForm) -> Callable[[LossT], LossT]:
     return attach
 
 
-def mean_error(v: Sample) -> float | None:
-    """Of `estimators.naive`."""
-    return _weighted_mean(v, torch.ones_like(v.observed.ratings), None)
+def form_of(loss: Callable[..., Tensor]) -> ClosedForm | None:
+    """The closed form of a loss, if it has one."""
+    form, owner = getattr(loss, "closed_form", None), getattr(loss, "__self__", None)
+    found: ClosedForm | None = form if form is None or owner is None else form(owner)
+    return found
 
 
-def weighted_error(v: Sample) -> float | None:
-    """Of `estimators.ips`."""
-    return _weighted_mean(v, v.observed.inverse_propensity(), v.n_pairs)
+def alike(v: Sample) -> Tensor:
+    """1 for every observed row."""
+    return torch.ones_like(v.observed.ratings)
 
 
-def self_normalised_error(v: Sample, role: str = "prediction") -> float | None:
-    """Of `estimators.snips`."""
-    return _weighted_mean(v, v.observed.inverse_propensity(), None, role)
+def by_inverse_propensity(v: Sample) -> Tensor:
+    """1/p of every observed row."""
+    return v.observed.inverse_propensity()
 
 
-def _weighted_mean(v: Sample, weight: Tensor, divisor: float | None, role: str = "prediction") -> float | None:
-    if v.error_function is not log_error:
-        return None
-    o = v.observed
-    scale = o.weight / (o.total(weight).item() if divisor is None else divisor)
-    value, slopes = _errors(o.logit(role).numpy(), o.ratings.numpy(), weight.numpy(), scale, v.largest_logit)
-    o.learn(role, slopes)
-    return float(value)
+@dataclass(frozen=True)
+class Weighted:
+    """Of `estimators.naive`, `ips` and `snips`: weighted errors over the sum of the weights, or over all pairs."""
+
+    weight: Callable[[Sample], Tensor]
+    normalised: bool
+
+    def __call__(self, v: Sample, role: str = "prediction") -> float | None:
+        if v.error_function is not log_error:
+            return None
+        o, weight = v.observed, self.weight(v)
+        scale = o.weight / (o.total(weight).item() if self.normalised else v.n_pairs)
+        value, slopes = errors(o.logit(role).numpy(), o.ratings.numpy(), weight.numpy(), scale, v.largest_logit)
+        o.learn(role, slopes)
+        return float(value)
 
 
-def doubly_robust(v: Sample, prediction: str = "prediction", imputation: str = "imputation") -> float | None:
+@dataclass(frozen=True)
+class DoublyRobust:
     """Of `robust.dr`: on seen pairs (e - e_imputed) / p = (r_imputed - r) s / p, which is linear in the logit."""
-    if v.error_function is not log_error:
-        return None
-    o, d = v.observed, v.sampled
-    correction, slopes = _corrections(
-        o.logit(prediction).numpy(),
-        o.ratings.numpy(),
-        o.probability(imputation).numpy(),
-        o.inverse_propensity().numpy(),
-        o.weight / v.n_pairs,
-        v.largest_logit,
-    )
-    o.learn(prediction, slopes)
-    imputed = d.probability(imputation)
-    ones = torch.ones_like(imputed)
-    direct, slopes = _errors(
-        d.logit(prediction).numpy(), imputed.numpy(), ones.numpy(), d.weight / v.n_pairs, v.largest_logit
-    )
-    d.learn(prediction, slopes)
-    return float(correction + direct)
+
+    def __call__(self, v: Sample, prediction: str = "prediction", imputation: str = "imputation") -> float | None:
+        if v.error_function is not log_error:
+            return None
+        o, d = v.observed, v.sampled
+        correction, slopes = corrections(
+            o.logit(prediction).numpy(),
+            o.ratings.numpy(),
+            o.probability(imputation).numpy(),
+            o.inverse_propensity().numpy(),
+            o.weight / v.n_pairs,
+            v.largest_logit,
+        )
+        o.learn(prediction, slopes)
+        imputed = d.probability(imputation)
+        ones = torch.ones_like(imputed)
+        direct, slopes = errors(
+            d.logit(prediction).numpy(), imputed.numpy(), ones.numpy(), d.weight / v.n_pairs, v.largest_logit
+        )
+        d.learn(prediction, slopes)
+        return float(correction + direct)
 
 
-def imputation_gap(v: Sample, weight: Tensor, epsilon: Tensor | None = None) -> float | None:
-    """Of `robust.imputation_error` or `robust.targeted_imputation_error`, times `robust.per_stake`.
+@dataclass(frozen=True)
+class Gap:
+    """Of `robust.imputation_error`, or `robust.targeted_imputation_error`, times `robust.per_stake`.
 
     e - e_imputed = (r_imputed - r) s and e1 - e0 = -s, so the loss is the mean of
-    (r_imputed - r - epsilon h / s)^2, weighted by s^2 times `weight`.
+    (r_imputed - r - epsilon h / s)^2, weighted by s^2 times `weight`; epsilon is 0 unless `targeted`.
     """
-    if v.error_function is not log_error:
-        return None
-    o = v.observed
-    stake = o.logit("prediction").clamp(-v.largest_logit, v.largest_logit)
-    scale = o.weight / max(o.total(weight * stake.square()).item(), 1e-12)
-    shift = torch.zeros_like(stake) if epsilon is None else epsilon * (o.inverse_propensity() - 1)
-    value, slopes = _gaps(
-        o.logit("imputation").numpy(), o.ratings.numpy(), stake.numpy(), shift.numpy(), weight.numpy(), scale
-    )
-    o.learn("imputation", slopes)
-    return float(value)
+
+    weight: Callable[[Any], Tensor]
+    targeted: bool = False
+
+    def __call__(self, v: Sample) -> float | None:
+        if v.error_function is not log_error:
+            return None
+        o, weight = v.observed, self.weight(v)
+        stake = o.logit("prediction").clamp(-v.largest_logit, v.largest_logit)
+        scale = o.weight / max(o.total(weight * stake.square()).item(), 1e-12)
+        guess, h = torch.sigmoid(o.logit("imputation")), o.inverse_propensity() - 1
+        shift = torch.zeros_like(stake)
+        if self.targeted:
+            along = o.total(h * (guess - o.ratings) * stake)
+            shift = along / o.total(h.square()).clamp(min=1e-12) * h
+        value, slopes = gaps(
+            o.logit("imputation").numpy(), o.ratings.numpy(), stake.numpy(), shift.numpy(), weight.numpy(), scale
+        )
+        o.learn("imputation", slopes)
+        return float(value)
 
 
-def likelihood_of_seeing(v: Sample, role: str = "propensity") -> float:
+@dataclass(frozen=True)
+class Seeing:
     """Of `estimators.seen_likelihood`."""
-    seen, unseen = (
-        _likelihood(pairs, role, sign, pairs.weight / v.n_pairs) for pairs, sign in ((v.observed, -1), (v.sampled, 1))
-    )
-    return seen + unseen
 
+    def __call__(self, v: Sample, role: str = "propensity") -> float:
+        parts = (v.observed, -1), (v.sampled, 1)
+        seen, unseen = (self._likelihood(pairs, role, sign, pairs.weight / v.n_pairs) for pairs, sign in parts)
+        return seen + unseen
 
-def _likelihood(pairs: Pairs, role: str, sign: int, scale: float) -> float:
-    """sum softplus(sign s) over the observed rows, or over those sampled rows that were not seen."""
-    left_out = pairs.seen.numpy() if sign > 0 else np.zeros(len(pairs.seen), np.float32)
-    value, slopes = _softplus_sum(pairs.logit(role).numpy(), left_out, sign, scale)
-    pairs.learn(role, slopes)
-    return float(value)
+    def _likelihood(self, pairs: Pairs, role: str, sign: int, scale: float) -> float:
+        """sum softplus(sign s) over the observed rows, or over those sampled rows that were not seen."""
+        left_out = pairs.seen.numpy() if sign > 0 else np.zeros(len(pairs.seen), np.float32)
+        value, slopes = softplus_sum(pairs.logit(role).numpy(), left_out, sign, scale)
+        pairs.learn(role, slopes)
+        return float(value)
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def _errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> Any:
+def errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (softplus(s) - y s), and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
     for n in range(len(logits)):
@@ -131,7 +161,7 @@ def _errors(logits: Any, labels: Any, weights: Any, scale: Any, bound: Any) -> A
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: Any, bound: Any) -> Any:
+def corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: Any, bound: Any) -> Any:
     """scale * sum of weight (r_imputed - r) s, and its slopes."""
     value, slopes = 0.0, np.zeros(len(logits), np.float32)
     for n in range(len(logits)):
@@ -143,7 +173,7 @@ def _corrections(logits: Any, ratings: Any, imputed: Any, weights: Any, scale: A
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def _gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, scale: Any) -> Any:
+def gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, scale: Any) -> Any:
     """scale * sum of weight ((r_imputed - r) s - shift)^2, and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
     for n in range(len(logits)):
@@ -155,7 +185,7 @@ def _gaps(logits: Any, ratings: Any, stakes: Any, shifts: Any, weights: Any, sca
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def _softplus_sum(logits: Any, left_out: Any, sign: Any, scale: Any) -> Any:
+def softplus_sum(logits: Any, left_out: Any, sign: Any, scale: Any) -> Any:
     """scale * sum over the rows that are not left out of softplus(sign s), and its slopes."""
     value, slopes = 0.0, np.empty(len(logits), np.float32)
     for n in range(len(logits)):

@@ -9,26 +9,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unskew.risk import closed
-from unskew.risk.closed import closed_form
+from unskew.risk.closed import Seeing, Weighted, alike, by_inverse_propensity, closed_form
 from unskew.risk.sample import Sample
 
 
-@closed_form(closed.mean_error)
+@closed_form(Weighted(alike, normalised=True))
 def naive(v: Sample) -> Tensor:
     """(1/|O|) sum_O e: right only if the seen pairs are a random sample."""
     o = v.observed
     return o.total(o.error()) / o.total(torch.ones_like(o.ratings))
 
 
-@closed_form(closed.weighted_error)
+@closed_form(Weighted(by_inverse_propensity, normalised=False))
 def ips(v: Sample) -> Tensor:
     """(1/|D|) sum_O e / p: unbiased if p is the true propensity (Schnabel et al., ICML 2016)."""
     o = v.observed
     return o.total(o.error() * o.inverse_propensity()) / v.n_pairs
 
 
-@closed_form(closed.self_normalised_error)
+@closed_form(Weighted(by_inverse_propensity, normalised=True))
 def snips(v: Sample, role: str = "prediction") -> Tensor:
     """sum_O (e / p) / sum_O (1 / p): self-normalised, bounded by the largest error (Swaminathan & Joachims 2015)."""
     o = v.observed
@@ -45,7 +44,7 @@ def eib(v: Sample, imputed: Tensor) -> Tensor:
     return (o.total(o.error()) + d.total((1 - d.seen) * imputed)) / v.n_pairs
 
 
-@closed_form(closed.likelihood_of_seeing)
+@closed_form(Seeing())
 def seen_likelihood(v: Sample, role: str = "propensity") -> Tensor:
     """-(1/|D|) [ sum_O log p + sum_{D - O} log(1 - p) ]: the loss of a propensity net over all pairs.
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from unskew.risk import closed
-from unskew.risk.closed import closed_form
+from unskew.risk.closed import DoublyRobust, closed_form
 from unskew.risk.sample import Pairs, Sample
 
 
-@closed_form(closed.doubly_robust)
+@closed_form(DoublyRobust())
 def dr(v: Sample, prediction: str = "prediction", imputation: str = "imputation") -> Tensor:
     """(1/|D|) [ sum_D e_imputed + sum_O (e - e_imputed) / p ]: unbiased if either p or the imputation is true.
 

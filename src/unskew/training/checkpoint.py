@@ -71,9 +71,9 @@ class Checkpoint:
         self.number = 0  # of the last state
         self._steps = 0
 
-    def due(self) -> bool:
-        """Count a step; whether it is time for a new state."""
-        self._steps += 1
+    def due(self, steps: int) -> bool:
+        """Count steps; whether it is time for a new state."""
+        self._steps += steps
         return self._steps >= self.every and self.affordable
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,9 +18,11 @@ from unskew.data.log import RatingLog
 from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
 from unskew.errors import DivergedError
+from unskew.express.turns import in_one_call
 from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
 from unskew.progress import bar
+from unskew.risk.closed import form_of
 from unskew.seeds import checked_seed
 from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
@@ -33,6 +35,8 @@ from unskew.training.resume import put_back_loop, state_of_loop
 from unskew.training.rules import by_rules
 from unskew.training.stopping import Patience
 from unskew.training.view import Cast, View
+
+BATCHES_AT_ONCE = 32  # in a compiled call, which cannot be interrupted
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +205,27 @@ class Loop:
             self.feed.state = place.feed
         else:
             place.feed, place.totals = self.feed.state, [0.0] * len(turn)
-        for batches in islice(self._batches(turn), place.batch, None):
-            for number, (update, batch) in enumerate(zip(turn, batches, strict=True)):
-                place.totals[number] += self._step(update, batch, still)
-            place.batch += 1
-            if self.checkpoint is not None and self.checkpoint.due():
+        for values in self._taken(turn, still, place.batch):
+            for of_batch in values:
+                place.totals = [total + value for total, value in zip(place.totals, of_batch, strict=True)]
+            place.batch += len(values)
+            if self.checkpoint is not None and self.checkpoint.due(len(values)):
                 place.seconds = time.perf_counter() - began
                 self._save()
+
+    def _taken(self, turn: tuple[Update, ...], still: frozenset[str], skip: int) -> Iterator[Sequence[Sequence[float]]]:
+        """Take the batches of a turn but the first `skip`, one or several at once, and say the losses of each."""
+        take = in_one_call(turn, self.plan.roles, self.cast)
+        if take is None:
+            for batches in islice(self._batches(turn), skip, None):
+                yield [[self._step(update, batch, still) for update, batch in zip(turn, batches, strict=True)]]
+            return
+        at_once = min(BATCHES_AT_ONCE, self.training.checkpoint_every or BATCHES_AT_ONCE)
+        for stretch in self.feed.stretches():
+            view = View(self.cast, stretch.whole, still=still)
+            for first in range(skip, len(stretch), at_once):
+                yield take(view, stretch, first, min(first + at_once, len(stretch))).tolist()
+            skip = max(skip - len(stretch), 0)
 
     def _settle(self, stage: Stage) -> None:
         """Rows that no update has read still hold their random start: count them and let them answer as the average."""
@@ -237,14 +255,11 @@ class Loop:
 
     def _by_closed_form(self, update: Update, batch: Batch, still: frozenset[str]) -> float | None:
         """The loss, its slopes told to who learns, if it has a closed form and all who learn can be told."""
-        form = getattr(update.loss, "closed_form", None)
+        form = form_of(update.loss)
         if form is None or not all(hasattr(self.players[name], "keep") for name in update.trains):
             return None
-        method = getattr(update.loss, "__self__", None)
-        view = View(self.cast, batch, frozenset(update.trains), still)
         with torch.no_grad():
-            value: float | None = form(view) if method is None else form(method, view)
-        return value
+            return form(View(self.cast, batch, frozenset(update.trains), still))
 
     def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
         finite = [self.players[name].is_finite() for name in roles]

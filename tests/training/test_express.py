@@ -1,0 +1,113 @@
+"""Turns in one compiled call: which are taken so, and that they are the same steps."""
+
+import numpy as np
+import pytest
+import torch
+
+import unskew
+from unskew.calibration.published import PublishedExperts
+from unskew.express.turns import in_one_call
+from unskew.training import loop
+from unskew.training.loop import Loop
+
+LOG = unskew.simulate(n_users=60, n_items=40, density=0.2, selection="taste", seed=1).log
+TRAINING = unskew.Training(max_epochs=2, batch_size=32, progress=False)
+ADDITIVE = unskew.Additive()
+METHODS = {
+    "naive": unskew.Naive(),
+    "without biases": unskew.Naive(net=unskew.MF(biases=False)),
+    "ips": unskew.IPS(propensity=ADDITIVE),
+    "snips": unskew.SNIPS(propensity=ADDITIVE),
+    "dr-jl": unskew.DRJL(propensity=ADDITIVE),
+    "mrdr": unskew.MRDR(propensity=ADDITIVE, pairs_per_row=0.7),
+    "tdr": unskew.TDR(propensity=ADDITIVE),
+    "a personal propensity": unskew.IPS(propensity=unskew.Factors(n_folds=3)),
+    "calibrated": unskew.DoublyCalibrated(
+        unskew.DRJL(propensity=ADDITIVE), propensity=None, imputation=unskew.UserPlatt()
+    ),
+}
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The roles that learned in turns taken whole, and those that learned step by step."""
+    roles = {True: set(), False: set()}
+
+    def watch(turn, *rest):
+        take = in_one_call(turn, *rest)
+        roles[take is not None] |= {role for update in turn for role in update.trains}
+        return take
+
+    monkeypatch.setattr(loop, "in_one_call", watch)
+    return roles
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_turn_in_one_call_is_its_steps_one_by_one(name, taken, monkeypatch):
+    whole = METHODS[name].fit(LOG, training=TRAINING)
+    assert taken[True]
+    assert not taken[False]
+    monkeypatch.setattr(loop, "in_one_call", lambda *_: None)
+    single = METHODS[name].fit(LOG, training=TRAINING)
+    for ours, theirs in zip(whole.history.epochs, single.history.epochs, strict=True):
+        assert ours.losses == pytest.approx(theirs.losses, rel=1e-3, abs=1e-4)
+    users, items = np.divmod(np.arange(2400), 40)
+    said = (model.predict_codes(users, items) for model in (whole, single))
+    np.testing.assert_allclose(*said, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        unskew.TDR(propensity=ADDITIVE, differentiate=True),
+        unskew.DRJL(propensity=ADDITIVE, error="squared"),
+    ],
+    ids=["a risk without closed form", "graded errors"],
+)
+def test_what_no_compiled_turn_knows_is_taken_step_by_step(method, taken):
+    method.fit(LOG, training=TRAINING)
+    assert not taken[True]
+
+
+def test_experts_that_draw_noise_are_asked_step_by_step_once_they_are_there(taken):
+    base = unskew.DRJL(propensity=ADDITIVE)
+    unskew.DoublyCalibrated(base, propensity=None, imputation=PublishedExperts()).fit(LOG, training=TRAINING)
+    assert taken[True] == taken[False] == {"imputation", "prediction"}
+
+
+def test_nets_of_plain_pytorch_are_taken_step_by_step(taken):
+    unskew.Naive().fit(LOG, training=unskew.Training(max_epochs=1, engine="torch", progress=False))
+    assert not taken[True]
+
+
+def test_how_many_batches_a_call_takes_changes_no_bit(monkeypatch):
+    def trained(at_once):
+        monkeypatch.setattr(loop, "BATCHES_AT_ONCE", at_once)
+        model = METHODS["tdr"].fit(LOG, training=TRAINING)
+        return model.cast.players["prediction"].users.value, model.history.epochs[-1].losses
+
+    for at_once in (1, 7):
+        (table, losses), (others, theirs) = trained(at_once), trained(32)
+        assert torch.equal(table, others)
+        assert losses == theirs
+
+
+def test_a_turn_that_was_stopped_goes_on_where_it_was(monkeypatch):
+    method, split = METHODS["dr-jl"], TRAINING.split(LOG, 0)
+    stage = method.plan().stages[-1]
+
+    def run(*skips):
+        """One epoch, begun anew after so many batches."""
+        carried = Loop(method.plan(), split, 0, TRAINING, None, None, "")
+        carried._begin(carried.plan.stages[0])
+        state = carried.feed.state
+        for skip in skips:
+            carried.feed.state = state
+            next(carried._taken(stage.turns[0], frozenset({"propensity"}), skip))
+        return carried.players["prediction"].users.value
+
+    monkeypatch.setattr(loop, "BATCHES_AT_ONCE", 4)
+    n = Loop(method.plan(), split, 0, TRAINING, None, None, "").feed.n_batches
+    in_parts = run(*range(0, n, 4))
+    monkeypatch.setattr(loop, "BATCHES_AT_ONCE", n)
+    assert torch.equal(in_parts, run(0))
