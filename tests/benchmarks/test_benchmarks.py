@@ -125,7 +125,22 @@ def test_coat_methods_reports_what_evaluate_says_and_resumes(tmp_path, capsys, m
 def test_both_sides_of_the_speed_benchmark_take_steps():
     speed = script("speed")
     log = speed.world(n_users=40, n_items=30, density=0.3)
-    speed.our_steps(log, 32, 4)(2)
+    assert speed.our_epoch(log, 32, 4)() == 11
     speed.PlainStep(log, 32, 4).take(2)
     model = unskew.make("dce-dr").fit(log, training=unskew.Training(max_epochs=1, progress=False))
     assert speed.tables_of(model) > 3 * 4 * 2 * 70 * 64
+
+
+def test_the_benchmark_of_the_rules_tells_loss_and_order_of_every_variant(tmp_path, monkeypatch, capsys):
+    rules = script("rules")
+    monkeypatch.setattr(rules, "WORLDS", {"tiny": {"n_users": 40, "n_items": 30, "density": 0.3}})
+    monkeypatch.setattr(rules, "TRAINING", unskew.Training(max_epochs=2, progress=False))
+    variants = {"x 1": rules.Variant(unskew.Naive()), "x 2": rules.Variant(unskew.Naive(), l2=2.0, batch=0.5)}
+    monkeypatch.setattr(rules, "parts", lambda: {"l2": (variants, ("tiny", rules.COAT))})
+    rules.main(["--seeds", "1", "--records", str(tmp_path / "r.jsonl"), "--out", str(tmp_path / "table.md")])
+    head, _, row = capsys.readouterr().out.splitlines()[:3]
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["l2", "x 1", "x 2"]
+    (loss, order), other = (tuple(map(float, cell.split(", "))) for cell in row.split("|")[2:-1])
+    assert 0.5 < loss < 1
+    assert 0.4 < order < 1
+    assert other != (loss, order)

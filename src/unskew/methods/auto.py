@@ -101,12 +101,11 @@ class Trials:
                 model = trial.fit(self.log, seed=self.seed, training=training, unbiased=self.unbiased)
             except DivergedError:
                 return Tried(name, value, float("inf"), float("inf"))
-            losses.append(self.losses(model))
+            losses.append(self.losses(model, model.holdout))
         return Tried(name, value, *np.mean(losses, axis=0).tolist())
 
-    def losses(self, model: Recommender) -> tuple[float, float]:
-        """Log-loss and pairwise log-loss on the ratings that this fit held out; 0 for order where there is none."""
-        held_out = model.holdout
+    def losses(self, model: Recommender, held_out: RatingLog) -> tuple[float, float]:
+        """Log-loss and pairwise log-loss on ratings that a model has not seen; 0 for order where there is none."""
         said = np.clip(model.predict_codes(held_out.users, held_out.items), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
         weights = 1 / np.maximum(self.propensity.pair(held_out.users, held_out.items), len(self.log) / self.log.n_pairs)
         pairs = pairwise_log_loss(held_out.ratings, logit(said), held_out.users, sample_weight=weights)
