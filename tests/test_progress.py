@@ -1,6 +1,7 @@
 """Progress on a terminal, silence elsewhere."""
 
 import io
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,24 +13,26 @@ from unskew import progress
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard error as a terminal of 200 columns; what is drawn on it."""
+    """Standard error as a terminal of 80 columns; what is drawn on it."""
     drawn = io.StringIO()
     drawn.isatty = lambda: True
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=drawn))  # pytest changes the real one
     colours = {"TERM": "xterm-256color"}
-    console = Console(file=drawn, force_terminal=True, width=200, _environ=colours)
+    console = Console(file=drawn, force_terminal=True, width=80, _environ=colours)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
     return drawn
 
 
-def test_a_bar_shows_title_count_time_and_notes(terminal):
-    with progress.bar("prediction", 3, "epoch", done=1, at_most=True) as shown:
-        shown.advance("validation 0.5")
-        shown.advance("validation 0.4")
+def test_a_bar_shows_title_count_time_and_notes_in_one_line_of_80_columns(terminal):
+    with progress.bar("prediction", 200, "epoch", done=1, at_most=True) as shown:
         progress._State.display.refresh()
-    text = terminal.getvalue()
-    for part in ("prediction", "3 of at most 3 epochs", "0:00:00", "validation 0.4"):
-        assert part in text
+        for risk in ("0.5555", "0.4444"):
+            shown.advance(f"validation {risk}")
+        progress._State.display.refresh()
+    drawn = [line.strip() for line in re.split(r"[\r\n]", re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", terminal.getvalue()))]
+    assert all(line.startswith("prediction") for line in drawn if line)
+    assert any(line.endswith("1 of 200 epochs 0:00:00 so far") for line in drawn)
+    assert any(re.search(r"3 of 200 epochs at most 0:\d\d:\d\d left validation 0.4444$", line) for line in drawn)
 
 
 def test_bars_inside_bars_share_one_display_and_lines_go_above_them(terminal):

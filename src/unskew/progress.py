@@ -97,21 +97,22 @@ def _display() -> Iterator[Any]:
 
 def _made() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+    from rich.table import Column
     from rich.text import Text
 
     class TimeLeft(ProgressColumn):
         max_refresh = 0.5
 
         def render(self, task: Any) -> Text:
-            return Text(time_left(task.time_remaining, task.fields["limit"]), style="progress.remaining")
+            left = time_left(task.time_remaining, task.fields["limit"])
+            return Text(left or f"{timedelta(seconds=int(task.elapsed or 0))} so far", style="progress.remaining")
 
     return Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(20),
-        TextColumn("{task.completed:.0f} of {task.fields[limit]}{task.total:.0f} {task.fields[unit]}s"),
-        TimeElapsedColumn(),
-        TimeLeft(),
+        BarColumn(10),  # all of it fits into 80 columns
+        TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}s"),
+        TimeLeft(Column(no_wrap=True)),
         TextColumn("{task.fields[note]}", markup=False),
         console=Console(stderr=True),
         transient=True,

@@ -36,6 +36,7 @@ def test_a_model_is_diagnosed_as_json(run: Run, model: Path) -> None:
     ("words", "sentence"),
     [
         (("none.csv",), "none.csv does not exist"),
+        (("no-model",), "no-model does not exist: check the path"),
         (("ratings.csv", "--propensity", "aditive"), "did you mean 'Additive'?"),
         (("ratings.csv", "--plot", "curves.jpg"), "ends in none of .png"),
         (("ratings.csv", "--unbiased", "coat:x"), "random ratings are its test"),

@@ -29,6 +29,7 @@ ROLES: dict[str, str | None] = {"user": None, "item": None, "rating": None}
         ("userId,movieId,rating,timestamp", ("userId", "movieId", "rating")),
         ("timestamp,Customer,Product,Stars", ("Customer", "Product", "Stars")),
         ("reviewerID,asin,overall,unixReviewTime", ("reviewerID", "asin", "overall")),
+        ("customer,film,stars", ("customer", "film", "stars")),
         ("User-ID,ISBN,Rating", ("User-ID", "ISBN", "Rating")),
         ("label,uid,iid", ("uid", "iid", "label")),
         ("user_id,user,item_id,item,rating,score", ("user_id", "item_id", "rating")),

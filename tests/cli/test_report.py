@@ -55,3 +55,11 @@ def test_bad_input_gets_one_sentence(
     assert sentence in text
     assert len(text.strip().splitlines()) == 1
     assert not (files / "r.html").exists()
+
+
+def test_without_a_name_the_page_is_report_html_which_is_not_replaced(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "wrote the report to report.html" in run("report", model, "--propensity", "additive").stdout
+    assert "report.html is there already: name a file by --out" in run("report", model, code=2).stderr

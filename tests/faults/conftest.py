@@ -71,6 +71,21 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
     return run
 
 
+@pytest.fixture(scope="session")
+def in_our_words() -> Callable[..., object]:
+    """Does something, or has it refused in one line and answers None; any other exception is passed on."""
+
+    def tried(work: Callable[..., object], *words: object, **settings: object) -> object:
+        try:
+            return work(*words, **settings)
+        except unskew.UnskewError as error:
+            assert str(error)
+            assert "\n" not in str(error)
+        return None
+
+    return tried
+
+
 @pytest.fixture
 def peak(contained: Callable[..., None], tmp_path: Path) -> Callable[..., float]:
     """How many megabytes something needs at most, in a child of its own."""

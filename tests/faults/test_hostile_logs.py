@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.data.read import read_frame, read_log
-from unskew.errors import UnskewError
 
 many = settings.get_profile("faults")
 COLUMNS = ["user_id", "item_id", "rating"]
@@ -25,17 +24,6 @@ CELLS = [
 ]  # fmt: skip
 RAW = [b"\xff", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80", b"\x00\x00", b"\x1f\x8b", b"PAR1", b"\r\r\n", b'"' * 9]
 GOOD = b"user_id,item_id,rating\n" + b"".join(b"u%d,%d,%d\n" % (n % 7, n // 3, 1 + n % 5) for n in range(30))
-
-
-def in_our_words(read, *words, **settings):
-    """Read, or refuse in one line; any other exception is passed on."""
-    sentence = "read"
-    try:
-        read(*words, **settings)
-    except UnskewError as error:
-        sentence = str(error)
-    assert sentence
-    assert "\n" not in sentence
 
 
 cell = st.sampled_from(CELLS).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.sampled_from(RAW)
@@ -72,7 +60,7 @@ log_settings = st.fixed_dictionaries(
 )
 
 
-def test_any_text_is_read_or_refused(contained, tmp_path):
+def test_any_text_is_read_or_refused(contained, in_our_words, tmp_path):
     @many
     @given(contents, st.sampled_from([".csv", ".tsv", ".txt", ".inter", ".csv.gz"]), log_settings, st.booleans())
     def case(content, ending, asked, cut):
@@ -131,7 +119,7 @@ def tables(draw):
     return pa.Table.from_arrays([one if one is not None else pa.array(range(rows)) for one in filled], names=names)
 
 
-def test_parquet_of_any_types_is_read_or_refused(contained, tmp_path):
+def test_parquet_of_any_types_is_read_or_refused(contained, in_our_words, tmp_path):
     @many
     @given(tables(), log_settings, st.sampled_from([None, 1, 3]), st.sampled_from(["snappy", "zstd", "none"]))
     def case(table, asked, group, compression):
@@ -165,7 +153,7 @@ PARQUET = [
 ]
 
 
-def test_altered_parquet_is_read_or_refused(contained, tmp_path):
+def test_altered_parquet_is_read_or_refused(contained, in_our_words, tmp_path):
     @many
     @given(
         st.sampled_from(PARQUET),

@@ -184,6 +184,17 @@ def test_every_kind_of_verdict_has_plain_words() -> None:
             assert told.words == "words"
 
 
+@pytest.mark.parametrize(
+    ("replaced", "words"), [(0.3, "no more than"), (0.4, "not much more than"), (0.6, "well beyond")]
+)
+def test_a_change_of_lists_is_told_beside_what_chance_does(material: Material, replaced: float, words: str) -> None:
+    found = changes.changes_of(material)
+    told = replace(found, lists=replace(found.lists, replaced=replaced, by_chance=0.35))
+    assert f"{replaced:.0%} of the places in people's top 10 go to other items, {words} what chance does." in (
+        told.headline(Level(material.model.log))
+    )
+
+
 def test_the_name_of_a_method_is_the_registered_one() -> None:
     def name(method: unskew.Method) -> str:
         return remedy.name_of(type("Model", (), {"method": method, "members": ()})())

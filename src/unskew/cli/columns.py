@@ -20,10 +20,11 @@ NAMES = {
         *("reviewer", "reviewerid", "visitor", "visitorid", "viewer", "viewerid", "player", "playerid"),
     ),
     "item": (
-        *("itemid", "item", "iid", "movie", "movieid", "product", "productid", "asin", "parentasin", "sku", "article"),
-        *("articleid", "book", "bookid", "isbn", "business", "businessid", "song", "songid", "track", "trackid"),
-        *("artist", "artistid", "video", "videoid", "game", "gameid", "news", "newsid", "recipe", "recipeid"),
-        *("anime", "animeid", "beer", "beerid", "joke", "jokeid"),
+        *("itemid", "item", "iid", "movie", "movieid", "film", "filmid", "product", "productid", "asin", "parentasin"),
+        *("sku", "article", "articleid", "book", "bookid", "isbn", "business", "businessid", "song", "songid", "track"),
+        *("trackid", "artist", "artistid", "album", "albumid", "video", "videoid", "show", "showid", "game", "gameid"),
+        *("news", "newsid", "recipe", "recipeid", "restaurant", "restaurantid", "hotel", "hotelid", "course"),
+        *("courseid", "podcast", "podcastid", "app", "appid", "anime", "animeid", "beer", "beerid", "joke", "jokeid"),
     ),
     "rating": ("rating", "ratings", "rate", "score", "star", "stars", "overall", "label", "grade", "ratingvalue"),
 }

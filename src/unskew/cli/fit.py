@@ -127,7 +127,7 @@ def command(
             say(f"member {number}: {fit.overlap}" if model.members else str(fit.overlap))
     if model.slice is not None:
         say(str(model.slice))
-    say(f"wrote the model to {target}; next: unskew evaluate {target} TEST, or unskew recommend {target}")
+    say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
 
 
 def _states(target: Path, asked: Path | None, kept: bool) -> Path | None:

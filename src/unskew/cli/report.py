@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unskew.recommender import Recommender
 
 EXAMPLE = "unskew report model --out report.html"
+DEFAULT_OUT = Path("report.html")
 
 
 @reads("columns", "log")
@@ -31,7 +32,10 @@ def command(
         ),
     ],
     reading: Reading,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write (.html).", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The page to write; report.html, if there is none yet."),
+    ] = None,
     unbiased: Annotated[
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, which no model was trained on."),
@@ -49,7 +53,7 @@ def command(
     unskew report model --unbiased random.csv --out report.html
     unskew report results --out benchmark.html
     """
-    check_file_path(out, (".html", ".htm"))
+    page = _page_path(out)
     recipe = settings.propensity_from(propensity)
     from unskew.recommender import Recommender
     from unskew.report.report import opened, write_report
@@ -60,11 +64,19 @@ def command(
         if not isinstance(found, Recommender):
             raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
         random = _random_ratings(reading, unbiased, found)
-    write_report(found, out, unbiased=random, propensity=recipe)
+    write_report(found, page, unbiased=random, propensity=recipe)
     if as_json:
-        print_json({"report": str(out), "bytes": out.stat().st_size})
+        print_json({"report": str(page), "bytes": page.stat().st_size})
         return
-    typer.echo(f"wrote the report to {out} ({out.stat().st_size / 1e6:.2f} MB); open it in a browser")
+    typer.echo(f"wrote the report to {page} ({page.stat().st_size / 1e6:.2f} MB); open it in a browser")
+
+
+def _page_path(out: Path | None) -> Path:
+    """Where the page goes; one that is there is replaced only if it was named."""
+    if out is None and DEFAULT_OUT.exists():
+        raise ParameterError(f"{DEFAULT_OUT} is there already: name a file by --out, the same one to replace it.")
+    check_file_path(out, (".html", ".htm"))
+    return out or DEFAULT_OUT
 
 
 def _random_ratings(reading: Reading, source: str, model: Recommender) -> RatingLog:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError
 
 _SYSTEM, _CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 
@@ -27,3 +28,14 @@ def refuse_too_large(needed: float, free: float, what: str, advice: str) -> None
         raise DataError(
             f"{what}, which needs {needed / 1e9:.1f} GB of memory where {free / 1e9:.1f} are free: {advice}."
         )
+
+
+@contextmanager
+def within_memory(what: str, advice: str) -> Iterator[None]:
+    """Whatever asks for more memory than there is, NumPy or PyTorch, is refused in one sentence."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        raise ParameterError(f"{what} needs more memory than there is: {advice}.") from error

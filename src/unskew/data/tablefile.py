@@ -81,6 +81,11 @@ def tables(path: str | os.PathLike[str], delimiter: str | None, header: bool = T
 def table_file(path: str | os.PathLike[str], delimiter: str | None, header: bool = True) -> TableFile:
     """The file with what its ending tells, or the reason why there is nothing to read."""
     file = Path(path)
+    with plain_errors(file.name, "found", "check the path"):
+        if file.is_dir():
+            raise DataError(f"{file} is a folder: give the path of a file.")
+        if not file.exists():
+            raise DataError(f"{file} does not exist: check the path.")
     endings = [ending.lower() for ending in file.suffixes]
     packed = endings[-1:] == [".gz"]
     ending = "".join(endings[-2:-1] if packed else endings[-1:])
@@ -88,10 +93,6 @@ def table_file(path: str | os.PathLike[str], delimiter: str | None, header: bool
         known = ", ".join([*_DELIMITERS, *_PARQUET])
         raise DataError(f"{file.name} ends in none of {known} (text also as .gz): rename or convert the file.")
     with plain_errors(file.name, "found", "check the path"):
-        if file.is_dir():
-            raise DataError(f"{file} is a folder: give the path of a file.")
-        if not file.exists():
-            raise DataError(f"{file} does not exist: check the path.")
         if not file.stat().st_size:
             raise DataError(f"{file.name} is empty: it has no bytes, not even a header.")
     if delimiter is not None and ending in _PARQUET:

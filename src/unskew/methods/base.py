@@ -9,6 +9,7 @@ from typing import Any, Literal
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
+from unskew.data.room import within_memory
 from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import ALONE
@@ -71,8 +72,9 @@ class Method(ABC):
         of a slice only the first one's answers are corrected.
         """
         seed, training = checked_seed(seed), training or Training()
-        method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
-        model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
+        with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
+            method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
+            model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
         model.history.tried.extend(tried)
         return model
 

@@ -23,6 +23,7 @@ from unskew.nets.table import Table
 Engine = Literal["compiled", "torch"]
 UseOfFeatures = Literal["auto", "always", "never"]
 ROWS_AT_ONCE = 1 << 20
+MOST_FACTORS, WIDEST = 100_000, 1e9
 
 
 class Described(Protocol):
@@ -224,10 +225,10 @@ def normal(
 
 
 def check_factors(n_factors: int, spread: float, least: int = 1) -> None:
-    if n_factors < least:
-        raise ParameterError(f"n_factors must be at least {least}, not {n_factors}.")
-    if not (math.isfinite(spread) and spread >= 0):
-        raise ParameterError(f"spread must be a finite number of at least 0, not {spread}.")
+    if not least <= n_factors <= MOST_FACTORS:
+        raise ParameterError(f"n_factors must be at least {least} and at most {MOST_FACTORS:,}, not {n_factors}.")
+    if not 0 <= spread <= WIDEST:
+        raise ParameterError(f"spread must be a number of at least 0 and at most {WIDEST:g}, not {spread}.")
 
 
 def check_features(features: UseOfFeatures) -> None:

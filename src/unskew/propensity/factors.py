@@ -21,7 +21,7 @@ from unskew.propensity.activity import activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import seen_likelihood, seen_squares
-from unskew.training.checks import check_choice
+from unskew.training.checks import check_choice, check_number
 from unskew.training.choice import compare_features, is_open, with_features
 from unskew.training.history import History
 from unskew.training.loop import train
@@ -148,6 +148,9 @@ class Factors(Propensity):
         if self.n_folds is not None and self.n_folds < 1:
             raise ParameterError(f"n_folds must be at least 1, not {self.n_folds}.")
         check_choice(self, "loss", ("likelihood", "squared"))
+        check_number(self, "learning_rate", above=0)
+        check_number(self, "l2", least=0)
+        check_number(self, "pairs_per_row", above=0)
 
     def plan(self, net: NetRecipe | None = None) -> Plan:
         role = Role(net or self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")

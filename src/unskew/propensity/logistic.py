@@ -13,8 +13,9 @@ from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed, refuse_spread
+from unskew.training.checks import MOST_PAIRS_PER_ROW, check_number
 from unskew.training.options import Training
 
 
@@ -54,10 +55,8 @@ class Logistic(Propensity):
     pairs_per_row: float = 10.0
 
     def __post_init__(self) -> None:
-        if self.l2 < 0 or self.pairs_per_row <= 0:
-            raise ParameterError(
-                f"Logistic needs l2 >= 0 and pairs_per_row > 0, not {self.l2} and {self.pairs_per_row}."
-            )
+        check_number(self, "l2", least=0)
+        check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
         refuse_spread(self, split)

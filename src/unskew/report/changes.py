@@ -120,8 +120,8 @@ class Changes:
         """What happens on average, and whether it is more than chance does."""
         change, lists = self.items.mean_change, self.lists
         words = f"{level.size(change)} {'more' if change > 0 else 'less'} than the naive one"
-        much = lists.replaced > NOTABLE * lists.by_chance
-        chance = "well beyond what chance does" if much else "not much more than chance does"
+        much, less = lists.replaced > NOTABLE * lists.by_chance, lists.replaced <= lists.by_chance
+        chance = f"{'well beyond' if much else 'no more than' if less else 'not much more than'} what chance does"
         return (
             f"The debiased model predicts {words} on average, and {lists.replaced:.0%} of the places in people's top "
             f"{lists.k} go to other items, {chance}."

@@ -9,7 +9,7 @@ from unskew.report.axes import WHOLE
 from unskew.report.charts import Plot, Series, lines
 from unskew.report.figure import ACCENT, Figure, Style
 from unskew.report.names import duration
-from unskew.training.history import Epoch
+from unskew.training.history import Epoch, words_of
 
 MOST_STAGES = 6
 MOST_POINTS = 200
@@ -27,20 +27,15 @@ def curves_of(model: Recommender) -> CurveFacts:
     stages = list(dict.fromkeys(epoch.stage for epoch in history.epochs))
     figures, sentences = [], []
     for number, stage in enumerate(stages):
-        epochs = history.of(stage)
+        epochs, title = history.of(stage), words_of(stage).capitalize()
         kept = history.kept.get(stage, epochs[-1].epoch)
         took = duration(sum(epoch.seconds for epoch in epochs))
-        sentences.append(f"{_named(stage)}: {len(epochs)} epochs in {took}; the state after epoch {kept} was kept.")
+        sentences.append(f"{title}: {len(epochs)} epochs in {took}; the state after epoch {kept} was kept.")
         if number < MOST_STAGES:
-            figures += _figures(number, _named(stage), _thinned(epochs), kept)
+            figures += _figures(number, title, _thinned(epochs), kept)
     if len(stages) > MOST_STAGES:
         sentences.append(f"Curves are drawn for the first {MOST_STAGES} of {len(stages)} stages.")
     return CurveFacts(tuple(figures), tuple(sentences), tuple(history.notes))
-
-
-def _named(stage: str) -> str:
-    """A stage inside a stage repeats the name of the outer one."""
-    return " ".join(dict.fromkeys(stage.split())).capitalize()
 
 
 def _thinned(epochs: list[Epoch]) -> list[Epoch]:

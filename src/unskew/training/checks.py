@@ -7,15 +7,20 @@ from collections.abc import Collection
 
 from unskew.errors import ParameterError
 
+LARGEST = 1e38  # about the largest number that 32 bits hold
+MOST_PAIRS_PER_ROW = 1_000  # sampled for a rating; the most that published code takes is some ten
+
 
 def check_number(
     owner: object, name: str, *, above: float | None = None, least: float | None = None, most: float | None = None
 ) -> None:
     """Refuse `owner.name` unless it is a finite number within the bounds."""
     value = getattr(owner, name)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if number and most is None and value > LARGEST:
+        most = LARGEST
     bounds = {"above": above, "at least": least, "at most": most}
     wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     inside = number and not (
         (above is not None and value <= above)
         or (least is not None and value < least)

@@ -68,7 +68,7 @@ class History:
             risk = next((e.validation for e in epochs if e.epoch == kept), None)
             ending = "" if risk is None else f", validation risk {risk:.4f}"
             seconds = sum(epoch.seconds for epoch in epochs)
-            lines.append(f"{stage}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
+            lines.append(f"{words_of(stage)}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
         return "\n".join([*self._choices(), *lines, *self.notes])
 
     def _choices(self) -> list[str]:
@@ -80,3 +80,8 @@ class History:
             shown = ", ".join(f"{one.value:g} ({one.score:.4f})" for one in found)
             lines.append(f"{setting}: {best.value:g}, by log-loss and pairwise loss on parts held out, of {shown}")
         return lines
+
+
+def words_of(stage: str) -> str:
+    """A stage in words: one inside another repeats the name of the outer one."""
+    return " ".join(dict.fromkeys(stage.split()))

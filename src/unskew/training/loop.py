@@ -27,7 +27,7 @@ from unskew.seeds import checked_seed
 from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
-from unskew.training.history import Epoch, History
+from unskew.training.history import Epoch, History, words_of
 from unskew.training.identity import identity
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Stage, Update
@@ -160,7 +160,7 @@ class Loop:
         if self.patience is None:
             self.patience = stage.stopping(self.training.patience)
         patience = self.patience
-        title, done, most = f"{self.title} {stage.name}".strip(), self.place.epoch, self.training.max_epochs
+        title, done, most = words_of(f"{self.title} {stage.name}"), self.place.epoch, self.training.max_epochs
         shown = self.training.progress if self.group.rank == 0 else False
         with bar(title, most, "epoch", done=done, shown=shown, at_most=True) as progress:
             for epoch in range(done + 1, most + 1):

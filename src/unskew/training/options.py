@@ -78,8 +78,8 @@ class Training:
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise ParameterError(f"{name} must be at least {smallest}, not {getattr(self, name)}.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ParameterError(f"batch_size must be at least 1 or None, not {self.batch_size}.")
+        if self.batch_size is not None and not 1 <= self.batch_size < 2**31:
+            raise ParameterError(f"batch_size must be at least 1 and less than 2^31, or None, not {self.batch_size}.")
         if not 0 < self.holdout < 1:
             raise ParameterError(f"holdout must lie between 0 and 1, not {self.holdout}.")
         if self.engine not in {"compiled", "torch"}:

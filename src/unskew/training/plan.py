@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unskew.errors import PlanError
 from unskew.nets.base import NetRecipe
+from unskew.training.checks import MOST_PAIRS_PER_ROW, check_number
 from unskew.training.fitted import Fits
 from unskew.training.stopping import Flatline, Patience
 from unskew.training.view import ErrorFunction, View
@@ -126,6 +127,7 @@ class Plan:
     pairs_per_row: float = 1.0
 
     def __post_init__(self) -> None:
+        check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
         for stage in self.stages:
             for step in stage.steps:
                 for role in step.trains:
