@@ -34,7 +34,7 @@ from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
 from .methods.published import DRJLPublished
 from .methods.registry import make, methods
-from .methods.robust import DR, DRJL, MRDR, TDR, TMRDR
+from .methods.robust import DR, DRJL, DRML, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
@@ -71,6 +71,7 @@ __all__ = [
     "CVIB",
     "DR",
     "DRJL",
+    "DRML",
     "DRMSE",
     "EIB",
     "ESCM2DR",

@@ -38,7 +38,7 @@ def test_an_interrupted_fit_says_how_to_go_on_and_ends_with_the_same_bits(files,
 
 def test_a_checkpoint_of_another_command_is_refused_before_training(files, run, tmp_path, monkeypatch):
     states = ("--checkpoint", tmp_path / "states", "--out", tmp_path / "model")
-    monkeypatch.setattr(Checkpoint, "due", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Checkpoint, "due", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     run("fit", files / "ratings.csv", *FEW, *states, code=130)
     said = run("fit", files / "ratings.csv", *FEW, *states, "--seed", 7, code=2).stderr
     assert "is of a run with another seed: 0, not 7" in said
@@ -95,14 +95,14 @@ def test_states_are_written_as_often_as_costs_little_time(tmp_path, monkeypatch)
     usual, inner, strict = (
         Checkpoint(str(tmp_path / name), every, {}) for name, every in (("a", 0), ("b", 0), ("c", 1000))
     )
-    assert [usual.due() for _ in range(1000)] == [False] * 999 + [True]
+    assert [usual.due(1) for _ in range(1000)] == [False] * 999 + [True]
     usual.save({}, {})  # it took 3 s, so that the next may be written 60 s later
     clock[0] += 59
     assert not usual.affordable
     assert not inner.affordable
     assert strict.affordable
-    assert sum(usual.due() for _ in range(1000)) == 0
-    assert sum(strict.due() for _ in range(1000)) == 1
+    assert sum(usual.due(1) for _ in range(1000)) == 0
+    assert sum(strict.due(1) for _ in range(1000)) == 1
     clock[0] += 1
     assert usual.affordable
-    assert usual.due()
+    assert usual.due(1)

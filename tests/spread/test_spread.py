@@ -49,7 +49,7 @@ def ran(tmp_path_factory):
 def test_two_workers_train_the_model_that_one_does(ran, monkeypatch):
     folder, _ = ran
     first, second = (json.loads((folder / f"agree-{rank}.json").read_text()) for rank in (0, 1))
-    monkeypatch.setattr(Feed, "_stretch", together.every_pair)
+    monkeypatch.setattr(Feed, "stretches", together.every_pair)
     for name, engine in product(together.METHODS, ("compiled", "torch")):
         alone, ours = together.fitted(name, engine, spread=False), first[f"{name} {engine}"]
         assert len(alone["risks"]) >= 6

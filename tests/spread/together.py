@@ -16,8 +16,8 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 import unskew
 from unskew.cli import app
 from unskew.data.features import Features
-from unskew.data.feed import Feed
-from unskew.data.rows import Batch, Pairs, Rows
+from unskew.data.feed import Feed, Stretch
+from unskew.data.rows import Pairs, Shuffled
 from unskew.errors import UnskewError
 from unskew.nets import compiled, sharing
 from unskew.training.checkpoint import Checkpoint
@@ -55,7 +55,7 @@ def described() -> unskew.RatingLog:
     return replace(log, user_features=users, item_features=items)
 
 
-def every_pair(feed: Feed, bounds: object):
+def every_pair(feed: Feed):
     """In the place of a sample: all pairs of this worker's users, so that one worker and several see the same."""
     users, items = np.divmod(np.arange(feed.log.n_pairs), feed.log.n_items)
     if feed.members:
@@ -63,8 +63,9 @@ def every_pair(feed: Feed, bounds: object):
         placed = [feed.members.placed(users, items, np.full(len(users), copy)) for copy in copies]
         users, items = (np.concatenate(side) for side in zip(*placed, strict=True))
     pairs = Pairs(torch.from_numpy(users), torch.from_numpy(items), seen=feed._was_seen)
-    observed = Rows(feed._train, slice(0, len(feed._train)), feed._train_weight)
-    yield Batch(observed, Rows(pairs, slice(0, len(pairs)), 1.0), feed.n_pairs)
+    rows = Shuffled(feed._train, np.arange(len(feed._train)))
+    cuts = (np.array([0, len(block)]) for block in (rows, pairs))
+    yield Stretch(rows, pairs, *cuts, len(rows) * feed._train_weight, len(pairs), feed.n_pairs)
 
 
 def fitted(name: str, engine: str, spread: bool):
@@ -104,12 +105,12 @@ def refusal(name: str) -> str:
 
 
 def agree(folder: Path) -> None:
-    usual, Feed._stretch = Feed._stretch, every_pair
+    usual, Feed.stretches = Feed.stretches, every_pair
     found = {f"{name} {engine}": fitted(name, engine, True) for name in METHODS for engine in ("compiled", "torch")}
     for module in (sharing, compiled):
         module.SENT_WHOLE = 0  # as if every table were a large one
     found["by rows"] = {engine: fitted("naive", engine, True) for engine in ("compiled", "torch")}
-    Feed._stretch = usual
+    Feed.stretches = usual
     found["refusals"] = {name: refusal(name) for name in REFUSED}
     (folder / f"agree-{os.environ['RANK']}.json").write_text(json.dumps(found))
 

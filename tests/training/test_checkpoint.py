@@ -96,24 +96,24 @@ def test_a_run_that_dies_again_and_again_ends_with_the_same_bits(name, log, tmp_
 def test_a_run_that_dies_between_two_checkpoints_loses_only_what_came_after_the_last(log, tmp_path, monkeypatch):
     method = unskew.DoublyCalibrated(unskew.DRJL(net=SMALL, propensity=ADDITIVE))
     undisturbed = method.fit(log, training=SHORT)
-    steps, training = [], replace(SHORT, checkpoint=tmp_path / "states", checkpoint_every=5)
+    batches, training = [], replace(SHORT, checkpoint=tmp_path / "states", checkpoint_every=5)
 
-    def step(self, *arguments, take=Loop._step):
-        steps.append(len(steps))
-        if len(steps) == 31:
-            raise KeyboardInterrupt
-        return take(self, *arguments)
+    def taken(self, *arguments, take=Loop._taken):
+        for values in take(self, *arguments):
+            batches.extend(values)
+            if len(batches) == 17:
+                raise KeyboardInterrupt
+            yield values
 
     with monkeypatch.context() as patched:
-        patched.setattr(Loop, "_step", step)
+        patched.setattr(Loop, "_taken", taken)
         with pytest.raises(KeyboardInterrupt):
             method.fit(log, training=training)
-        before = len(steps)
+        batches.clear()
         model = method.fit(log, training=training)
-        total = len(steps) - before
     assert_same(model, undisturbed)
-    planned = sum(2 * 6 for epoch in undisturbed.history.of("prediction"))  # two updates, six batches
-    assert total == planned - 30  # fifteen pairs of steps were behind the third checkpoint
+    planned = 6 * len(undisturbed.history.of("prediction"))
+    assert len(batches) == planned - 11  # taken five and one at a time: the second checkpoint was at the eleventh
 
 
 def test_finished_inner_fits_are_not_repeated(log, tmp_path, interrupt, monkeypatch):

@@ -40,7 +40,7 @@ def in_one_call(turn: tuple[Update, ...], roles: Mapping[str, Role], cast: Cast)
     if not (told and shared and cast.group.alone and cast.device is None):
         return None
     match [form_of(update.loss) for update in turn], trained:
-        case [Weighted() as form], ["prediction"] if cast.error is log_error:
+        case [Weighted(role="prediction") as form], ["prediction"] if cast.error is log_error:
             return _weighted(form, _net(roles, cast, "prediction"))
         case [Gap() as gap, DoublyRobust()], ["imputation", "prediction"] if cast.error is log_error:
             maps = _maps(cast, "imputation")

@@ -65,11 +65,12 @@ class Weighted:
 
     weight: Callable[[Sample], Tensor]
     normalised: bool
+    role: str = "prediction"
 
-    def __call__(self, v: Sample, role: str = "prediction") -> float | None:
+    def __call__(self, v: Sample) -> float | None:
         if v.error_function is not log_error:
             return None
-        o, weight = v.observed, self.weight(v)
+        o, role, weight = v.observed, self.role, self.weight(v)
         scale = o.weight / (o.total(weight).item() if self.normalised else v.n_pairs)
         value, slopes = errors(o.logit(role).numpy(), o.ratings.numpy(), weight.numpy(), scale, v.largest_logit)
         o.learn(role, slopes)

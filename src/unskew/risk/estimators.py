@@ -14,10 +14,10 @@ from unskew.risk.sample import Sample
 
 
 @closed_form(Weighted(alike, normalised=True))
-def naive(v: Sample) -> Tensor:
+def naive(v: Sample, role: str = "prediction") -> Tensor:
     """(1/|O|) sum_O e: right only if the seen pairs are a random sample."""
     o = v.observed
-    return o.total(o.error()) / o.total(torch.ones_like(o.ratings))
+    return o.total(o.error(role)) / o.total(torch.ones_like(o.ratings))
 
 
 @closed_form(Weighted(by_inverse_propensity, normalised=False))
