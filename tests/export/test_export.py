@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit, logit
@@ -38,12 +39,20 @@ NETS = {
     "hidden layer": unskew.Naive(net=unskew.NCF(n_factors=4)),
     "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
     "towers": unskew.MultiDR(net=unskew.Trunk(n_factors=4)),
+    "features": unskew.Naive(net=unskew.MF(n_factors=4, features="always")),
+    "calibrated twice, with features": unskew.DoublyCalibrated(
+        unskew.DRJL(net=unskew.MF(n_factors=4, features="always"), propensity=unskew.Additive())
+    ),
 }
+AGES = {"user_id": [f"user {n} é" for n in range(N_USERS)], "age": range(N_USERS), "town": ["a", "b", "c"] * 10}
+KINDS = {"item_id": range(0, 10 * N_ITEMS, 10), "kind": ["x", "y"] * (N_ITEMS // 2)}
+FEATURES = {"user_features": pa.table(AGES), "item_features": pa.table(KINDS)}
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: method.fit(log(), training=BRIEF) for name, method in NETS.items()}
+    told = {name: FEATURES if "features" in name else {} for name in NETS}
+    return {name: method.fit(log(**told[name]), training=BRIEF) for name, method in NETS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +116,11 @@ def test_an_ensemble_is_an_average_in_the_scorer(mapped, tmp_path):
     assert_scores_alike(model, tmp_path / "model.onnx")
     with pytest.raises(ParameterError, match="average of 2 nets, which no vectors"):
         to_parquet(model, tmp_path / "vectors")
+
+
+def test_an_ensemble_of_nets_that_read_features_is_an_average_in_the_scorer(tmp_path):
+    model = unskew.Ensemble(NETS["features"], n_members=2).fit(log(**FEATURES), training=BRIEF)
+    assert_scores_alike(model, tmp_path / "model.onnx")
 
 
 def test_without_evidence_for_selection_nothing_is_mapped(mapped, tmp_path):

@@ -76,11 +76,13 @@ def in_our_words() -> Callable[..., object]:
     """Does something, or has it refused in one line and answers None; any other exception is passed on."""
 
     def tried(work: Callable[..., object], *words: object, **settings: object) -> object:
+        sentence = "done"
         try:
             return work(*words, **settings)
         except unskew.UnskewError as error:
-            assert str(error)
-            assert "\n" not in str(error)
+            sentence = str(error)
+        assert sentence
+        assert "\n" not in sentence
         return None
 
     return tried

@@ -46,7 +46,7 @@ def places_in(tree, path=()):
 
 
 def altered(tree, changes):
-    """A copy of nested tables in which some values are others (of the same type, or of any), are gone, or have company."""
+    """A copy of nested tables in which some values are others, alike or not, are gone, or have company."""
     tree = deepcopy(tree)
     for place, how, value in ((place, how, deepcopy(value)) for place, how, value in changes):
         *way, key = list(places_in(tree))[1:][place % max(1, sum(1 for _ in places_in(tree)) - 1)]
@@ -85,7 +85,8 @@ def as_toml(value):
     return str(value) if isinstance(value, float) else json.dumps(value)
 
 
-def test_any_recipe_is_fitted_or_refused(contained, in_our_words, log, tmp_path):
+def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_words, log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     whole = {name: tomllib.loads(FitRecipe(make(name), BRIEF, 3, log.scale).as_text()) for name in METHODS}
     path = tmp_path / "recipe.toml"
 
@@ -108,11 +109,26 @@ def test_any_recipe_is_fitted_or_refused(contained, in_our_words, log, tmp_path)
             in_our_words(fitted)
 
     contained(case, about=path)
+    assert [found.name for found in tmp_path.rglob("*")] == ["recipe.toml"]
+
+
+@pytest.mark.parametrize("place", ["states", "../states", "/tmp/states"])
+def test_a_recipe_cannot_say_where_to_write(place, commanded, ratings, tmp_path, monkeypatch):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    for text, sentence in (
+        (f'method = "naive"\n[training]\ncheckpoint = "{place}"\n', "says where to keep a checkpoint"),
+        (f'method = "naive"\nout = "{place}"\n', "may hold 'method', 'training', 'seed', 'scale', not 'out'"),
+    ):
+        (inside / "recipe.toml").write_text(text)
+        assert sentence in commanded("fit", ratings, "--recipe", "recipe.toml", code=2)
+    assert [path.name for path in tmp_path.rglob("*")] == ["inside", "recipe.toml"]
 
 
 @pytest.fixture(scope="module")
 def folders(log, tmp_path_factory):
-    """Models of several kinds: with a calibrated propensity, with features, of several members, corrected by a slice."""
+    """Models of several kinds: calibrated twice, with features, of several members, corrected by a slice."""
     world = unskew.simulate(20, 15, density=0.4, test_per_user=5, seed=1)
     ages = {"user_id": list(range(20)), "age": [n / 7 for n in range(20)], "town": [f"t{n % 3}" for n in range(20)]}
     told = world.log.users, world.log.items, 1 + 4 * world.log.ratings

@@ -1,0 +1,101 @@
+"""Commands on a real terminal: progress is shown, Ctrl-C says how to go on, and going on ends with the same bits."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import sys
+import time
+import traceback
+
+import pytest
+
+from unskew.cli import main
+from unskew.training.loop import Loop
+
+QUICK = "--epochs 4 --batch-size 64"
+COMMANDS = {
+    "fit": f"fit ratings.csv --method naive --out out --checkpoint-every 2 {QUICK}".split(),
+    "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 --judge-folds 2 --judges 2 {QUICK}".split(),
+    "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
+}
+WHEN = {"fit": "2 of 4 epochs", "tune": "2 of 4 fits", "benchmark": "2 of 3 fits"}
+KEPT = {
+    "fit": "interrupted: the state of the run is kept in out.states.",
+    "tune": "of 4 jobs finished and kept in out.trials.jsonl; run the same command again to go on.",
+    "benchmark": "of 3 jobs finished and kept in out/records.jsonl; run the same command again to go on.",
+}
+SECONDS = 60
+CONTROL_C = b"\x03"
+
+
+def at_a_terminal(words, when):
+    """Give a command at a terminal and press Ctrl-C when this is shown; all that was shown, and the exit code."""
+    child, terminal = pty.fork()
+    if child == 0:
+        _command(words)
+    shown, pressed, began = "", False, time.monotonic()
+    while time.monotonic() - began < SECONDS:
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            shown += os.read(terminal, 1 << 16).decode(errors="replace")
+        except OSError:  # the other end is closed
+            break
+        if not pressed and when in plain(shown):
+            pressed = os.write(terminal, CONTROL_C) == 1
+    assert pressed, plain(shown)[-2000:]
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    return plain(shown), os.waitstatus_to_exitcode(status)
+
+
+def _command(words):
+    """The command, in a child that sees the terminal and takes its time."""
+    code = 1
+    try:
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
+        os.environ |= {"TERM": "xterm", "COLUMNS": "100"}
+        usual = Loop._step
+
+        def slow(*given):
+            time.sleep(0.02)
+            return usual(*given)
+
+        Loop._step = slow
+        sys.argv = ["unskew", *words]
+        main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(name, ratings, commanded, tmp_path, monkeypatch):
+    written = {}
+    for folder in ("disturbed", "undisturbed"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        (tmp_path / folder / "ratings.csv").write_bytes(ratings.read_bytes())
+        if folder == "disturbed":
+            shown, code = at_a_terminal(COMMANDS[name], WHEN[name])
+            assert code == 130
+            assert "Traceback" not in shown
+            assert " left" in shown
+            *_, kept, how = shown.strip().splitlines()
+            assert KEPT[name] in kept
+            assert how == f"to go on: unskew {' '.join(COMMANDS[name])}"
+        commanded(*COMMANDS[name])
+        outcome = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.csv"}[name]
+        written[folder] = (tmp_path / folder / outcome).read_bytes()
+    assert written["disturbed"] == written["undisturbed"]
