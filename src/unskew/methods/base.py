@@ -71,6 +71,9 @@ class Method(ABC):
         of a slice only the first one's answers are corrected.
         """
         seed, training = checked_seed(seed), training or Training()
+        for role in self.plan().roles.values():
+            if isinstance(role.net, Utility):
+                role.net.check_alone(training.group)
         method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
         model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
         model.history.tried.extend(tried)
