@@ -29,6 +29,7 @@ from utility_tables import coat_table, risk_table, slice_table, taste_table, wor
 import unskew
 from unskew.bench.jobs import Job, run
 from unskew.bench.records import Values
+from unskew.methods.features import set_features
 from unskew.propensity.base import FittedPropensity, Propensity
 from unskew.propensity.utility import FittedUtility
 
@@ -49,6 +50,8 @@ COAT = {
     "ips-utility": unskew.make("ips-utility"),
     "utility-model": unskew.make("utility-model"),
 }
+BLIND = ("naive", "naive-utility", "dr-utility")  # also with nets that read no features
+COAT |= {f"{name}, no features": set_features(COAT[name], False) for name in BLIND}
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,20 +181,21 @@ def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--part", choices=PARTS, default="worlds")
     options.add_argument("--coat", help="the folder of the published Coat files, instead of worlds")
+    options.add_argument("--method", action="append", choices=COAT, help="on Coat, may be repeated (default: all)")
     options.add_argument("--seeds", type=int, default=20)
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--records", type=Path, default=Path("utility.jsonl"))
     options.add_argument("--out", type=Path)
     asked = options.parse_args(arguments)
     if asked.coat:
-        data = unskew.datasets.coat(asked.coat)
+        data, chosen = unskew.datasets.coat(asked.coat), asked.method or list(COAT)
         jobs = [
-            Job(f"coat/{name}/{seed}", repr(method), partial(coat_fit, method=method, seed=seed))
+            Job(f"coat/{name}/{seed}", repr(COAT[name]), partial(coat_fit, method=COAT[name], seed=seed))
             for seed in range(asked.seeds)
-            for name, method in COAT.items()
+            for name in chosen
         ]
         outcome = run(jobs, asked.records, asked.workers, data)
-        publish((coat_table(outcome, list(COAT), asked.seeds), failed(outcome)), asked.out)
+        publish((coat_table(outcome, chosen, asked.seeds), failed(outcome)), asked.out)
         return
     values, work, setting, table = PARTS[asked.part]
     outcome = run(world_jobs(asked.seeds, values, asked.part, work, setting), asked.records, asked.workers)

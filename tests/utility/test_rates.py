@@ -7,6 +7,8 @@ from scipy.special import log_softmax
 
 from unskew.utility.rates import fit_margins
 
+NO_CONTROL = np.empty(0, np.float32), np.zeros(1)
+
 
 def elements(seed=0, n_groups=6, n_items=5):
     """All pairs of a few users and items, some of them cases; every user and every item has one at least."""
@@ -22,7 +24,7 @@ def elements(seed=0, n_groups=6, n_items=5):
 def test_expected_and_counted_cases_agree_for_every_group_and_item_where_cases_are_rare():
     start, item, weight, case, groups, items = elements()
     a, b = np.ones(6), np.ones(5)
-    fit_margins(start, item, weight, case, groups, items, a, b, True)
+    fit_margins(start, item, weight, case, groups, items, a, b, True, *NO_CONTROL)
     rate = (np.repeat(a, 5) * b[item] * weight).reshape(6, 5)
     np.testing.assert_allclose(rate.sum(1), groups, rtol=0.03)
     np.testing.assert_allclose(rate.sum(0), items, rtol=0.03)
@@ -36,7 +38,7 @@ def test_no_other_margins_have_a_higher_likelihood(rare):
         rate = np.exp(np.repeat(theta[:6], 5) + theta[6:][item]) * weight
         return -(np.log(rate if rare else np.expm1(rate))[case].sum() - rate.sum())
 
-    found = fit_margins(start, item, weight, case, groups, items, np.ones(6), np.ones(5), rare)[0]
+    found = fit_margins(start, item, weight, case, groups, items, np.ones(6), np.ones(5), rare, *NO_CONTROL)[0]
     assert found == pytest.approx(-minimize(loss, np.zeros(11), method="BFGS").fun, abs=5e-3)
 
 
@@ -50,7 +52,7 @@ def test_rare_cases_one_a_group_are_a_conditional_logit():
     start, case = np.arange(0, len(item) + 1, size), np.arange(len(item)) % size == 0
     items = np.bincount(item[case], minlength=n_items).astype(float)
     b = np.ones(n_items)
-    found = fit_margins(start, item, weight, case, np.ones(n_groups), items, np.ones(n_groups), b, True)[0]
+    found = fit_margins(start, item, weight, case, np.ones(n_groups), items, np.ones(n_groups), b, True, *NO_CONTROL)[0]
     scores = (np.log(b[item]) + np.log(weight)).reshape(n_groups, size)
     assert found == pytest.approx(log_softmax(scores, axis=1)[:, 0].sum() - n_groups, abs=5e-3)
 
@@ -60,6 +62,23 @@ def test_groups_and_items_without_a_case_have_no_rate_and_cost_nothing():
     more_start = np.append(start, start[-1] + 5)
     more = (np.append(item, item[:5]), np.append(weight, np.ones(5)), np.append(case, np.zeros(5, bool)))
     a = np.append(np.ones(6), 0.0)
-    got = fit_margins(more_start, *more, np.append(groups, 0.0), items, a, np.ones(5), False)[0]
-    assert got == pytest.approx(fit_margins(start, item, weight, case, groups, items, np.ones(6), np.ones(5), False)[0])
+    got = fit_margins(more_start, *more, np.append(groups, 0.0), items, a, np.ones(5), False, *NO_CONTROL)[0]
+    assert got == pytest.approx(
+        fit_margins(start, item, weight, case, groups, items, np.ones(6), np.ones(5), False, *NO_CONTROL)[0]
+    )
     assert a[-1] == 0
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_no_other_margins_and_no_other_gamma_have_a_higher_likelihood(rare):
+    start, item, weight, case, groups, items = elements(1)
+    control = np.random.default_rng(3).normal(size=len(item)).astype(np.float32)
+
+    def loss(theta):
+        rate = np.exp(np.repeat(theta[:6], 5) + theta[6:11][item] + theta[11] * control) * weight
+        return -(np.log(rate if rare else np.expm1(rate))[case].sum() - rate.sum())
+
+    best, gamma = minimize(loss, np.zeros(12), method="BFGS"), np.zeros(1)
+    margins = start, item, weight.copy(), case, groups, items, np.ones(6), np.ones(5)
+    assert fit_margins(*margins, rare, control, gamma)[0] == pytest.approx(-best.fun, abs=0.01)
+    assert gamma[0] == pytest.approx(best.x[11], abs=0.05)

@@ -72,6 +72,9 @@ class Method(ABC):
         of a slice only the first one's answers are corrected.
         """
         seed, training = checked_seed(seed), training or Training()
+        for role in self.plan().roles.values():
+            if isinstance(role.net, Utility):
+                role.net.check_alone(training.group)
         with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
             method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
             model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)

@@ -14,6 +14,7 @@ from torch import Tensor
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
+from unskew.group import Group
 from unskew.nets.base import Net, NetRecipe
 from unskew.nets.factors import MF
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
@@ -95,13 +96,13 @@ class FittedUtility(FittedPropensity):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95% for the slope, estimated whether or not it is used."""
+        """95% for the slope of both traces, or that of interactions where they disagree, used or not."""
         return self.selection.interval
 
     @property
     def gain(self) -> float:
         """Of log-likelihood over slope 0."""
-        return self.selection.numbers.gain
+        return self.selection.gain
 
     @property
     def item_slope(self) -> float:
@@ -181,6 +182,7 @@ class Utility(Propensity):
             check_number(self, "n_repeats", least=1)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedUtility:
+        self.check_alone(split.group)
         log = split.log
         base = self.base.fit_split(split, seed=seed, training=training.inside("base"), unbiased=unbiased)
         if base.knows_ratings:
@@ -192,6 +194,13 @@ class Utility(Propensity):
         role, n_repeats = Role(self.net, learning_rate=self.learning_rate, l2=self.l2), self.n_repeats_for(len(log))
         fitted, history = cross_fit(role, log, n_folds, n_repeats, seed=seed, training=training)
         return FittedUtility(base, fitted.nets, seed, n_repeats, self.estimate(fitted, log, unbiased), history)
+
+    def check_alone(self, group: Group) -> None:
+        """Refuse several workers: pairs of one item are compared across all users."""
+        if not group.alone:
+            raise ParameterError(
+                "Selection on utility is not estimated by several workers: fit in one process, or use Factors()."
+            )
 
     def refitted(self, known: FittedUtility, log: RatingLog) -> FittedUtility:
         """A fit of before under this recipe's assumption: nets and base stay, the selection is estimated again."""

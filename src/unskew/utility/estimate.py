@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,12 @@ from scipy.special import expit
 from unskew.data.log import RatingLog
 from unskew.utility.crossfit import CrossFitted
 from unskew.utility.experts import UserScores, fit_experts
+from unskew.utility.exposure import Crossing, Reading
 from unskew.utility.law import population_logit
 from unskew.utility.ordered import Levels, OrderedLogit, fit_ordered
 from unskew.utility.population import Population, population
 from unskew.utility.selection import Numbers, Selection
-from unskew.utility.traces import InteractionTrace, ItemTrace, item_trace
+from unskew.utility.traces import InteractionTrace, ItemTrace, Profile, item_trace
 from unskew.utility.unexplained import Unexplained, unexplained_from
 
 Values = NDArray[np.float64]
@@ -24,17 +26,18 @@ Values = NDArray[np.float64]
 CALIBRATION_ROWS = 1 << 20
 POPULAR = 0.2  # share of all users beyond which an item's count, and the liking of its ratings, can hardly rise further
 RATE_PAIRS = 1 << 17  # to average predictions over
-_CALIBRATION, _POPULATION, _RATE, _EXPERTS = range(4)  # independent random streams of one seed
+_CALIBRATION, _POPULATION, _RATE, _EXPERTS, _CROSSING = range(5)  # independent random streams of one seed
 
 
 @dataclass(frozen=True, eq=False)
 class Trail:
     """Everything that does not depend on k: calibrated scores of seen pairs and of the population."""
 
-    fitted: CrossFitted
+    reading: Reading
     log: RatingLog
     levels: Levels
-    calibration: OrderedLogit
+    calibration: OrderedLogit  # of user effect, item effect and interaction
+    apart: OrderedLogit  # the same, but with a slope of its own for what features explain of the interaction
     spread: float
     items: ItemTrace
     population: Population
@@ -43,25 +46,34 @@ class Trail:
     def of(cls, fitted: CrossFitted, log: RatingLog, largest: int) -> Trail:
         levels, rows = Levels.of(log.ratings), _some(len(log), CALIBRATION_ROWS, _rng(fitted.seed, _CALIBRATION))
         users, items, level = log.users[rows], log.items[rows], levels.level(log.ratings[rows])
-        repeats = range(fitted.n_repeats)
-        parts = np.concatenate([fitted.parts(users, items, repeat) for repeat in repeats])
-        calibration = fit_ordered(parts, np.tile(level, len(repeats)), len(levels)).counted_once(len(repeats))
-        spread = float(abs(calibration.slopes[2]) * parts[:, 2].std())
+        generator, repeats = _rng(fitted.seed, _CROSSING), range(fitted.n_repeats)
+        reading = Reading(fitted, Crossing.of(fitted, log, _some(log.n_pairs, RATE_PAIRS, generator)))
+        parts = np.concatenate([reading.parts(users, items, repeat) for repeat in repeats])
+        calibrate = partial(fit_ordered, level=np.tile(level, len(repeats)), n_levels=len(levels))
+        apart = calibrate(parts).counted_once(len(repeats))
+        spread = float(abs(apart.slopes[2]) * parts[:, 2].std())
+        calibration = apart
+        if reading.crossing:
+            calibration = calibrate(np.column_stack([parts[:, :2], parts[:, 2:].sum(1)])).counted_once(len(repeats))
         trace = _item_trace(log, rows, fitted.mean_parts(users, items), level, calibration)
         generator = _rng(fitted.seed, _POPULATION)
-        pairs = population(fitted, calibration, log, largest=largest, generator=generator)
-        return cls(fitted, log, levels, calibration, spread, trace, pairs)
+        pairs = population(reading, apart, log, largest=largest, generator=generator)
+        return cls(reading, log, levels, calibration, apart, spread, trace, pairs)
+
+    @property
+    def fitted(self) -> CrossFitted:
+        return self.reading.fitted
 
     @property
     def threshold(self) -> float:
-        return self.calibration.middle
+        return self.apart.middle
 
     def interactions(self, unexplained: float) -> InteractionTrace:
         return InteractionTrace(self.population, self.threshold, unexplained)
 
     def selection(self, unexplained: float, from_slice: Unexplained | None = None) -> Selection:
         """The estimate under this k."""
-        profile, c = self.interactions(unexplained).profile(), self.calibration
+        profile, c = self.interactions(unexplained).profile(), self.apart
         nan = float("nan")
         share = self.population.share_of_information
         numbers = Numbers(
@@ -76,12 +88,12 @@ class Trail:
             gain=profile.gain,
             item_slope=self.items.slope,
             item_error=self.items.error,
-            **_named("user_calibration", "item_calibration", "interaction_calibration", values=c.slopes),
+            **_named("user_calibration", "item_calibration", "interaction_calibration", values=c.slopes[:3]),
             **_named(
                 "user_calibration_error",
                 "item_calibration_error",
                 "interaction_calibration_error",
-                values=c.errors,
+                values=c.errors[:3],
             ),
             interaction_spread=self.spread,
             threshold=self.threshold,
@@ -90,9 +102,17 @@ class Trail:
             clamped=float(self.population.clamped),
             expert_gain=0.0,
             positive_rate=nan,
+            features_slope=self._features_slope(profile),
         )
-        found = Selection.of(numbers, self.levels, c)
+        found = Selection.of(numbers, self.levels, self.calibration)
         return replace(found, numbers=numbers._replace(positive_rate=self._positive_rate(found)))
+
+    def _features_slope(self, profile: Profile) -> float:
+        """How fast the log rate rises with what features explain of liking; nan if nothing is known of it."""
+        crossing = self.reading.crossing
+        if crossing is None or self.apart.slopes[3] < 2 * self.apart.errors[3]:
+            return float("nan")
+        return profile.slope + profile.gamma / (crossing.spread * float(self.apart.slopes[3]))
 
     def _positive_rate(self, found: Selection) -> float:
         log, rng = self.log, _rng(self.fitted.seed, _RATE)
@@ -100,14 +120,15 @@ class Trail:
         users, items = np.divmod(pairs, log.n_items)
         return float(found.mean_rating(found.score(self.fitted.mean_parts(users, items)), users).mean())
 
-    def unexplained_from(self, unbiased: RatingLog, assumed: float, slope: float) -> Unexplained:
-        """k from random ratings, the slope following it from what it is at the assumed k as the log demands."""
+    def unexplained_from(self, unbiased: RatingLog, found: Selection) -> Unexplained:
+        """k from random ratings, the slope following it from what it is at the assumed k as the interactions demand."""
+        n = found.numbers
         score = self.calibration.score(self.fitted.mean_parts(*_codes_in(self.log, unbiased)))
         level, thresholds = self.levels.level(unbiased.ratings), self.calibration.thresholds
         return unexplained_from(
             lambda k, slope: _log_likelihood(score, level, thresholds, k * slope),
-            lambda k: self.interactions(k).highest(slope),
-            assumed=assumed,
+            lambda k: self.interactions(k).highest(n.estimate) * found.slope / n.estimate,
+            assumed=n.unexplained,
         )
 
     def with_experts(self, found: Selection, n_experts: int) -> Selection:
@@ -134,7 +155,7 @@ def estimate(
     trail = Trail.of(fitted, log, largest)
     found = trail.selection(unexplained)
     if unbiased is not None and found.slope:
-        k = trail.unexplained_from(unbiased, unexplained, found.slope)
+        k = trail.unexplained_from(unbiased, found)
         found = trail.selection(k.value, k)
     return trail.with_experts(found, n_experts) if n_experts > 1 and found.slope else found
 

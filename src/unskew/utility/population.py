@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
-from unskew.utility.crossfit import Codes, CrossFitted
+from unskew.utility.crossfit import Codes
+from unskew.utility.exposure import Reading
 from unskew.utility.ordered import OrderedLogit
 
 Values = NDArray[np.float64]
@@ -31,6 +32,7 @@ class Elements:
     score: Values
     log_weight: NDArray[np.float32]
     case: NDArray[np.bool_]
+    control: NDArray[np.float32]  # what features explain of the interaction; empty if that is not known
     user: NDArray[np.int64]  # of each group
     n_items: int
 
@@ -66,32 +68,34 @@ class Population:
 
 
 def population(
-    fitted: CrossFitted, calibration: OrderedLogit, log: RatingLog, *, largest: int, generator: np.random.Generator
+    reading: Reading, calibration: OrderedLogit, log: RatingLog, *, largest: int, generator: np.random.Generator
 ) -> Population:
     """All pairs if there are at most `largest`, else `largest` sampled ones; nothing larger is ever held."""
     if log.n_pairs <= largest:
-        return _all_pairs(fitted, calibration, log)
-    return _sampled(fitted, calibration, log, largest, generator)
+        return _all_pairs(reading, calibration, log)
+    return _sampled(reading, calibration, log, largest, generator)
 
 
-def _all_pairs(fitted: CrossFitted, calibration: OrderedLogit, log: RatingLog) -> Population:
+def _all_pairs(reading: Reading, calibration: OrderedLogit, log: RatingLog) -> Population:
+    fitted = reading.fitted
     users, items = (part.astype(np.int32) for part in np.divmod(np.arange(log.n_pairs), log.n_items))
     seen, folds, clamped = SeenPairs(log)(users, items), [], 0
     everybody = np.arange(log.n_users)
     for repeat in range(fitted.n_repeats):
-        score, beyond = _scores(fitted, calibration, users, items, repeat)
+        score, control, beyond = _scores(reading, calibration, users, items, repeat)
         fold = fitted.fold(users, items, repeat)
         clamped += beyond
         for number in range(fitted.n_folds):
             inside = np.flatnonzero(fold == number)
             start = np.searchsorted(users[inside], np.arange(log.n_users + 1))
-            weight = np.zeros(len(inside), np.float32)
-            folds.append(Elements(start, items[inside], score[inside], weight, seen[inside], everybody, log.n_items))
+            weight, own = np.zeros(len(inside), np.float32), control[inside] if len(control) else control
+            told = score[inside], weight, seen[inside], own
+            folds.append(Elements(start, items[inside], *told, everybody, log.n_items))
     return Population(folds, fitted.n_repeats, sampled=False, n_cases=len(log), n_seen=len(log), clamped=clamped)
 
 
 def _sampled(
-    fitted: CrossFitted, calibration: OrderedLogit, log: RatingLog, largest: int, generator: np.random.Generator
+    reading: Reading, calibration: OrderedLogit, log: RatingLog, largest: int, generator: np.random.Generator
 ) -> Population:
     """Seen pairs, each beside alternatives of its own user and fold, in the first dealing.
 
@@ -99,7 +103,7 @@ def _sampled(
     exposure and need not be drawn. Every element, the seen pair too, weighs 1 / q_i; that the seen pair is among the
     alternatives makes the conditional likelihood consistent for any number of them (McFadden 1978).
     """
-    n_cases = min(len(log), largest // (ALTERNATIVES + 1))
+    fitted, n_cases = reading.fitted, min(len(log), largest // (ALTERNATIVES + 1))
     rows = np.sort(generator.choice(len(log), n_cases, replace=False))
     users, items = log.users[rows].astype(np.int64), log.items[rows].astype(np.int64)
     fold = fitted.fold(users, items)
@@ -116,19 +120,21 @@ def _sampled(
     for number in range(fitted.n_folds):
         inside = fold == number
         i = drawn[inside].ravel()
-        score, beyond = _scores(fitted, calibration, np.repeat(users[inside], ALTERNATIVES + 1), i, 0)
+        score, control, beyond = _scores(reading, calibration, np.repeat(users[inside], ALTERNATIVES + 1), i, 0)
         clamped += beyond
         start = np.arange(0, len(i) + 1, ALTERNATIVES + 1)
         case = np.zeros(len(i), np.bool_)
         case[start[:-1]] = True
         weight = -np.log(chance[i]).astype(np.float32)
-        folds.append(Elements(start, i.astype(np.int32), score, weight, case, users[inside], log.n_items))
+        folds.append(Elements(start, i.astype(np.int32), score, weight, case, control, users[inside], log.n_items))
     return Population(folds, 1, sampled=True, n_cases=n_cases, n_seen=len(log), clamped=clamped)
 
 
 def _scores(
-    fitted: CrossFitted, calibration: OrderedLogit, users: Codes, items: Codes, repeat: int
-) -> tuple[Values, int]:
-    """Calibrated scores, held within +-15, and how many had to be."""
-    score = calibration.score(fitted.parts(users, items, repeat))
-    return np.clip(score, -LARGEST_SCORE, LARGEST_SCORE), int((np.abs(score) > LARGEST_SCORE).sum())
+    reading: Reading, calibration: OrderedLogit, users: Codes, items: Codes, repeat: int
+) -> tuple[Values, NDArray[np.float32], int]:
+    """Calibrated scores, held within +-15, what features explain of them, and how many had to be held."""
+    parts = reading.parts(users, items, repeat)
+    score = calibration.score(parts)
+    held = int((np.abs(score) > LARGEST_SCORE).sum())
+    return np.clip(score, -LARGEST_SCORE, LARGEST_SCORE), reading.control(parts), held

@@ -8,26 +8,41 @@ import numba
 import numpy as np
 
 SWEEPS, ENOUGH = 200, 3e-4  # until a sweep raises the log-likelihood by less than this
+LARGEST_STEP = 0.5  # of gamma, in a sweep
 HALF = 0.6931471805599453  # the rate at which the chance of being seen is 1/2
 
 
 @numba.njit(cache=True)
 def fit_margins(
-    start: Any, item: Any, weight: Any, case: Any, groups: Any, items: Any, a: Any, b: Any, rare: bool
+    start: Any,
+    item: Any,
+    weight: Any,
+    case: Any,
+    groups: Any,
+    items: Any,
+    a: Any,
+    b: Any,
+    rare: bool,
+    control: Any,
+    gamma: Any,
 ) -> tuple[float, float]:
-    """Maximum likelihood of a_g and b_i, in place.
+    """Maximum likelihood of a_g and b_i, in place, and of gamma[0], if there is a `control` f: weights are then those
+    given times exp(gamma f), and end as such, in place.
 
     Element n of group g has x = a_g b_i weight_n events on average and is a case if it has any: with chance
     1 - exp(-x) or, where cases are `rare`, x. `groups` and `items` count cases; those without any have no rate.
     Iterative scaling: each factor in turn becomes (events of its cases) / (expected events at factor 1), a case having
     1 event if rare and else E[events | any] = x / (1 - exp(-x)), which makes it an EM algorithm for the chances.
-    Returns the log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus the sum over elements of x, and the
-    share of elements with a chance above 1/2.
+    Gamma takes a Newton step a sweep. Returns the log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus
+    the sum over elements of x, and the share of elements with a chance above 1/2.
     """
     expected, events = np.empty(len(b)), np.empty(len(b))
-    likelihood, above = -np.inf, 0
+    likelihood, above, controlled = -np.inf, 0, len(control) > 0
+    if controlled:
+        move(weight, control, gamma[0])
     for _ in range(SWEEPS):
         before, likelihood, above = likelihood, 0.0, 0
+        pull, hold = 0.0, 0.0
         expected[:], events[:] = 0.0, 0.0
         for g in range(len(a)):
             if groups[g] == 0.0:
@@ -44,6 +59,9 @@ def fit_margins(
                 x = rate * b[item[n]]
                 expected[item[n]] += rate
                 above += x > HALF
+                if controlled:
+                    pull += ((events_of(x, rare) if case[n] else 0.0) - x) * control[n]
+                    hold += x * control[n] ** 2
                 if case[n]:
                     events[item[n]] += events_of(x, rare)
                     likelihood += np.log(x) if rare else x + np.log(-np.expm1(-x))
@@ -52,6 +70,10 @@ def fit_margins(
         for i in range(len(b)):
             if items[i] > 0.0:
                 b[i] = events[i] / max(expected[i], 1e-300)
+        if controlled:
+            step = min(max(pull / max(hold, 1e-300), -LARGEST_STEP), LARGEST_STEP)
+            gamma[0] += step
+            move(weight, control, step)
     return likelihood, above / max(len(item), 1)
 
 
@@ -77,6 +99,13 @@ def scores_of_groups(
         mean = first / max(total, 1e-300)
         out[g, 0] = own - events * mean
         out[g, 1] = events * max(second / max(total, 1e-300) - mean**2, 0.0)
+
+
+@numba.njit(cache=True)
+def move(weight: Any, control: Any, step: float) -> None:
+    """Multiply weights by exp(step f)."""
+    for n in range(len(weight)):
+        weight[n] *= np.exp(step * control[n])
 
 
 @numba.njit(cache=True)

@@ -23,6 +23,13 @@ SANE_CALIBRATION = (0.1, 3.0)  # of interactions; outside, the net's l2 is wrong
 _GRID = np.linspace(-40, 40, 8001)
 
 
+class Estimate(NamedTuple):
+    """A slope and its standard error."""
+
+    slope: float
+    error: float
+
+
 class Numbers(NamedTuple):
     """All that was measured; `nothing()` is a log too small to measure anything in."""
 
@@ -50,12 +57,14 @@ class Numbers(NamedTuple):
     clamped: float  # pairs whose score was held within bounds
     expert_gain: float  # of log-likelihood over the common slope, by slopes of experts
     positive_rate: float  # estimated over all pairs at the slope that is used
+    features_slope: float = float("nan")  # that of what features explain of liking, where exposure may follow them
 
     @classmethod
     def nothing(cls, unexplained: float) -> Numbers:
         nan = float("nan")
         zeros = dict.fromkeys(cls._fields, 0.0)
-        unknown = {name: nan for name in cls._fields if name.startswith("unexplained_") or name == "positive_rate"}
+        unknowns = (name for name in cls._fields if name.startswith("unexplained_"))
+        unknown = dict.fromkeys((*unknowns, "positive_rate", "features_slope"), nan)
         return cls(**zeros | unknown | {"unexplained": unexplained, "item_error": float("inf")})
 
 
@@ -81,17 +90,42 @@ class Selection:
         sure = n.interaction_calibration > ENOUGH_INTERACTION * n.interaction_calibration_error
         if not sure or not low < n.interaction_calibration < high:
             return "no interactions"
-        if n.gain < ENOUGH_GAIN:
+        if self.gain < ENOUGH_GAIN:
             return "none"
-        return "evidence" if abs(self.agreement) < NORMAL_95 else "disagreement"
+        return "evidence" if self.agrees else "disagreement"
 
     @property
     def slope(self) -> float:
-        return self.numbers.estimate if self.finding in ("evidence", "disagreement") else 0.0
+        """What is used: both traces together if they agree; if not, no more than either allows; 0 without evidence."""
+        match self.finding:
+            case "evidence":
+                return self._together.slope
+            case "disagreement":
+                return self._allowed
+        return 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95% for the slope: by profile likelihood, widened by what the calibration of interactions leaves open."""
+        """95% for the slope: of both traces together if they agree, else of that from interactions."""
+        n, (low, high) = self.numbers, self.interaction_interval
+        if not self.agrees:
+            return low, high
+        slope, error = self._together
+        narrower = error / self._error if self._error else 1.0
+        return slope + (low - n.estimate) * narrower, slope + (high - n.estimate) * narrower
+
+    @property
+    def gain(self) -> float:
+        """Of log-likelihood over slope 0: that of interactions, and what item counts add to it or take from it."""
+        n = self.numbers
+        if not self.agrees or not self._error:
+            return n.gain
+        slope, error = self._together
+        return float(max(n.gain + (slope / error) ** 2 / 2 - (n.estimate / self._error) ** 2 / 2, 0.0))
+
+    @property
+    def interaction_interval(self) -> tuple[float, float]:
+        """95% for the slope from interactions: by profile likelihood, widened by what their calibration leaves open."""
         n = self.numbers
         if not n.interaction_calibration:
             return n.low, n.high
@@ -104,22 +138,56 @@ class Selection:
     def agreement(self) -> float:
         """By how many standard errors the slope from interactions exceeds that from item counts."""
         n = self.numbers
-        error = np.hypot((self.interval[1] - self.interval[0]) / (2 * NORMAL_95), n.item_error)
+        error = np.hypot(self._error, n.item_error)
         return float((n.estimate - n.item_slope) / error) if 0 < error < np.inf else 0.0
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.agreement) < NORMAL_95
+
+    @property
+    def _error(self) -> float:
+        """The standard error of the slope from interactions."""
+        low, high = self.interaction_interval
+        return (high - low) / (2 * NORMAL_95)
+
+    @property
+    def _together(self) -> Estimate:
+        """Both traces, weighted by precision.
+
+        Item counts never weigh more than interactions: where exposure follows quality they err, however sure they are.
+        """
+        n, error = self.numbers, self._error
+        if not error:
+            return Estimate(n.estimate, error)
+        own, other = error**-2, max(n.item_error, error) ** -2
+        return Estimate((own * n.estimate + other * n.item_slope) / (own + other), (own + other) ** -0.5)
+
+    @property
+    def _allowed(self) -> float:
+        """The slope from interactions as far as item counts allow it at 95%.
+
+        What can make a trace err makes it larger: good items are put forward, people are shown what suits them.
+        """
+        n, side = self.numbers, np.sign(self.numbers.estimate)
+        limit = side * n.item_slope + NORMAL_95 * n.item_error
+        return float(side * np.clip(limit, 0.0, abs(n.estimate)))
 
     @property
     def verdict(self) -> str:
         """The finding in words."""
         n, (low, high) = self.numbers, self.interval
-        found = f"slope {n.estimate:.3f} [{low:.3f}, {high:.3f}], likelihood gain {n.gain:.1f}"
+        slope = self._together.slope if self.agrees else n.estimate
+        found = f"slope {slope:.3f} [{low:.3f}, {high:.3f}], likelihood gain {self.gain:.1f}"
         items = f"item counts say {n.item_slope:.3f} ± {n.item_error:.3f}"
         match self.finding:
             case "evidence":
-                return f"Evidence for selection on utility: {found}; {items}, which agrees."
+                agreeing = f"interactions say {n.estimate:.3f}, {items}, which agrees"
+                return f"Evidence for selection on utility: {found}; {agreeing}."
             case "disagreement":
                 return (
-                    f"The two traces disagree: {found}, but {items}; exposure follows quality, or the model is wrong. "
-                    "The slope from interactions is used."
+                    f"The two traces disagree: interactions say {found}, but {items}; exposure follows quality, or the "
+                    f"model is wrong. No more than either allows is used: {self.slope:.3f}."
                 )
             case "none":
                 return f"No evidence for selection on utility: {found}, below {ENOUGH_GAIN:g}; slope 0 is used."
@@ -147,6 +215,11 @@ class Selection:
             shares = np.bincount(self.expert, minlength=len(self.slopes)) / len(self.expert)
             experts = ", ".join(f"{slope:.3f} ({share:.0%})" for slope, share in zip(self.slopes, shares, strict=True))
             said.append(f"Slopes by expert, with their share of users: {experts}; gain {n.expert_gain:.1f}.")
+        if not np.isnan(n.features_slope):
+            said.append(
+                f"Pairs that fit by features are seen as with a slope of {n.features_slope:.3f}: exposure may follow "
+                "features, so the slope is read off what they do not explain."
+            )
         if n.sampling_error:
             said.append(f"The slope comes from a sample of pairs; its sampling error is {n.sampling_error:.3f}.")
         if n.above_half > 0.01:

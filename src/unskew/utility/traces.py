@@ -27,14 +27,16 @@ class Profile(NamedTuple):
     gain: float
     error: float  # standard error, from the width of the interval
     above_half: float  # share of pairs with a chance above 1/2, where rates are no longer chances
+    gamma: float  # by how much the log rate rises, beyond liking, with one deviation of what features explain
 
 
 class InteractionTrace:
     """The likelihood of which pairs were seen, given how many each user and each item has in each fold.
 
     For a slope, every element's rate is a_g b_i exp(slope z), z = m_t^{-1}(score - threshold); activity and exposure
-    are fitted to the fold's margins, so only the interaction between users and items speaks. It is the average over
-    all dealings of the pairs into folds.
+    are fitted to the fold's margins, so only the interaction between users and items speaks; of that, not what
+    features explain, if they are known (see `utility.exposure`). It is the average over all dealings of the pairs
+    into folds.
     """
 
     def __init__(self, population: Population, threshold: float, unexplained: float) -> None:
@@ -59,9 +61,11 @@ class InteractionTrace:
         gain = top - self.log_likelihood(0.0)
         if gain < 0:  # flat: nothing is better than nothing
             slope, top, gain = 0.0, top - gain, 0.0
-        low, high = (self._end(slope, top, side, bound) for side in (-1, 1))
+        self.log_likelihood(slope)
         above = float(np.mean([fold.above_half for fold in self._margins]))
-        return Profile(slope, low, high, gain, (high - low) / (2 * NORMAL_95), above)
+        gamma = float(np.mean([fold.gamma[0] for fold in self._margins]))
+        low, high = (self._end(slope, top, side, bound) for side in (-1, 1))
+        return Profile(slope, low, high, gain, (high - low) / (2 * NORMAL_95), above, gamma)
 
     def _end(self, slope: float, top: float, side: int, bound: float) -> float:
         """Where the root of twice the loss reaches 1.96: nearly a line, so the secant finds it in a few steps."""
@@ -98,6 +102,7 @@ class _Margins:
         self.cases = elements.cases_of_group, elements.cases_of_item
         self.a = (self.cases[0] > 0).astype(np.float64)
         self.b = self.cases[1] / max(self.cases[1].sum(), 1.0)
+        self.gamma = np.zeros(1)
         self.above_half = 0.0
 
     def _utility(self, slope: float, threshold: float, t: float) -> tuple[Values, Values]:
@@ -109,6 +114,8 @@ class _Margins:
         """Score and information of every group, with margins that fit the slope."""
         self.log_likelihood(slope, threshold, t)
         e, (utility, weight) = self.elements, self._utility(slope, threshold, t)
+        if len(e.control):
+            weight *= np.exp(self.gamma * e.control)
         out = np.empty((len(self.a), 2))
         scores_of_groups(e.start, e.item, weight, e.case, utility, self.a, self.b, self.rare, out)
         return out
@@ -116,7 +123,7 @@ class _Margins:
     def log_likelihood(self, slope: float, threshold: float, t: float) -> float:
         e, (_, weight) = self.elements, self._utility(slope, threshold, t)
         margins = e.start, e.item, weight, e.case, *self.cases, self.a, self.b
-        likelihood, self.above_half = fit_margins(*margins, self.rare)
+        likelihood, self.above_half = fit_margins(*margins, self.rare, e.control, self.gamma)
         return float(likelihood)
 
 
