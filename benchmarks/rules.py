@@ -3,7 +3,7 @@
     python benchmarks/rules.py --part l2 --coat DATA/coat --seeds 3
 
 Parts: l2, factors, batch, experts and clip vary one setting around its rule; auto compares the rule with a search;
-members compares single models with ensembles. Of worlds the true log-loss over all pairs and nDCG@5 by true
+members compares single models with ensembles, methods what weighting and imputing cost. Of worlds the true log-loss over all pairs and nDCG@5 by true
 preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth of the log that was left out, for
 every seed another: its test is not read. A run that is stopped goes on where it ended.
 """
@@ -78,6 +78,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
     }
     clips = {f"clip x {m:g}": Variant(unskew.DRJL(), clip=m) for m in (0.1, 0.3, 1.0, 2.0)}
     clips["auto"] = Variant(unskew.DRJL(clip="auto"))
+    robust = ("naive", "snips", "dr-jl", "dr-ml", "dce-dr", "dce-ml", "dce-tdr")
     return {
         "l2": ({f"x {m:g}": Variant(naive, l2=m) for m in multiples}, everywhere),
         "l2-dr": ({f"x {m:g}": Variant(unskew.DRJL(), l2=m) for m in multiples[1:-1]}, LARGER),
@@ -87,6 +88,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
         "clip": (clips, LARGER),
         "auto": (auto, everywhere),
         "members": (members, LARGER),
+        "methods": ({name: Variant(unskew.make(name)) for name in robust}, ("500 x 250, 10%", COAT)),
     }
 
 
