@@ -5,7 +5,8 @@
 Parts: l2, factors, batch, experts and clip vary one setting around its rule; auto compares the rule with a search;
 members compares single models with ensembles, methods what weighting and imputing cost. Of worlds the true log-loss
 over all pairs and nDCG@5 by true preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth
-of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where it ended.
+of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where it
+ended.
 """
 
 from __future__ import annotations
