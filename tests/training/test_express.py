@@ -1,5 +1,8 @@
 """Turns in one compiled call: which are taken so, and that they are the same steps."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -111,3 +114,27 @@ def test_a_turn_that_was_stopped_goes_on_where_it_was(monkeypatch):
     in_parts = run(*range(0, n, 4))
     monkeypatch.setattr(loop, "BATCHES_AT_ONCE", n)
     assert torch.equal(in_parts, run(0))
+
+
+FIRST_CALL = """
+import subprocess
+import sys
+
+import numpy as np
+from unskew.express import kernels
+
+def state(n, width):
+    return *(np.zeros((n, width), np.float32) for _ in range(3)), np.zeros(n), np.zeros(width, np.float32)
+
+net = state(4, 3), state(5, 3), state(1, 1), 1, np.float32(0.1), np.float32(0.01)
+rows, ones = np.arange(4), np.ones(4, np.float32)
+values = kernels.on_many_threads.weighted(np.array([0, 2, 4]), rows, rows, ones, ones, 20.0, 20.0, net, 13.8)
+assert np.allclose(values[0], np.log(2)), values
+"""
+
+
+def test_the_first_kernel_of_a_process_may_come_out_of_the_cache_and_use_threads():
+    """Numba starts its threads when it compiles for them, not when it loads what was compiled inside something else."""
+    for _ in range(2):  # the first may compile
+        done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
