@@ -11,9 +11,11 @@ from pathlib import Path
 from shutil import copy
 
 import pytest
+import typer
 from typer.testing import Result
 
 import unskew
+from unskew.cli import app
 
 COMMANDS = ("demo", "fit", "predict", "recommend", "evaluate", "diagnose", "odds", "compare", "tune", "benchmark")
 COMMANDS += ("reproduce", "report", "datasets", "methods", "export", "doctor")
@@ -65,6 +67,22 @@ def test_help_ends_with_an_example(run: Run, command: tuple[str, ...]) -> None:
     text = run(*command, "--help").stdout
     assert text.rstrip().splitlines()[-2].strip() == "Example:"
     assert example_of(text).startswith(" ".join(("unskew", *command)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_line_of_help_that_is_a_command_can_be_pasted(run: Run, command: str) -> None:
+    text = run(command, "--help").stdout
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("unskew ")]
+    assert lines
+    for line in lines:
+        name, *words = shlex.split(line)[1:]
+        typer.main.get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]
+
+
+def test_every_command_answers_machines_too() -> None:
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--json", "--quiet"} <= options, name
 
 
 def test_the_examples_work_one_after_the_other(

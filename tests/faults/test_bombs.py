@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import unskew
 from unskew.data import read, room
 from unskew.data.parquet import parquet_batches
 from unskew.data.read import read_frame, read_log
@@ -142,3 +144,11 @@ def test_free_memory_is_what_system_and_container_leave(tmp_path, monkeypatch):
     assert room.free_memory() == 7 * 1024
     (tmp_path / "_CONTAINER").write_text("5000\n")
     assert room.free_memory() == 5000
+
+
+def test_saving_a_model_takes_no_memory_that_grows_with_its_log(peak, tmp_path):
+    few, many = (np.arange(count) for count in (100, 1_600_000))
+    small, large = (unskew.RatingLog.from_arrays(places // 40, places % 40, 1 + places % 5) for places in (few, many))
+    model = unskew.Naive(net=unskew.MF(n_factors=1)).fit(small, training=unskew.Training(max_epochs=1, progress=False))
+    assert peak(lambda: replace(model, log=large).save(tmp_path / "model")) < 19
+    assert (tmp_path / "model" / "log.arrow").stat().st_size > 19e6

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from unskew.errors import ParameterError
 
@@ -31,12 +32,19 @@ def checked_path(path: PathLike) -> Path:
     return Path(os.path.realpath(text))
 
 
-def write_synced(path: Path, data: bytes) -> None:
-    """A new file whose bytes have reached the disk."""
+@contextmanager
+def synced(path: Path) -> Iterator[IO[bytes]]:
+    """A new file to write to, whose bytes have reached the disk when the block ends well."""
     with path.open("xb") as file:
-        file.write(data)
+        yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """A new file whose bytes have reached the disk."""
+    with synced(path) as file:
+        file.write(data)
 
 
 def replace_file(target: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import ModelFileError
+from unskew.files.seal import Hashed
 
 RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
@@ -46,32 +48,33 @@ class LogFacts:
         return cls(log.scale, log.duplicates_merged, users, items)
 
 
-def log_files(log: RatingLog) -> dict[str, bytes]:
-    """The contents of all files of a log, by name."""
+def log_tables(log: RatingLog) -> dict[str, pa.Table]:
+    """What the files of a log hold, by name; ratings and ids are not copied."""
     columns = zip(COLUMNS, (log.users, log.items, log.ratings), strict=True)
-    files = {
-        RATINGS: _written(pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns})),
-        USERS: _written(pa.table({"id": log.user_ids.arrow})),
-        ITEMS: _written(pa.table({"id": log.item_ids.arrow})),
+    tables = {
+        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns}),
+        USERS: pa.table({"id": log.user_ids.arrow}),
+        ITEMS: pa.table({"id": log.item_ids.arrow}),
     }
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
         if features is not None:
             columns_of = {of: features.values[:, column] for column, of in enumerate(features.names)}
-            files[name] = _written(pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()}))
-    return files
+            tables[name] = pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()})
+    return tables
 
 
 def fingerprint(log: RatingLog) -> str:
     """The same for the same log only: its rows in their order, ids, scale and features."""
     digest = hashlib.sha256(repr(LogFacts.of(log)).encode())
-    for name, contents in sorted(log_files(log).items()):
-        digest.update(f"{name} {len(contents)}\n".encode())
-        digest.update(contents)
+    for name, table in sorted(log_tables(log).items()):
+        write_arrow(table, size := pa.MockOutputStream())
+        digest.update(f"{name} {size.size()}\n".encode())
+        write_arrow(table, Hashed(digest))
     return digest.hexdigest()[:32]
 
 
 def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
-    """The log that `log_files` wrote; it checks itself as every log does."""
+    """The log of these `log_tables`; it checks itself as every log does."""
     table = _read(files, RATINGS)
     if not table.schema.equals(pa.schema(COLUMNS)):
         raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of 32 bits.")
@@ -109,12 +112,10 @@ def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | Non
     return Features(tuple(table.column_names), values, *told)
 
 
-def _written(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
+def write_arrow(table: pa.Table, sink: Any) -> None:
+    """Write a table to a file that is open, a stretch at a time."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    contents: bytes = sink.getvalue().to_pybytes()
-    return contents
 
 
 def _read(files: Mapping[str, bytes], name: str) -> pa.Table:

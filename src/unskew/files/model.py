@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
-from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, write_synced
-from unskew.files.logs import FeatureCounts, LogFacts, log_files, log_from_files
+from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, synced, write_synced
+from unskew.files.logs import FeatureCounts, LogFacts, log_from_files, log_tables, write_arrow
 from unskew.files.manifest import MANIFEST, foreign_names, read_verified, sealed, unsealed
 from unskew.files.plain import Plain
-from unskew.files.seal import FileEntry, read_regular
+from unskew.files.seal import FileEntry, Hashed, read_regular
 from unskew.methods.base import Method
 from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
@@ -95,12 +96,14 @@ def save(model: Recommender, path: PathLike) -> None:
     a function is left out, and the saved history has a note of it.
     """
     target = checked_path(path)
-    files = _files(model)
+    recipe, why_none = _recipe(model)
+    contents, arrays = _told(model, why_none)
+    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(model.log)))
     try:
         _refuse_foreign(target)
         with replaced_folder(target) as folder:
-            for name, contents in files.items():
-                write_synced(folder / name, contents)
+            entries = {name: _written(folder / name, part) for name, part in _parts(model, arrays, recipe).items()}
+            write_synced(folder / MANIFEST, sealed(plain | {"files": _plain({}).write(entries)}))
     except OSError as error:
         raise ModelFileError(
             f"The model cannot be saved to {target}: {reason(error)}; nothing has been changed there."
@@ -122,15 +125,26 @@ def load(path: PathLike) -> Recommender:
         return _model(content, read_verified(folder, entries))
 
 
-def _files(model: Recommender) -> dict[str, bytes]:
-    """The contents of all files of a model by name, the manifest last."""
-    recipe, why_none = _recipe(model)
-    contents, arrays = _told(model, why_none)
-    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(model.log)))
-    files = {WEIGHTS: arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()})}
-    files |= recipe | log_files(model.log)
-    entries = {name: FileEntry.of(contents) for name, contents in files.items()}
-    return files | {MANIFEST: sealed(plain | {"files": _plain({}).write(entries)})}
+def _parts(model: Recommender, arrays: Arrays, recipe: dict[str, bytes]) -> dict[str, Callable[[Hashed], object]]:
+    """What writes each file but the manifest: none is held in memory before its turn, the log not even then."""
+
+    def weights(file: Hashed) -> object:
+        return file.write(arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()}))
+
+    parts: dict[str, Callable[[Hashed], object]] = {WEIGHTS: weights}
+    parts |= {name: partial(_put, text) for name, text in recipe.items()}
+    return parts | {name: partial(write_arrow, table) for name, table in log_tables(model.log).items()}
+
+
+def _put(text: bytes, file: Hashed) -> object:
+    return file.write(text)
+
+
+def _written(path: Path, part: Callable[[Hashed], object]) -> FileEntry:
+    """Write a file; what it must be to be believed."""
+    with synced(path) as file:
+        part(hashed := Hashed(file=file))
+    return hashed.entry
 
 
 def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arrays]:

@@ -7,8 +7,9 @@ import json
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import RawIOBase
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from unskew.errors import FileError
 
@@ -27,6 +28,29 @@ class FileEntry:
     @classmethod
     def of(cls, contents: bytes) -> FileEntry:
         return cls(len(contents), digest(contents))
+
+
+class Hashed(RawIOBase):
+    """A file to write to that tells the digest of all that was written, and passes it on to another if there is one."""
+
+    def __init__(self, sha256: Any = None, file: IO[bytes] | None = None) -> None:
+        super().__init__()
+        self.sha256, self.file, self.size = sha256 or hashlib.sha256(), file, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, contents: Any) -> int:
+        count = memoryview(contents).nbytes
+        self.sha256.update(contents)
+        if self.file is not None:
+            self.file.write(contents)
+        self.size += count
+        return count
+
+    @property
+    def entry(self) -> FileEntry:
+        return FileEntry(self.size, self.sha256.hexdigest())
 
 
 def sealed(head: Mapping[str, Any], content: Mapping[str, Any]) -> bytes:
