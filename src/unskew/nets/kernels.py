@@ -217,7 +217,7 @@ def _unless_taken(on_many: Callable[..., Any], on_one: Callable[..., Any]) -> Ca
     """The sleeping threads serve one caller at a time; another that comes meanwhile works alone, with the same bits."""
 
     def call(*arguments: Any) -> Any:
-        numba.get_num_threads()  # starts the threads, which a kernel that comes out of the cache with its parts does not
+        numba.get_num_threads()  # starts the threads; a kernel that is loaded with its parts out of the cache does not
         if not _threads_are_taken.acquire(blocking=False):
             return on_one(*arguments)
         try:
