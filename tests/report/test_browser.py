@@ -135,3 +135,14 @@ def test_the_keyboard_reaches_the_content_and_opens_what_is_folded(browser) -> N
 def test_a_user_called_script_is_text(browser) -> None:
     assert browser.execute_script("return document.scripts.length") == 0
     assert "<script>alert(1)</script>" in browser.execute_script("return document.body.innerText")
+
+
+def test_on_paper_no_heading_or_head_of_a_table_is_left_alone(browser) -> None:
+    show(browser, 1280, media="print")
+    rules = "return [...document.querySelectorAll(arguments[0])].map(one => getComputedStyle(one)[arguments[1]])"
+    for selector, rule in (
+        ("h2, h3, h4, figcaption, .caption, thead", "breakAfter"),
+        ("figure, li, tr, article", "breakInside"),
+        ("tbody tr:first-child", "breakBefore"),
+    ):
+        assert set(browser.execute_script(rules, selector, rule)) == {"avoid"}, selector
