@@ -198,7 +198,10 @@ def memory_of(name: str) -> str:
     """Fit DCE-DR once; the peak of the process, and what of it is above interpreter, log and tables."""
     settings, n_factors = WORLDS[name]
     log = world(**settings)
-    unskew.make("dce-dr").fit(world(n_users=40, n_items=30, density=0.2), training=QUIET)  # compile first
+    small = world(n_users=300, n_items=200, density=0.3)
+    for batch_size in (256, 1 << 14):  # compile first, for one thread and for many
+        options = unskew.Training(progress=False, max_epochs=1, batch_size=batch_size)
+        unskew.make("dce-dr").fit(small, training=options)
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the world
     training = unskew.Training(progress=False, max_epochs=2, patience=2)
