@@ -27,7 +27,8 @@ import unskew
 from unskew.data.split import holdout_split
 from unskew.nets.base import Net
 from unskew.propensity.additive import Additive
-from unskew.training.loop import Loop, one_thread
+from unskew.training.loop import Loop
+from unskew.training.threads import one_thread
 
 sys.path.insert(0, str(Path(__file__).parent))
 from plain_torch import PlainStep

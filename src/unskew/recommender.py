@@ -23,9 +23,9 @@ from unskew.nets.base import NetRecipe
 from unskew.overlap import Overlap
 from unskew.topk import top_items
 from unskew.training.history import History
-from unskew.training.loop import one_thread
 from unskew.training.options import Training
 from unskew.training.rules import by_rules
+from unskew.training.threads import one_thread
 from unskew.training.view import Cast, speak_at_rest
 from unskew.unbiased.correction import OF_RATINGS, Correction
 from unskew.unbiased.family import BINARY, Family

@@ -19,7 +19,7 @@ from unskew.nets.features import DescribedTable
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
-from unskew.training.loop import one_thread
+from unskew.training.threads import one_thread
 from unskew.unbiased.correction import Correction
 
 WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -34,6 +33,7 @@ from unskew.training.plan import Fit, Plan, Stage, Update
 from unskew.training.resume import put_back_loop, state_of_loop
 from unskew.training.rules import by_rules
 from unskew.training.stopping import Patience
+from unskew.training.threads import one_thread
 from unskew.training.view import Cast, View
 
 BATCHES_AT_ONCE = 32  # in a compiled call, which cannot be interrupted
@@ -62,17 +62,6 @@ def train(
     seed, training = checked_seed(seed), training or Training()
     with one_thread(), reserved(training.checkpoint, split.group):
         return Loop(plan, split, seed, training, unbiased, members, title).run()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch sums differently on different numbers of threads; batches are small, so one is as fast."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Loop:

@@ -16,9 +16,10 @@ from unskew.nets.base import Net
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import naive
 from unskew.training.history import History
-from unskew.training.loop import one_thread, train
+from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Plan, Role, Stage, Update
+from unskew.training.threads import one_thread
 
 Codes = NDArray[np.integer]
 Values = NDArray[np.float64]
