@@ -1,7 +1,9 @@
 """Turns in one compiled call: which are taken so, and that they are the same steps."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import torch
 
 import unskew
 from unskew.calibration.published import PublishedExperts
+from unskew.data import feed as feeds
+from unskew.data.rows import Shuffled
 from unskew.express.turns import in_one_call
 from unskew.training import loop
 from unskew.training.loop import Loop
@@ -117,8 +121,10 @@ def test_a_turn_that_was_stopped_goes_on_where_it_was(monkeypatch):
 
 
 FIRST_CALL = """
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 from unskew.express import kernels
@@ -138,3 +144,25 @@ def test_the_first_kernel_of_a_process_may_come_out_of_the_cache_and_use_threads
     for _ in range(2):  # the first may compile
         done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_stretch_is_let_go_of_when_the_next_one_is_drawn(monkeypatch):
+    """Nothing may hold it in a circle: Python would find that only after many stretches, and a log may have many."""
+    monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 64)
+    alive, most = weakref.WeakSet(), []
+
+    def shuffled(*arguments):
+        block = Shuffled(*arguments)
+        alive.add(block)
+        most.append(len(alive))
+        return block
+
+    monkeypatch.setattr(feeds, "Shuffled", shuffled)
+    gc.collect()
+    gc.disable()
+    try:
+        METHODS["dr-jl"].fit(LOG, training=TRAINING)
+    finally:
+        gc.enable()
+    assert len(most) > 10
+    assert max(most) <= 2

@@ -90,35 +90,39 @@ class View:
 
     @cached_property
     def observed(self) -> RowsView:
-        return RowsView(self, self.batch.observed)
+        return RowsView(self.batch.observed, self.cast, self.learning, self.still)
 
     @cached_property
     def sampled(self) -> RowsView:
-        return RowsView(self, self.batch.sampled)
+        return RowsView(self.batch.sampled, self.cast, self.learning, self.still)
 
 
 class RowsView:
-    """Some pairs and what every role says about them."""
+    """Some pairs and what every role says about them.
 
-    def __init__(self, view: View, rows: Rows) -> None:
-        self._view, self._rows = view, rows
+    It does not know the view that it is part of: the two would hold one another, and whole stretches of a log with
+    them, until Python looks for such circles.
+    """
+
+    def __init__(self, rows: Rows, cast: Cast, learning: frozenset[str], still: frozenset[str]) -> None:
+        self._rows, self._cast, self._learning, self._still = rows, cast, learning, still
         self._logits: dict[str, Tensor] = {}
 
     @property
     def users(self) -> Tensor:
-        return on_device(self._rows.users, self._view.cast)
+        return on_device(self._rows.users, self._cast)
 
     @property
     def items(self) -> Tensor:
-        return on_device(self._rows.items, self._view.cast)
+        return on_device(self._rows.items, self._cast)
 
     @property
     def ratings(self) -> Tensor:
-        return on_device(self._rows.ratings, self._view.cast)
+        return on_device(self._rows.ratings, self._cast)
 
     @property
     def seen(self) -> Tensor:
-        return on_device(self._rows.seen, self._view.cast)
+        return on_device(self._rows.seen, self._cast)
 
     @property
     def weight(self) -> float:
@@ -134,14 +138,14 @@ class RowsView:
         return self._summed(values.sum())
 
     def _summed(self, value: Tensor) -> Tensor:
-        total: Tensor = self._view.cast.group.summed(value)
+        total: Tensor = self._cast.group.summed(value)
         return total
 
     def logit(self, role: str = "prediction") -> Tensor:
         """What the role's net says, uncalibrated; with gradient only if the role is learning."""
         if role not in self._logits:
-            player = self._view.cast.players[role]
-            if role in self._view.learning or not torch.is_grad_enabled():
+            player = self._cast.players[role]
+            if role in self._learning or not torch.is_grad_enabled():
                 self._logits[role] = player(self.users, self.items)
             else:
                 with torch.no_grad():
@@ -150,31 +154,31 @@ class RowsView:
 
     def learn(self, role: str, slopes: NDArray[np.float32]) -> None:
         """Hand the role d loss / d logit of these pairs, for its next step."""
-        self._view.cast.players[role].keep(self.users, self.items, torch.from_numpy(slopes))
+        self._cast.players[role].keep(self.users, self.items, torch.from_numpy(slopes))
 
     def probability(self, role: str = "prediction") -> Tensor:
         """What the role says: raw while it learns, calibrated while it rests."""
-        if role in self._view.learning:
+        if role in self._learning:
             return torch.sigmoid(self.logit(role))
         return self._at_rest(role)
 
     def whatever_the_rating(self, role: str) -> Tensor:
         """What a resting role says of these pairs where it does not look at their ratings."""
-        return speak_at_rest(self._view.cast, role, self._rows, tilted=False)
+        return speak_at_rest(self._cast, role, self._rows, tilted=False)
 
     def error(self, role: str = "prediction") -> Tensor:
         """e: the error of the prediction against the rating."""
-        return self._view.cast.error(_bounded(self.logit(role)), self.ratings)
+        return self._cast.error(_bounded(self.logit(role)), self.ratings)
 
     def imputed_error(self, role: str = "prediction", imputation: str = "imputation") -> Tensor:
         """e-hat: the error of the prediction against the imputed rating."""
-        return self._view.cast.error(_bounded(self.logit(role)), self.probability(imputation))
+        return self._cast.error(_bounded(self.logit(role)), self.probability(imputation))
 
     def stake(self, role: str = "prediction") -> Tensor:
         """e1 - e0: how much the error of the prediction depends on the label."""
         logit = _bounded(self.logit(role))
         one, zero = torch.ones_like(logit), torch.zeros_like(logit)
-        return self._view.cast.error(logit, one) - self._view.cast.error(logit, zero)
+        return self._cast.error(logit, one) - self._cast.error(logit, zero)
 
     def propensity(self, role: str = "propensity") -> Tensor:
         """p: probability of having been seen, never below the clip, then given the rating where the model can tell."""
@@ -184,26 +188,26 @@ class RowsView:
         """1/p, found once for all rows of the block while nobody moves p."""
         if not self._stays(role):
             return 1 / self.propensity(role)
-        cast = self._view.cast
+        cast = self._cast
         return self._rows.column(f"1/{role}", lambda rows: 1 / self._clipped(role, speak_at_rest(cast, role, rows)))
 
     def _clipped(self, role: str, said: Tensor) -> Tensor:
-        return said if self.is_tilted(role) else said.clamp(min=self._view.cast.clips.get(role, 0.0))
+        return said if self.is_tilted(role) else said.clamp(min=self._cast.clips.get(role, 0.0))
 
     def is_tilted(self, role: str) -> bool:
         """Whether the role speaks of these rows' own ratings: then it has been clipped before that."""
-        rests = role not in self._view.learning and self._rows.known_ratings is not None
-        return rests and getattr(self._view.cast.players[role], "tilt", None) is not None
+        rests = role not in self._learning and self._rows.known_ratings is not None
+        return rests and getattr(self._cast.players[role], "tilt", None) is not None
 
     def _at_rest(self, role: str) -> Tensor:
-        cast = self._view.cast
+        cast = self._cast
         if self._stays(role):
             return self._rows.column(role, lambda rows: speak_at_rest(cast, role, rows))
         return speak_at_rest(cast, role, self._rows)
 
     def _stays(self, role: str) -> bool:
         """Whether nothing that is under way moves what the role says at rest."""
-        calibrator, still = self._view.cast.calibrators.get(role), self._view.still
+        calibrator, still = self._cast.calibrators.get(role), self._still
         return role in still and (calibrator is None or calibrator in still)
 
 
