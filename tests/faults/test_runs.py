@@ -62,7 +62,7 @@ def at_work(forked, name, commanded):
         time.sleep(60)
 
     def work():
-        Loop._step, Records.add = (wait, Records.add) if name == "fit" else (Loop._step, wait)
+        Loop._taken, Records.add = (wait, Records.add) if name == "fit" else (Loop._taken, wait)
         commanded(*words_of(name))
 
     process = forked(work)

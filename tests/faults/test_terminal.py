@@ -58,13 +58,14 @@ def _command(words):
     try:
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
         os.environ |= {"TERM": "xterm", "COLUMNS": "100"}
-        usual = Loop._step
+        usual = Loop._taken
 
         def slow(*given):
-            time.sleep(0.02)
-            return usual(*given)
+            for values in usual(*given):
+                time.sleep(0.02 * len(values))
+                yield values
 
-        Loop._step = slow
+        Loop._taken = slow
         sys.argv = ["unskew", *words]
         main()
     except SystemExit as end:
