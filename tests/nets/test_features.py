@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 from unskew.errors import ParameterError
-from unskew.nets import feature_kernels
+from unskew.nets import kernels
 from unskew.nets.base import Catalogue
 from unskew.nets.compiled import CompiledFactorNet
 from unskew.nets.compiled_features import CompiledFeatureNet
@@ -124,7 +124,7 @@ def test_features_of_which_nothing_is_known_leave_the_net_without_them_to_the_bi
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     before, states = numba.get_num_threads(), []
     for threads, parallel_from in ((1, 0), (min(2, numba.config.NUMBA_NUM_THREADS), 0), (1, 1 << 60)):
-        monkeypatch.setattr(feature_kernels, "PARALLEL_FROM", parallel_from)
+        monkeypatch.setattr(kernels, "PARALLEL_FROM", parallel_from)
         numba.set_num_threads(threads)
         net = build("compiled")
         steps(net, 5)

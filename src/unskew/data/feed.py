@@ -48,11 +48,6 @@ class Stretch(NamedTuple):
         return len(self.cuts) - 1
 
     @property
-    def most_rows(self) -> int:
-        """In the largest step: the rows of a batch and its pairs."""
-        return int(self.cuts[1] + self.pair_cuts[1])
-
-    @property
     def whole(self) -> Batch:
         """All batches as one."""
         return self._between(0, len(self.rows), 0, len(self.sampled))

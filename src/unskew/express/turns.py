@@ -16,7 +16,7 @@ from unskew.calibration.base import FittedCalibrator, Tables
 from unskew.data.feed import Stretch
 from unskew.express import kernels
 from unskew.nets.compiled import CompiledFactorNet
-from unskew.nets.kernels import PARALLEL_FROM
+from unskew.nets.kernels import is_for_many
 from unskew.risk.closed import DoublyRobust, Gap, Seeing, Weighted, form_of
 from unskew.risk.errors import log_error
 from unskew.training.plan import Role, Update
@@ -68,10 +68,10 @@ def _maps(cast: Cast, role: str) -> Tables | None:
     return cast.known.get(name) if plain else None
 
 
-def _kernels_for(stretch: Stretch, net: tuple[Any, ...]) -> Any:
-    """Those for one thread or for many, as a step of this size takes."""
-    work = 4 * stretch.most_rows * net[0][0].shape[1]
-    return kernels.on_many_threads if work >= PARALLEL_FROM else kernels.on_one_thread
+def _kernels_for(stretch: Stretch, net: tuple[Any, ...], *, pairs: bool) -> Any:
+    """Those for one thread or for many, as a step on a batch, and its pairs if they are read, takes."""
+    rows = int(stretch.cuts[1] + pairs * stretch.pair_cuts[1])
+    return kernels.on_many_threads if is_for_many(4 * rows * net[0][0].shape[1]) else kernels.on_one_thread
 
 
 def _codes(rows: RowsView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -82,7 +82,7 @@ def _weighted(form: Weighted, net: tuple[Any, ...]) -> Express:
     def take(view: View, stretch: Stretch, first: int, last: int) -> Values:
         o, divisor = view.observed, 0.0 if form.normalised else view.n_pairs
         columns = *_codes(o), o.ratings.numpy(), form.weight(view).numpy()
-        cuts, kernel = stretch.cuts[first : last + 1], _kernels_for(stretch, net).weighted
+        cuts, kernel = stretch.cuts[first : last + 1], _kernels_for(stretch, net, pairs=False).weighted
         values: Values = kernel(cuts, *columns, stretch.cells, divisor, net, view.largest_logit)
         return values
 
@@ -95,7 +95,8 @@ def _joint(gap: Gap, imputation: tuple[Any, ...], prediction: tuple[Any, ...], m
         seen = *_codes(o), o.ratings.numpy(), gap.weight(view).numpy(), o.inverse_propensity().numpy(), stretch.cells
         sampled = stretch.pair_cuts[part], *_codes(view.sampled), stretch.pairs, view.n_pairs
         nets = imputation, prediction, maps, gap.targeted, view.largest_logit
-        values: Values = _kernels_for(stretch, prediction).joint(stretch.cuts[part], *seen, *sampled, *nets)
+        kernel = _kernels_for(stretch, prediction, pairs=True).joint
+        values: Values = kernel(stretch.cuts[part], *seen, *sampled, *nets)
         return values
 
     return take
@@ -105,8 +106,8 @@ def _seeing(net: tuple[Any, ...]) -> Express:
     def take(view: View, stretch: Stretch, first: int, last: int) -> Values:
         part, d = slice(first, last + 1), view.sampled
         sampled = stretch.pair_cuts[part], *_codes(d), d.seen.numpy(), stretch.pairs, view.n_pairs, net
-        seen, kernel = (*_codes(view.observed), stretch.cells), _kernels_for(stretch, net).seeing
-        values: Values = kernel(stretch.cuts[part], *seen, *sampled)
+        kernel = _kernels_for(stretch, net, pairs=True).seeing
+        values: Values = kernel(stretch.cuts[part], *_codes(view.observed), stretch.cells, *sampled)
         return values
 
     return take

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from unskew.nets.kernels import ENDINGS, PARALLEL_FROM, compiled, families, group_by_row, parts
+from unskew.nets.kernels import ENDINGS, compiled, families, group_by_row, is_for_many, parts
 
 
 def _freshen(codes, now, ids, shared, starts, places, amounts, stamps, rows):  # type: ignore[no-untyped-def]
@@ -104,4 +104,4 @@ on_one_thread, on_many_threads = families(_compiled)
 
 def for_work(multiplications: int) -> SimpleNamespace:
     """The kernels for a call of this size."""
-    return on_many_threads if multiplications >= PARALLEL_FROM else on_one_thread
+    return on_many_threads if is_for_many(multiplications) else on_one_thread

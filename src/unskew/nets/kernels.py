@@ -1,7 +1,7 @@
 """Compiled kernels for factor nets: logits by gather-dot, and an Adam step on the rows a batch has touched.
 
 Every row is summed and moved by one thread, in the order of the batch, so the bits do not depend on the number
-of threads. Small batches stay on one thread, where starting a second would cost more than it saves.
+of threads. All but large batches stay on one thread, where waking a second would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unskew.nets.table import EPSILON, FIRST_DECAY, SECOND_DECAY
 
-PARALLEL_FROM = 1 << 20  # multiplications in a call
+PARALLEL_FROM = 6_000_000  # multiplications in a call: below, two threads take longer than one
 RADIX_BITS = 11
 LAST_STEP = 20_000  # later steps need no correction in single precision
 FIRST_SCALE, SECOND_SCALE = (
@@ -239,5 +239,9 @@ on_one_thread, on_many_threads = families(family)
 
 
 def for_work(multiplications: int) -> SimpleNamespace:
-    """The kernels for a call of this size."""
-    return on_many_threads if multiplications >= PARALLEL_FROM else on_one_thread
+    """The kernels for a call of this size, which give the same bits either way."""
+    return on_many_threads if is_for_many(multiplications) else on_one_thread
+
+
+def is_for_many(multiplications: int) -> bool:
+    return multiplications >= PARALLEL_FROM and _settings.NUMBA_NUM_THREADS > 1
