@@ -34,10 +34,10 @@ def main(arguments: list[str] | None = None) -> None:
     simulated = time.perf_counter() - began
     warm_up()
     Memory.forget_peak()
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     utility = unskew.Utility(base=unskew.Uniform(), net=unskew.MF(n_factors=asked.factors, spread=0.1))
     fitted = utility.fit(log, training=unskew.Training(progress=False))
-    seconds = time.perf_counter() - began
+    seconds, busy = time.perf_counter() - began, time.process_time() - worked
     nets = sum(epoch.seconds for epoch in fitted.history.epochs) if fitted.history else 0.0
     n = fitted.selection.numbers
     publish(
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"{asked.users:,} users x {asked.items:,} items, {len(log):,} ratings (simulated in {simulated:.0f} s), "
             f"true slope {SLOPE}: {fitted.verdict} Sampling error of the slope {n.sampling_error:.4f}; positive rate "
             f"{log.positive_rate:.3f} in the log, {n.positive_rate:.3f} estimated, 0.350 true. "
-            f"{seconds:.0f} s, of which {nets:.0f} s trained {len(fitted.nets)} nets; "
+            f"{seconds:.0f} s ({busy:.0f} s of processors), of which {nets:.0f} s trained {len(fitted.nets)} nets; "
             f"peak memory {Memory.peak() / 1e9:.1f} GB.",
         ],
         None,

@@ -33,9 +33,10 @@ def fit_margins(
     1 - exp(-x) or, where cases are `rare`, x. `groups` and `items` count cases; those without any have no rate.
     Iterative scaling: each factor in turn becomes (events of its cases) / (expected events at factor 1), a case having
     1 event if rare and else E[events | any] = x / (1 - exp(-x)), which makes it an EM algorithm for the chances.
-    Gamma takes a Newton step a sweep. Rare cases without a control, as in a sample of a large catalogue, converge slowly:
-    there every third sweep starts from where the last two lead to (`leap`), unless that is worse. Returns the log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus
-    the sum over elements of x, and the share of elements with a chance above 1/2.
+    Gamma takes a Newton step a sweep. Rare cases without a control, as in a sample of a large catalogue, converge
+    slowly: there every third sweep starts from where the last two lead to (`leap`), unless that is worse. Returns the
+    log-likelihood, sum over cases of log(exp(x) - 1), or log x, minus the sum over elements of x, and the share of
+    elements with a chance above 1/2.
     """
     expected, events = np.empty(len(b)), np.empty(len(b))
     likelihood, above, controlled = -np.inf, 0, len(control) > 0
