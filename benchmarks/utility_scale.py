@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--items", type=int, default=100_000)
     options.add_argument("--ratings", type=int, default=10_000_000)
     options.add_argument("--factors", type=int, default=16, help="of the naive nets (default: 16)")
+    options.add_argument("--l2", type=float, default=unskew.Utility().l2, help="of the naive nets (default: the usual)")
     asked = options.parse_args(arguments)
     density = asked.ratings / asked.users / asked.items
     began = time.perf_counter()
@@ -35,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     warm_up()
     Memory.forget_peak()
     began, worked = time.perf_counter(), time.process_time()
-    utility = unskew.Utility(base=unskew.Uniform(), net=unskew.MF(n_factors=asked.factors, spread=0.1))
+    net = unskew.MF(n_factors=asked.factors, spread=0.1)
+    utility = unskew.Utility(base=unskew.Uniform(), net=net, l2=asked.l2)
     fitted = utility.fit(log, training=unskew.Training(progress=False))
     seconds, busy = time.perf_counter() - began, time.process_time() - worked
     nets = sum(epoch.seconds for epoch in fitted.history.epochs) if fitted.history else 0.0
