@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--items", type=int, default=100_000)
     options.add_argument("--ratings", type=int, default=10_000_000)
     options.add_argument("--factors", type=int, default=16, help="of the naive nets (default: 16)")
+    options.add_argument("--l2", type=float, default=unskew.Utility().l2, help="of the naive nets (default: the usual)")
     asked = options.parse_args(arguments)
     density = asked.ratings / asked.users / asked.items
     began = time.perf_counter()
@@ -34,10 +35,11 @@ def main(arguments: list[str] | None = None) -> None:
     simulated = time.perf_counter() - began
     warm_up()
     Memory.forget_peak()
-    began = time.perf_counter()
-    utility = unskew.Utility(base=unskew.Uniform(), net=unskew.MF(n_factors=asked.factors, spread=0.1))
+    began, worked = time.perf_counter(), time.process_time()
+    net = unskew.MF(n_factors=asked.factors, spread=0.1)
+    utility = unskew.Utility(base=unskew.Uniform(), net=net, l2=asked.l2)
     fitted = utility.fit(log, training=unskew.Training(progress=False))
-    seconds = time.perf_counter() - began
+    seconds, busy = time.perf_counter() - began, time.process_time() - worked
     nets = sum(epoch.seconds for epoch in fitted.history.epochs) if fitted.history else 0.0
     n = fitted.selection.numbers
     publish(
@@ -45,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"{asked.users:,} users x {asked.items:,} items, {len(log):,} ratings (simulated in {simulated:.0f} s), "
             f"true slope {SLOPE}: {fitted.verdict} Sampling error of the slope {n.sampling_error:.4f}; positive rate "
             f"{log.positive_rate:.3f} in the log, {n.positive_rate:.3f} estimated, 0.350 true. "
-            f"{seconds:.0f} s, of which {nets:.0f} s trained {len(fitted.nets)} nets; "
+            f"{seconds:.0f} s ({busy:.0f} s of processors), of which {nets:.0f} s trained {len(fitted.nets)} nets; "
             f"peak memory {Memory.peak() / 1e9:.1f} GB.",
         ],
         None,

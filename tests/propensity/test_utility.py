@@ -115,3 +115,14 @@ def test_folds_are_more_where_ratings_are_fewer():
     utility = unskew.Utility()
     assert [utility.n_folds_for(n) for n in (7_000, 50_000, 10_000_000)] == [20, 10, 5]
     assert unskew.Utility(n_folds=3).n_folds_for(7_000) == 3
+
+
+def test_nets_of_a_large_log_stop_two_epochs_after_their_best_with_the_same_slope(monkeypatch, liking, liking_world):
+    monkeypatch.setattr("unskew.propensity.utility.LARGE_LOG", len(liking_world.log) - 1)
+    utility = unskew.Utility(base=unskew.Uniform(), n_folds=4, n_repeats=1)
+    found = utility.fit(liking_world.log, training=unskew.Training(progress=False))
+    for stage in {epoch.stage for epoch in found.history.epochs}:
+        risks = [epoch.validation for epoch in found.history.epochs if epoch.stage == stage]
+        assert len(risks) == np.argmin(risks) + 3
+    assert found.slope == pytest.approx(liking.slope, abs=0.02)
+    assert utility.patience_for(len(liking_world.log), asked=1) == 1

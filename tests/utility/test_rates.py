@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from unskew.utility.rates import fit_margins
+from unskew.utility.rates import fit_margins, leap
 
 NO_CONTROL = np.empty(0, np.float32), np.zeros(1)
 
@@ -82,3 +82,34 @@ def test_no_other_margins_and_no_other_gamma_have_a_higher_likelihood(rare):
     margins = start, item, weight.copy(), case, groups, items, np.ones(6), np.ones(5)
     assert fit_margins(*margins, rare, control, gamma)[0] == pytest.approx(-best.fun, abs=0.01)
     assert gamma[0] == pytest.approx(best.x[11], abs=0.05)
+
+
+def test_a_leap_from_three_steps_of_one_rate_ends_at_their_limit():
+    """log b = limit + c q^n: the sum of the geometric series, whatever q; an item without a case stays."""
+    limit, gap, q = np.array([0.5, -1.0, 2.0]), np.array([1.0, -0.3, 0.1]), 0.95
+    first, second, third = (np.append(np.exp(limit + gap * q**n), 0.0) for n in range(3))
+    leap(first, second, third, np.array([3.0, 1.0, 2.0, 0.0]))
+    np.testing.assert_allclose(third, np.append(np.exp(limit), 0.0), rtol=1e-9)
+
+
+def test_leaps_come_nearer_the_highest_likelihood_than_plain_sweeps():
+    """Groups of two chain the items, along which plain scaling creeps; a control of zeros does without leaps."""
+    n_items = 20
+    item = np.repeat(np.arange(n_items, dtype=np.int32), 2)[1:-1].reshape(-1, 2)
+    item = np.concatenate([item, item[:, ::-1]]).ravel()
+    weight = np.exp(np.random.default_rng(4).normal(size=len(item)))
+    start, case = np.arange(0, len(item) + 1, 2), np.arange(len(item)) % 2 == 0
+    items, ones = np.bincount(item[case], minlength=n_items).astype(float), np.ones(len(item) // 2)
+    margins = start, item, weight, case, ones, items
+    a, b = ones.copy(), np.ones(n_items)
+    found = fit_margins(*margins, a, b, True, *NO_CONTROL)[0]
+
+    def loss(log_b):
+        score = (log_b[item] + np.log(weight)).reshape(-1, 2)
+        return len(ones) - log_softmax(score, axis=1)[:, 0].sum()
+
+    top = -minimize(loss, np.zeros(n_items), method="BFGS").fun
+    no_leaps = np.zeros(len(item), np.float32), np.zeros(1)
+    assert found == pytest.approx(top, abs=5e-3)
+    assert fit_margins(*margins, ones.copy(), np.ones(n_items), True, *no_leaps)[0] < top - 5e-3
+    assert found == pytest.approx(-loss(np.log(b)), abs=1e-9)

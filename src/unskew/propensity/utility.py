@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from unskew.utility.selection import Selection
 FEWEST_PER_FOLD = 10  # ratings; below, nothing can be learned about selection
 FOLDS = ((20_000, 20), (200_000, 10))  # ratings up to which so many folds are worth their time; 5 beyond
 SMALL_LOG = 20_000  # ratings up to which chance in dealing them matters, and they are dealt twice
+LARGE_LOG, LARGE_PATIENCE = 500_000, 2  # ratings beyond which a fold's risk is so sure that so few epochs tell its best
 
 
 class FittedUtility(FittedPropensity):
@@ -155,6 +156,7 @@ class Utility(Propensity):
     slice of random ratings, `fit(log, unbiased=...)`, estimates it. `largest_pairs` is the number of pairs up to which
     all of them are looked at, and beyond which so many are sampled. `n_folds=None` is 20, 10 or 5, fewer for larger
     logs, and `n_repeats=None` deals the pairs of a small log into folds twice, so that less depends on how they fall.
+    In logs of more than 500,000 ratings nets stop two epochs after their best, whatever `training` says beyond that.
     `n_experts` above 1 lets so many kinds of users have slopes of their own, shrunk to the common one.
     """
 
@@ -192,7 +194,8 @@ class Utility(Propensity):
         if len(log) < FEWEST_PER_FOLD * n_folds or log.ratings.min() == log.ratings.max():
             return FittedUtility(base, [], seed, 1, Selection.nothing(self.unexplained))
         role, n_repeats = Role(self.net, learning_rate=self.learning_rate, l2=self.l2), self.n_repeats_for(len(log))
-        fitted, history = cross_fit(role, log, n_folds, n_repeats, seed=seed, training=training)
+        patient = replace(training, patience=self.patience_for(len(log), training.patience))
+        fitted, history = cross_fit(role, log, n_folds, n_repeats, seed=seed, training=patient)
         return FittedUtility(base, fitted.nets, seed, n_repeats, self.estimate(fitted, log, unbiased), history)
 
     def check_alone(self, group: Group) -> None:
@@ -227,6 +230,11 @@ class Utility(Propensity):
 
     def n_repeats_for(self, n_ratings: int) -> int:
         return self.n_repeats or (2 if n_ratings <= SMALL_LOG else 1)
+
+    @staticmethod
+    def patience_for(n_ratings: int, asked: int) -> int:
+        """Epochs without a lower risk after which a net stops: what is asked for, in a large log at most 2."""
+        return min(asked, LARGE_PATIENCE) if n_ratings > LARGE_LOG else asked
 
 
 @dataclass(frozen=True, eq=False)
