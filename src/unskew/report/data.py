@@ -54,7 +54,7 @@ class Spread:
             f"Ratings per {one}",
             f"Half of the {self.name} have at most {self.median:g} ratings, the most-rated has {self.largest:,}; the "
             f"top tenth of the {self.name} have {self.share_of_top_tenth:.0%} of all ratings.",
-            f"ratings of {'an' if one[0] in 'aeiou' else 'a'} {one}",
+            f"ratings of one {one}",
             f"share of the {self.name}",
             y_unit=PERCENT,
             show=lambda value: f"{value:.2%}",
