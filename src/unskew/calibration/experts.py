@@ -67,20 +67,18 @@ class Mixture(nn.Module):
         drops out. Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the
         common one, n the effective number of examples.
         """
-        mixing.step(
-            batch.logits,
-            batch.labels,
-            batch.weights,
-            batch.users,
-            inputs.numpy(),
-            generator.random((len(inputs), len(self.gate.value)), dtype=np.float32),
-            np.float32(tau),
-            self.maps.state,
-            self.gate.state,
-            batch.common.numpy(),
-            np.float32(recipe.shrinkage / batch.effective_size),
-            recipe.learning_rate,
-        )
+        maps, gate, tau = self.maps.value, self.gate.value, np.float32(tau)
+        noise = generator.random((len(inputs), len(gate)), dtype=np.float32)
+        # One kernel after the other: called by one another, they gave other bits when compiled than out of the cache.
+        beta = mixing.noisy_assignment((inputs @ gate.T).numpy(), noise, tau)
+        slopes = maps[:, 0].exp().numpy()
+        said, total = mixing.said_and_mixed(batch.logits, batch.users, beta, slopes, maps[:, 1].contiguous().numpy())
+        change = mixing.cross_entropy_change(total, batch.labels, batch.weights)
+        of_scores, of_maps = mixing.gradients(change, said, batch.logits, batch.users, beta, slopes, tau)
+        shrinkage = recipe.shrinkage / batch.effective_size
+        of_gate = torch.from_numpy(of_scores).T @ inputs + shrinkage * gate
+        self.maps.move(torch.from_numpy(of_maps) + shrinkage * (maps - batch.common), recipe.learning_rate)
+        self.gate.move(of_gate, recipe.learning_rate)
 
     def again(self) -> Mixture:
         """The same, to go on from."""

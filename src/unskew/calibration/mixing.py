@@ -12,7 +12,6 @@ import numpy as np
 
 from unskew.calibration.platt import LARGEST_LOGIT
 from unskew.fast import WIDE, sigmoid
-from unskew.nets.table import EPSILON, FIRST_DECAY, SECOND_DECAY
 
 _BOUND = np.float32(LARGEST_LOGIT)
 # The cache of these kernels holds those of fast.py too, and is renewed when this file changes: change both.
@@ -94,49 +93,3 @@ def gradients(change: Any, said: Any, logits: Any, users: Any, beta: Any, slopes
         for k in range(len(slopes)):
             of_scores[u, k] = beta[u, k] * (of_scores[u, k] - mean) / tau
     return of_scores, of_maps
-
-
-@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def step(
-    logits: Any, labels: Any, weights: Any, users: Any, inputs: Any, uniform: Any, tau: Any, maps: Any, gate: Any,
-    common: Any, shrinkage: Any, rate: Any,
-) -> None:  # fmt: skip
-    """One step of maps (log a_k, b_k) and gate down the cross-entropy of the mixture with noise, in place.
-
-    Both are states (value, first moment, second moment, steps).
-    """
-    k_maps, k_gate = maps[0], gate[0]
-    slopes, intercepts = np.exp(k_maps[:, 0]), k_maps[:, 1].copy()
-    scores = np.empty((len(inputs), len(k_gate)), np.float32)
-    for u in range(len(inputs)):
-        for k in range(len(k_gate)):
-            total = np.float32(0.0)
-            for c in range(inputs.shape[1]):
-                total += inputs[u, c] * k_gate[k, c]
-            scores[u, k] = total
-    beta = noisy_assignment(scores, uniform, tau)
-    said, mixture = said_and_mixed(logits, users, beta, slopes, intercepts)
-    change = cross_entropy_change(mixture, labels, weights)
-    of_scores, of_maps = gradients(change, said, logits, users, beta, slopes, tau)
-    of_gate = shrinkage * k_gate
-    for u in range(len(inputs)):
-        for k in range(len(k_gate)):
-            for c in range(inputs.shape[1]):
-                of_gate[k, c] += of_scores[u, k] * inputs[u, c]
-    of_maps += shrinkage * (k_maps - common)
-    move(of_maps, rate, *maps)
-    move(of_gate, rate, *gate)
-
-
-@numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
-def move(gradient: Any, rate: Any, value: Any, first: Any, second: Any, steps: Any) -> None:
-    """Adam (Kingma & Ba 2015) on all rows, as `Table.move` does it."""
-    steps += 1
-    scale = np.sqrt(1 - SECOND_DECAY ** steps[0])
-    stride, epsilon = np.float32(rate * scale / (1 - FIRST_DECAY ** steps[0])), np.float32(EPSILON * scale)
-    for k in range(len(gradient)):
-        for c in range(gradient.shape[1]):
-            slope = gradient[k, c]
-            first[k, c] += np.float32(1 - FIRST_DECAY) * (slope - first[k, c])
-            second[k, c] += np.float32(1 - SECOND_DECAY) * (slope * slope - second[k, c])
-            value[k, c] -= stride * first[k, c] / (np.sqrt(second[k, c]) + epsilon)
