@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,9 @@ def fits(arguments: argparse.Namespace) -> list[str]:
         log = coat(arguments.coat)
         found = medians({"dce": lambda: fit("dce-dr", log), "naive": lambda: fit("naive", log)}, arguments.repeats)
         lines.append(f"DCE-DR whole fit on Coat: {found['dce']:.2f} s (Naive {found['naive']:.2f} s)")
+        bare = replace(log, user_features=None, item_features=None)
+        found = medians({"dce": lambda: fit("dce-dr", bare), "naive": lambda: fit("naive", bare)}, arguments.repeats)
+        lines.append(f"The same without features: {found['dce']:.2f} s (Naive {found['naive']:.2f} s)")
     large = yahoo()
     found = medians({"dce": lambda: fit("dce-dr", large), "naive": lambda: fit("naive", large)}, arguments.repeats)
     lines.append(f"DCE-DR whole fit, Yahoo-shaped: {found['dce']:.1f} s (Naive {found['naive']:.1f} s)")

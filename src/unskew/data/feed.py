@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -30,7 +31,8 @@ class HeldOut(NamedTuple):
     n_everywhere: int
 
 
-class Stretch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Stretch:
     """Rows in a new order beside pairs drawn from the catalogue, both cut into batches.
 
     The rows of a batch together stand for `cells` seen pairs, its pairs for `pairs` of all `n_pairs`.

@@ -120,9 +120,9 @@ class Gap:
         o, weight = v.observed, self.weight(v)
         stake = o.logit("prediction").clamp(-v.largest_logit, v.largest_logit)
         scale = o.weight / max(o.total(weight * stake.square()).item(), 1e-12)
-        guess, h = torch.sigmoid(o.logit("imputation")), o.inverse_propensity() - 1
         shift = torch.zeros_like(stake)
         if self.targeted:
+            guess, h = torch.sigmoid(o.logit("imputation")), o.inverse_propensity() - 1
             along = o.total(h * (guess - o.ratings) * stake)
             shift = along / o.total(h.square()).clamp(min=1e-12) * h
         value, slopes = gaps(
