@@ -19,6 +19,7 @@ from unskew.training.checks import check_choice, check_number
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
 MOST_EXAMPLES = 16_384  # that train the assignment; the maps at rest are solved on all
+MOST = 1_000_000  # experts or steps that anybody can mean
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
 
@@ -198,7 +199,7 @@ class ExpertPlatt(Calibrator):
 
     def __post_init__(self) -> None:
         for name in ("n_experts", "steps", "steps_per_epoch"):
-            check_number(self, name, least=1)
+            check_number(self, name, least=1, most=MOST)
         check_number(self, "learning_rate", above=0)
         check_number(self, "shrinkage", least=0)
         check_number(self, "ridge", least=0)
