@@ -105,7 +105,7 @@ def _usage_in_a_sentence(given: list[str]) -> Iterator[None]:
         if words.endswith(WHOLE_OR_NOT):
             names = getattr(getattr(error, "param", None), "opts", ())
             words += "".join(f", not {value!r}" for name, value in pairwise(given) if name in names)
-        where = getattr(error.ctx, "command_path", "unskew")
+        where = f"unskew {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent else "unskew"
         example = "" if words.endswith("?") else f"; `{where} --help` has an example."
         typer.echo(f"error: {words[:1].lower()}{words[1:]}{example}", err=True)
         raise typer.Exit(BAD_INPUT) from None
