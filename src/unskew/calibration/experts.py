@@ -18,7 +18,8 @@ from unskew.training.checks import check_choice, check_number
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
-MOST_EXAMPLES = 16_384  # that train the assignment; the maps at rest are solved on all
+MOST_EXAMPLES = 16_384  # that train the assignment
+MOST_SOLVED = 131_072  # that the maps at rest are solved on
 STEPS_AT_ONCE = 10
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
@@ -215,6 +216,7 @@ class ExpertPlatt(Calibrator):
         planned: float = 1.0,
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
+        examples = examples.of_some_users(MOST_SOLVED, generator)
         common = self.start(examples)
         batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
         if isinstance(previous, FittedExperts):
