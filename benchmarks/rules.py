@@ -82,7 +82,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
     pairs = {
         f"{m:g} a rating" + (", propensity too" if both else ""): Variant(sampling(m, both))
         for both in (False, True)
-        for m in (0.25, 0.5, 1.0, 2.0, 4.0)
+        for m in (0.5, 1.0, 2.0)
     }
     robust = ("naive", "snips", "dr-jl", "dr-ml", "dce-dr", "dce-ml", "dce-tdr")
     return {
@@ -93,7 +93,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
         "experts": (experts, ("90 x 70, 50%", "200 x 150, 10%", *LARGER[::2])),
         "clip": (clips, LARGER),
         "auto": (auto, everywhere),
-        "pairs": (pairs, ("200 x 150, 10%", "1000 x 400, 2%", *LARGER)),
+        "pairs": (pairs, ("200 x 150, 10%", *LARGER)),
         "members": (members, LARGER),
         "methods": ({name: Variant(unskew.make(name)) for name in robust}, ("500 x 250, 10%", COAT)),
     }
