@@ -21,6 +21,7 @@ AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
 MOST_EXAMPLES = 16_384  # that train the assignment
 MOST_SOLVED = 131_072  # that the maps at rest are solved on
 STEPS_AT_ONCE = 10
+MOST = 1_000_000  # experts or steps that anybody can mean
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
 
@@ -202,7 +203,7 @@ class ExpertPlatt(Calibrator):
 
     def __post_init__(self) -> None:
         for name in ("n_experts", "steps", "steps_per_epoch"):
-            check_number(self, name, least=1)
+            check_number(self, name, least=1, most=MOST)
         check_number(self, "learning_rate", above=0)
         check_number(self, "shrinkage", least=0)
         check_number(self, "ridge", least=0)

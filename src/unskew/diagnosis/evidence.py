@@ -24,7 +24,10 @@ def scores_from(said: OfPairs, log: RatingLog) -> Scores:
 
 
 def judged_evidence(subject: Subject, *, propensity: str | None = None, imputation: str | None = None) -> Evidence:
-    """The ratings that may judge the prediction; nuisances "before" or "after" calibration, by default as used."""
+    """The ratings that may judge the prediction; nuisances "before" or "after" calibration, by default as used.
+
+    Propensities are not clipped: see `unskew.diagnose`.
+    """
     share = len(subject.judged) / len(subject.log)
     which = propensity or subject.propensity.used
     seen = subject.seen_before if which == "before" else subject.seen_after
@@ -35,7 +38,6 @@ def judged_evidence(subject: Subject, *, propensity: str | None = None, imputati
         np.maximum(share * seen[subject.judged], 1e-12),
         lambda users, items: share * pair(users, items),
         log.n_pairs,
-        share * subject.clip,
     )
     return Evidence(log, weighing, scores_from(said[imputation], log), subject.seed, MAX_PAIRS)
 
@@ -43,5 +45,5 @@ def judged_evidence(subject: Subject, *, propensity: str | None = None, imputati
 def whole_evidence(subject: Subject) -> Evidence:
     """All ratings, with cross-fitted predictions as imputed ones."""
     log = subject.log
-    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs, subject.clip)
+    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs)
     return Evidence(log, weighing, scores_from(subject.naive, log), subject.seed, MAX_PAIRS)
