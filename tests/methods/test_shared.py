@@ -43,5 +43,5 @@ def test_a_net_that_no_tower_can_stand_on_is_refused_before_training(log):
 
 
 def test_a_negative_weight_is_refused_with_its_value():
-    with pytest.raises(ParameterError, match="exposure_weight of SharedDR .* not -1"):
+    with pytest.raises(ParameterError, match=r"exposure_weight of SharedDR .* not -1"):
         unskew.SharedDR(exposure_weight=-1)
