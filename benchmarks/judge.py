@@ -4,7 +4,7 @@
 
 In every world (those of docs/ten-minutes.md) a model is diagnosed against the naive model fitted beside it. The
 table says how often the 95% interval of the difference in mean squared error, and that of the model's own error, cover
-what is true of all pairs: as `diagnose` judges, and by weights that are clipped as those of training are.
+what is true of all pairs. `diagnose` compares by the first judge and tells the model's own error by the second.
 """
 
 from __future__ import annotations
@@ -61,11 +61,13 @@ def judged(method: str, seed: int) -> dict[str, tuple[Verdict, Verdict]]:
         own, other = (estimate("dr", MSE, one) for one in both)
         return Verdict(own.minus(other).interval(0.95), true[0] - true[1]), Verdict(own.interval(0.95), true[0])
 
-    return {"as diagnose judges": verdicts(judged_evidence(subject)), "clipped": verdicts(_clipped(subject))}
+    neutral, own = (judged_evidence(subject, imputation=which) for which in ("naive", None))
+    judges = {"no clip, cross-fitted imputation": neutral, "no clip, the model's imputation": own}
+    judges |= {"the model's clip and imputation": _clipped(own, subject)}
+    return {name: verdicts(evidence) for name, evidence in judges.items()}
 
 
-def _clipped(subject: Subject) -> Evidence:
-    evidence = judged_evidence(subject)
+def _clipped(evidence: Evidence, subject: Subject) -> Evidence:
     assert evidence.weighing is not None
     share = len(subject.judged) / len(subject.log)
     return replace(evidence, weighing=replace(evidence.weighing, clip=share * subject.clip))

@@ -44,8 +44,11 @@ class SensitivityFigures:
 
 
 def sensitivity_of(subject: Subject, rival: Any = None, name: str = "the rival") -> SensitivityFigures:
-    """`rival` are anybody's scores; without any, the best constant."""
-    evidence = judged_evidence(subject)
+    """`rival` are anybody's scores; without any, the best constant.
+
+    Imputed are cross-fitted predictions: by its own imputation a model would be compared with what resembles it.
+    """
+    evidence = judged_evidence(subject, imputation="naive")
     name, scores = (name, scores_of(rival, evidence.log, name)) if rival is not None else _constant(evidence)
     own = Judged(scores_from(subject.prediction, evidence.log), evidence, [MSE])
     return sensitivity_figures(own, Judged(scores, evidence, [MSE]), name)

@@ -178,5 +178,6 @@ def methods() -> tuple[Entry, ...]:
 def make(name: str, **parameters: Any) -> Method:
     """The method registered under this name, with these settings instead of its defaults."""
     if name not in _REGISTRY:
-        raise ParameterError(f"There is no method {name!r}{nearest(name, _REGISTRY)}")
+        known = nearest(name, _REGISTRY, otherwise="; unskew.methods() lists them.")
+        raise ParameterError(f"There is no method {name!r}{known}")
     return _REGISTRY[name].build(**parameters)
