@@ -36,7 +36,7 @@ from unskew.propensity.utility import FittedUtility
 SLOPES, TASTES, UNEXPLAINED = (0.0, 0.1, 0.2, 0.3), (0.1, 0.2, 0.3), (0.0, 0.5, 1.0, 1.5)
 WORLD: dict[str, Any] = {"n_users": 1000, "n_items": 500, "density": 0.05, "n_factors": 2}
 TRAINING = unskew.Training(progress=False)
-DR = unskew.DRJL()
+DR, OURS = unskew.DRJL(), unskew.make("dr-utility").propensity
 SLICE = 50
 METRICS = ("mse", "auc", "ndcg@5", "ndcg@10")
 COAT = {
@@ -112,7 +112,7 @@ def utility_world(_: Any, *, slope: float, seed: int) -> Values:
 
 def risks_in_world(_: Any, *, slope: float, seed: int) -> Values:
     world = unskew.simulate(**WORLD, selection="utility", strength=slope, seed=seed)
-    fitted = unskew.Utility().fit(world.log, seed=seed, training=TRAINING)
+    fitted = OURS.fit(world.log, seed=seed, training=TRAINING)
     risks = {
         name: world.risk(replace(DR, propensity=p).fit(world.log, seed=seed, training=TRAINING).predict_codes)
         for name, p in told(world, fitted).items()
@@ -163,7 +163,7 @@ def coat_fit(data: unskew.datasets.Dataset, *, method: unskew.Method, seed: int)
 
 
 def world_jobs(seeds: int, names: tuple[float, ...], part: str, work: Callable[..., Values], setting: str) -> list[Job]:
-    facts = f"{WORLD}, {unskew.Utility()!r}, {DR!r}, {unskew.Naive()!r}"
+    facts = f"{WORLD}, {OURS!r}, {DR!r}, {unskew.Naive()!r}"
     return [
         Job(f"{part}/{value}/{seed}", f"{facts}, {setting} {value}", partial(work, **{setting: value}, seed=seed))
         for seed in range(seeds)

@@ -24,6 +24,7 @@ from unskew.methods.tritraining import AT
 from unskew.methods.utility import NaiveUtility
 from unskew.methods.utility_joint import UtilityModel
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
+from unskew.propensity.tables import Popularity
 from unskew.propensity.utility import Utility
 from unskew.words import nearest
 
@@ -143,7 +144,13 @@ _REGISTRY = {
         ),
         Entry("naive-utility", NaiveUtility()),
         Entry("ips-utility", IPS(propensity=Utility()), "IPS with propensities that know the rating: see Utility."),
-        Entry("dr-utility", DRJL(propensity=Utility()), "DR-JL with propensities that know the rating: see Utility."),
+        Entry(
+            "dr-utility",
+            DRJL(
+                propensity=Utility(base=Popularity())
+            ),  # weights that differ from user to user cost more than they gain
+            "DR-JL with propensities that know the rating, over popularity: see Utility.",
+        ),
         Entry(
             "dce-utility",
             DoublyCalibrated(DRJL(propensity=Utility())),

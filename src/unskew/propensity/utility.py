@@ -18,7 +18,7 @@ from unskew.group import Group
 from unskew.nets.base import Net, NetRecipe
 from unskew.nets.factors import MF
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
-from unskew.propensity.tables import Popularity
+from unskew.propensity.factors import Factors
 from unskew.training.checks import check_number
 from unskew.training.history import History
 from unskew.training.options import Training
@@ -150,8 +150,7 @@ class Utility(Propensity):
     exp(slope (z + unexplained e)). The slope is estimated from the log alone: `n_folds` naive nets (`net`,
     `learning_rate`, `l2`) are read out of fold and calibrated, and the slope is the one under which the seen pairs
     are most likely given how many each user and each item has. `base` says how likely a pair is seen whatever its
-    rating; without evidence for a slope it is all there is, to the bit. It is popularity because weights that differ
-    from user to user cost more in noise than they gain (docs/utility.md).
+    rating; without evidence for a slope it is all there is, to the bit.
 
     `unexplained` (k) is an assumption that no log can test: how much unexplained liking counts beside explained. A
     slice of random ratings, `fit(log, unbiased=...)`, estimates it. `largest_pairs` is the number of pairs up to which
@@ -163,7 +162,7 @@ class Utility(Propensity):
 
     fitted = FittedUtility
 
-    base: Propensity = field(default_factory=Popularity)
+    base: Propensity = field(default_factory=Factors)
     unexplained: float = 1.0
     net: NetRecipe = field(default_factory=lambda: MF(spread=0.1))
     learning_rate: float = 0.03
@@ -190,9 +189,7 @@ class Utility(Propensity):
         base = self.base.fit_split(split, seed=seed, training=training.inside("base"), unbiased=unbiased)
         if base.knows_ratings:
             name = type(self.base).__name__
-            raise ParameterError(
-                f"The base of Utility must not depend on the rating, as {name} does; use Popularity()."
-            )
+            raise ParameterError(f"The base of Utility must not depend on the rating, as {name} does; use Factors().")
         n_folds = self.n_folds_for(len(log))
         if len(log) < FEWEST_PER_FOLD * n_folds or log.ratings.min() == log.ratings.max():
             return FittedUtility(base, [], seed, 1, Selection.nothing(self.unexplained))
