@@ -146,9 +146,8 @@ _REGISTRY = {
         Entry("ips-utility", IPS(propensity=Utility()), "IPS with propensities that know the rating: see Utility."),
         Entry(
             "dr-utility",
-            DRJL(
-                propensity=Utility(base=Popularity())
-            ),  # weights that differ from user to user cost more than they gain
+            # Over popularity: beside the rating's, weights that differ from user to user cost more than they gain.
+            DRJL(propensity=Utility(base=Popularity())),
             "DR-JL with propensities that know the rating, over popularity: see Utility.",
         ),
         Entry(
