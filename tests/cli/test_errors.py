@@ -23,6 +23,19 @@ BENCHMARK = ("benchmark", "ratings.csv", "--out", "new")
 
 REFUSED = {
     "unknown method": ((*FIT, "nave"), "There is no method 'nave'; did you mean 'naive'?"),
+    "beginning of several methods": ((*FIT, "dce"), "There is no method 'dce'; did you mean 'dce-dr', 'dce-tdr', "),
+    "method like no other": ((*FIT, "xyzzy"), "There is no method 'xyzzy'; `unskew methods` lists them."),
+    "unknown command": (("fti", "ratings.csv"), "no such command 'fti'. Did you mean 'fit'?"),
+    "unknown option": (("doctor", "--foo"), "no such option: --foo; `unskew doctor --help` has an example."),
+    "one argument too many": (("datasets", "coat"), "more arguments than it takes: (coat); `unskew datasets --help`"),
+    "missing option": (("predict", "model", "test.csv"), "missing option '--out'; `unskew predict --help` has an exam"),
+    "missing choice": (("export", "model"), "missing option '--to': choose from onnx, parquet; `unskew export --help`"),
+    "unknown choice": (("export", "model", "--to", "csv"), "invalid value for '--to': 'csv' is not one of 'onnx', 'p"),
+    "word for a number": ((*FIT, "naive", "--epochs", "many"), "'--epochs': must be a whole number, not 'many'; `uns"),
+    "unknown propensity of the judge": (
+        ("diagnose", "model", "--propensity", "x"),
+        "--propensity x is not known; `uns",
+    ),
     "missing log": (("fit", "none.csv", "--out", "new", "--method", "naive"), "none.csv does not exist"),
     "unknown setting": ((*FIT, "ips", "--set", "clp=1"), "IPS has no setting 'clp'; did you mean 'clip'?"),
     "unknown nested setting": ((*FIT, "ips", "--set", "net.n_factrs=1"), "did you mean 'n_factors'?"),

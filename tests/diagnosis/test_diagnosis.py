@@ -108,8 +108,24 @@ def test_a_model_is_diagnosed_by_its_own_nuisances_on_what_it_held_out(model, he
     said = model.propensity(log.user_ids.take(log.users), log.item_ids.take(log.items))
     np.testing.assert_allclose(found.overlap.over_seen[0], said.min(), rtol=1e-5)
     assert found.overlap.clip == pytest.approx(len(log) / log.n_pairs)
-    assert found.sensitivity.rival == "a naive model, cross-fitted"
+    assert found.sensitivity.rival == "a naive model with the same settings"
     assert len(found.plot().axes) == 2
+
+
+def test_a_model_is_judged_without_its_clip_and_against_a_naive_model_that_learned_as_much(here, monkeypatch):
+    monkeypatch.setattr("unskew.diagnosis.calibration.REPLICATES", 10)
+    settings = {"net": unskew.MF(n_factors=4), "l2": 0.2}
+    model = unskew.IPS(propensity=unskew.Known(here.propensity), clip=0.5, **settings).fit(here.log, training=TRAINING)
+    naive = unskew.Naive(**settings).fit(here.log, training=TRAINING)
+    found, held = model.diagnose(n_folds=2, training=TRAINING), model.holdout
+    w = 1 / here.propensity(held.users, held.items)
+    error, rival = ((one.predict_codes(held.users, held.items) - held.ratings) ** 2 for one in (model, naive))
+    assert found.overlap.clip == 0.5 > 1 / w.max()
+    assert found.errors.weighted.value == pytest.approx(np.average(error, weights=w), rel=1e-5)
+    assert found.sensitivity.rival == "a naive model with the same settings"
+    given = model.diagnose(n_folds=2, training=TRAINING, rival=naive).sensitivity
+    assert found.sensitivity.difference == given.difference
+    assert np.sign(given.difference.value) == np.sign(np.average(error - rival, weights=w))
 
 
 def test_the_same_seed_gives_the_same_diagnosis(here, monkeypatch):

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -34,19 +35,23 @@ def long() -> bool:
     return LONG
 
 
+tried, done = Counter[str](), Counter[str]()  # in this process: a contained child tells what it has tried
+
+
 @pytest.fixture(scope="session")
 def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
     """Does something in a child that must end well, in time and in so much more memory than there is now.
 
-    If it does not, what stands in the file `about` is shown.
+    If it does not, what stands in the file `about` is shown. At least that share of what is tried must not be refused.
     """
 
     def run(
         work: Callable[[], object],
         *,
         gigabytes: float = 2.0,
-        seconds: float = 2400 if LONG else 100,
+        seconds: float = 6000 if LONG else 100,
         about: Path | None = None,
+        at_least: float = 0.0,
     ) -> None:
         def limited() -> None:
             import resource
@@ -55,6 +60,9 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
             most = _megabytes("VmSize") + int(gigabytes * 1000)
             resource.setrlimit(resource.RLIMIT_AS, (most << 20, -1))
             work()
+            for name, count in tried.items():
+                print(f"{name}: {count:,} cases, of which {done[name]:,} worked and the others were refused")
+                assert done[name] >= at_least * count, "cases that are all refused at the door try nothing behind it"
 
         process = forked(limited)
         process.join(seconds)
@@ -75,17 +83,20 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
 def in_our_words() -> Callable[..., object]:
     """Does something, or has it refused in one line and answers None; any other exception is passed on."""
 
-    def tried(work: Callable[..., object], *words: object, **settings: object) -> object:
-        sentence = "done"
+    def attempt(work: Callable[..., object], *words: object, **settings: object) -> object:
+        tried[work.__name__] += 1
         try:
-            return work(*words, **settings)
+            outcome = work(*words, **settings)
         except unskew.UnskewError as error:
             sentence = str(error)
+        else:
+            done[work.__name__] += 1
+            return outcome
         assert sentence
         assert "\n" not in sentence
         return None
 
-    return tried
+    return attempt
 
 
 @pytest.fixture

@@ -90,25 +90,25 @@ def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_wo
     whole = {name: tomllib.loads(FitRecipe(make(name), BRIEF, 3, log.scale).as_text()) for name in METHODS}
     path = tmp_path / "recipe.toml"
 
-    def fitted():
-        recipe = read_fit(path)
+    def fitted(recipe):
         training = replace(recipe.training, max_epochs=1, progress=False, workers=1)
         return recipe.method.fit(log, seed=recipe.seed or 0, training=training)
 
     @many
     @given(st.sampled_from(METHODS), changes, st.none() | st.tuples(st.integers(0, 2000), st.binary(max_size=4)))
     def case(name, changed, cut):
-        recipe = altered(whole[name], changed)
-        text = "".join(f"{json.dumps(key)} = {as_toml(value)}\n" for key, value in recipe.items())
+        told = altered(whole[name], changed)
+        text = "".join(f"{json.dumps(key)} = {as_toml(value)}\n" for key, value in told.items())
         text = text.encode("utf-8", "surrogatepass")
         if cut is not None:
             place = cut[0] % (len(text) + 1)
             text = text[:place] + cut[1] + text[place + len(cut[1]) :]
         path.write_bytes(text)
         with np.errstate(all="ignore"):
-            in_our_words(fitted)
+            if (recipe := in_our_words(read_fit, path)) is not None:
+                in_our_words(fitted, recipe)
 
-    contained(case, about=path)
+    contained(case, about=path, at_least=0.1)
     assert [found.name for found in tmp_path.rglob("*")] == ["recipe.toml"]
 
 
@@ -181,7 +181,7 @@ def test_any_manifest_with_the_right_digest_is_used_or_refused(contained, in_our
         with np.errstate(all="ignore"):
             in_our_words(used, folder)
 
-    contained(case, about=tmp_path / "model" / "model.json")
+    contained(case, about=tmp_path / "model" / "model.json", at_least=0.1)
 
 
 def test_any_weights_with_the_right_digest_are_used_or_refused(contained, in_our_words, folders, tmp_path):
@@ -219,11 +219,11 @@ def test_any_weights_with_the_right_digest_are_used_or_refused(contained, in_our
                 arrays[key] = array[:0].copy() if array.ndim else array
             if not arrays:
                 break
-        reseal(folder, "weights.safetensors", arrays_to_bytes({k: np.ascontiguousarray(a) for k, a in arrays.items()}))
+        reseal(folder, "weights.safetensors", arrays_to_bytes({k: a.copy(order="C") for k, a in arrays.items()}))
         with np.errstate(all="ignore"):
             in_our_words(used, folder)
 
-    contained(case, about=tmp_path / "model" / "model.json")
+    contained(case, about=tmp_path / "model" / "model.json", at_least=0.1)
 
 
 def test_any_bytes_with_the_right_digest_are_used_or_refused(contained, in_our_words, folders, tmp_path):
@@ -248,4 +248,4 @@ def test_any_bytes_with_the_right_digest_are_used_or_refused(contained, in_our_w
         with np.errstate(all="ignore"):
             in_our_words(used, folder)
 
-    contained(case, about=tmp_path / "model" / "model.json")
+    contained(case, about=tmp_path / "model" / "model.json", at_least=0.1)

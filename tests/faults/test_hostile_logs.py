@@ -36,7 +36,7 @@ text_of_cells = st.tuples(
     st.sampled_from([b"\n", b"\r\n", b"\r", b""]),
     st.lists(line, max_size=8),
 ).map(lambda parts: parts[1].join([parts[0], *map(b",".join, parts[2])]) + parts[1])
-edits = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), cell), min_size=1, max_size=5)
+edits = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), cell), min_size=1, max_size=3)
 
 
 def edited(original: bytes, changes) -> bytes:
@@ -47,8 +47,18 @@ def edited(original: bytes, changes) -> bytes:
     return original
 
 
-contents = st.binary(max_size=200) | text_of_cells | edits.map(lambda changes: edited(GOOD, changes))
-log_settings = st.fixed_dictionaries(
+def retold(changes) -> bytes:
+    """The good log with other contents of some of its cells."""
+    rows = [row.split(b",") for row in GOOD.splitlines()]
+    for row, column, new in changes:
+        rows[1 + row][column] = new
+    return b"".join(b",".join(row) + b"\n" for row in rows)
+
+
+cells = st.lists(st.tuples(st.integers(0, 29), st.sampled_from([0, 1, 0, 1, 2]), cell), min_size=1, max_size=2)
+edited_texts = edits.map(lambda changes: edited(GOOD, changes)) | cells.map(retold)
+contents = st.binary(max_size=200) | text_of_cells | edited_texts
+log_settings = st.just({}) | st.fixed_dictionaries(
     {},
     optional={
         "positive": st.sampled_from([None, 3, -1e308, 1e308, 0]),
@@ -62,14 +72,14 @@ log_settings = st.fixed_dictionaries(
 
 def test_any_text_is_read_or_refused(contained, in_our_words, tmp_path):
     @many
-    @given(contents, st.sampled_from([".csv", ".tsv", ".txt", ".inter", ".csv.gz"]), log_settings, st.booleans())
+    @given(contents, st.sampled_from([*[".csv"] * 4, ".tsv", ".txt", ".inter", ".csv.gz"]), log_settings, st.booleans())
     def case(content, ending, asked, cut):
         path = tmp_path / f"log{ending}"
         path.write_bytes(gzip.compress(content)[: -9 if cut else None] if ending.endswith("gz") else content)
         in_our_words(read_log, path, **asked)
         in_our_words(read_frame, path)
 
-    contained(case)
+    contained(case, at_least=0.02)
 
 
 VALUES = {
@@ -108,7 +118,7 @@ def columns(draw, rows):
 def tables(draw):
     """Any columns where a log has three of its own."""
     rows = draw(st.integers(0, 12))
-    names = draw(st.lists(st.sampled_from([*COLUMNS, *COLUMNS, "", "é", "user_id "]), max_size=5))
+    names = draw(st.just(COLUMNS) | st.lists(st.sampled_from([*COLUMNS, *COLUMNS, "", "é", "user_id "]), max_size=5))
     own = {
         "user_id": pa.array([f"u{n % 3}" for n in range(rows)]),
         "item_id": pa.array(range(rows)),
@@ -125,11 +135,10 @@ def test_parquet_of_any_types_is_read_or_refused(contained, in_our_words, tmp_pa
     def case(table, asked, group, compression):
         path = tmp_path / "log.parquet"
         pq.write_table(table, path, row_group_size=group, compression=compression)
-        asked.pop("delimiter", None)
-        in_our_words(read_log, path, **asked)
+        in_our_words(read_log, path, **{name: value for name, value in asked.items() if name != "delimiter"})
         in_our_words(read_frame, path)
 
-    contained(case)
+    contained(case, at_least=0.05)
 
 
 def written(**options) -> bytes:
@@ -170,4 +179,4 @@ def test_altered_parquet_is_read_or_refused(contained, in_our_words, tmp_path):
         in_our_words(read_log, path)
         in_our_words(read_frame, path)
 
-    contained(case)
+    contained(case, at_least=0.05)

@@ -9,6 +9,7 @@ import pytest
 from scipy.special import expit, logit
 
 import unskew
+from unskew.diagnosis.rival import naive_like
 from unskew.diagnosis.verdicts import Verdict
 from unskew.recipe import read_recipe
 from unskew.report import assumptions, changes, plain, remedy, summary, versus
@@ -42,7 +43,7 @@ def test_a_naive_model_gets_a_debiased_counterpart(log: unskew.RatingLog) -> Non
     counterpart = making._debiased_like(method)
     assert isinstance(counterpart, unskew.DoublyCalibrated)
     assert (counterpart.base.net, counterpart.base.l2) == (method.net, method.l2)
-    assert making._naive_like(counterpart) == method
+    assert naive_like(counterpart) == method
 
 
 def test_the_table_is_what_compare_says(material: Material) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -15,6 +17,7 @@ from typer.core import TyperGroup
 from unskew.errors import CacheWarning, UnskewError
 
 BAD_INPUT, INTERRUPTED = 2, 130
+UsageError: Any = typer.BadParameter.__bases__[0]
 
 # What the library's sentences call a setting, and the option that sets it here.
 _OPTIONS = (
@@ -45,10 +48,22 @@ _OPTIONS = (
     ("batch_size must", "--batch-size must"),
     ("judges must", "--judges must"),
     ("workers must", "--workers must"),
+    ("trials must", "--trials must"),
+    ("unskew.methods() lists", "`unskew methods` lists"),
     ("seeds must", "--seeds must"),
     ("draws must", "--seeds must"),
     ("Choose another place", "Give another --out"),
     ("choose another place", "give another --out"),
+)
+
+# What the parser of options says, and how we say it.
+WHOLE_OR_NOT = ("must be a whole number", "must be a number")
+_USAGE = (
+    ("Value error, ", ""),
+    (". Choose from:", ": choose from"),
+    ("Input should be a valid integer, unable to parse string as an integer", WHOLE_OR_NOT[0]),
+    ("Input should be a valid number, unable to parse string as a number", WHOLE_OR_NOT[1]),
+    ("Got unexpected extra argument(s)", "there are more arguments than it takes:"),
 )
 
 
@@ -59,13 +74,15 @@ class OneSentenceErrors(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         self._words = list(args)
-        return super().parse_args(ctx, args)
+        with _usage_in_a_sentence(args) if args else nullcontext():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = partial(_say, warnings.showwarning)
-                return super().invoke(ctx)
+                with _usage_in_a_sentence(self._words):
+                    return super().invoke(ctx)
         except UnskewError as error:
             typer.echo(f"error: {with_options(str(error))}", err=True)
             raise typer.Exit(BAD_INPUT) from None
@@ -74,6 +91,24 @@ class OneSentenceErrors(TyperGroup):
             if str(interrupt) and int(os.environ.get("WORLD_SIZE", "1")) == 1:  # there is something to go on from
                 typer.echo(f"to go on: {shlex.join(['unskew', *self._words])}", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _usage_in_a_sentence(given: list[str]) -> Iterator[None]:
+    """Options and arguments that are wrong are told as everything else is."""
+    try:
+        yield
+    except UsageError as error:
+        words = " ".join(error.format_message().split()).rstrip(".")
+        for theirs, ours in _USAGE:
+            words = words.replace(theirs, ours)
+        if words.endswith(WHOLE_OR_NOT):
+            names = getattr(getattr(error, "param", None), "opts", ())
+            words += "".join(f", not {value!r}" for name, value in pairwise(given) if name in names)
+        where = f"unskew {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent else "unskew"
+        example = "" if words.endswith("?") else f"; `{where} --help` has an example."
+        typer.echo(f"error: {words[:1].lower()}{words[1:]}{example}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _say(

@@ -76,7 +76,10 @@ def propensity_from(name: str) -> Propensity:
     from unskew.propensity.base import Propensity
     from unskew.recipe import from_plain
 
-    found = from_plain({"kind": _class_name(name)})
+    try:
+        found = from_plain({"kind": _class_name(name)})
+    except ParameterError as error:
+        raise ParameterError(f"--propensity {name} is not known; `unskew methods` lists all parts.") from error
     if not isinstance(found, Propensity):
         raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
     return found

@@ -12,16 +12,20 @@ from unskew.diagnosis.calibration import Calibration, calibrations_of, reliabili
 from unskew.diagnosis.dependence import Dependence, Rates, dependences_of, rates_of
 from unskew.diagnosis.errors import ErrorFigures, errors_of
 from unskew.diagnosis.overlap import OverlapFigures, overlap_of
+from unskew.diagnosis.rival import naive_beside
 from unskew.diagnosis.selection import SelectionTest, selection_test
 from unskew.diagnosis.sensitivity import SensitivityFigures, sensitivity_of
 from unskew.diagnosis.subject import Subject, subject_of
 from unskew.diagnosis.verdicts import Verdict
+from unskew.methods.weighting import Naive
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+NAIVE_RIVAL = "a naive model with the same settings"
 
 
 @dataclass(frozen=True)
@@ -73,22 +77,28 @@ def diagnose(
     `source` is a log, or a fitted model, whose own propensity, imputation and prediction are then diagnosed on the
     ratings it held out. For a log, `propensity` (by default `Factors()`) is fitted and calibrated, and cross-fitted
     `Naive` predictions are what is imputed and judged. `unbiased` are ratings of random pairs, in the log's ids: only
-    they can tell whether the rating itself decides what is seen. `rival` are scores to compare with, as in `compare`.
+    they can tell whether the rating itself decides what is seen. `rival` are scores to compare with, as in `compare`;
+    without any, a model is compared with `Naive` fitted beside it, and predictions of a log with a constant.
 
-    Fits `n_folds` nets of `Naive` on the log, whatever the source.
+    Ratings are weighted by calibrated propensities *without the model's clip*: a clip serves training, where it buys
+    less variance for some bias, but a judge that clips leaves what it clips to the imputation, and his interval does
+    not know of it. Fits `n_folds` nets of `Naive` on the log, whatever the source.
     """
     subject = subject_of(
         source, propensity=propensity, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training
     )
-    return diagnosis_of(subject, rival=rival, method=source.method if isinstance(source, Recommender) else None)
+    if rival is None and isinstance(source, Recommender) and not isinstance(source.method, Naive):
+        progress = None if training is None else training.progress
+        return diagnosis_of(subject, rival=naive_beside(source, progress), name=NAIVE_RIVAL)
+    return diagnosis_of(subject, rival=rival)
 
 
-def diagnosis_of(subject: Subject, *, rival: Any = None, method: Any = None) -> Diagnosis:
-    """The same of a subject that is at hand; `method` is the one whose prediction is judged, if it is a model's."""
+def diagnosis_of(subject: Subject, *, rival: Any = None, name: str = "the rival") -> Diagnosis:
+    """The same of a subject that is at hand, against a rival of that name, or a constant if there is none."""
     test = selection_test(subject.naive, subject.log, seed=subject.seed)
     rates, dependences = rates_of(subject), dependences_of(subject)
     overlap, calibration = overlap_of(subject), calibrations_of(subject)
-    errors, sensitivity = errors_of(subject), sensitivity_of(subject, rival, method)
+    errors, sensitivity = errors_of(subject), sensitivity_of(subject, rival, name)
     verdicts = (
         say.needed(test, rates, dependences, overlap),
         say.works(overlap),

@@ -24,24 +24,28 @@ def scores_from(said: OfPairs, log: RatingLog) -> Scores:
 
 
 def judged_evidence(subject: Subject, *, propensity: str | None = None, imputation: str | None = None) -> Evidence:
-    """The ratings that may judge the prediction; nuisances "before" or "after" calibration, by default as used."""
+    """The ratings that may judge the prediction; nuisances "before" or "after" calibration, by default as used.
+
+    `imputation="naive"` are cross-fitted predictions, which are no model's own. Propensities are not clipped: see
+    `unskew.diagnose`.
+    """
     share = len(subject.judged) / len(subject.log)
     which = propensity or subject.propensity.used
     seen = subject.seen_before if which == "before" else subject.seen_after
     pair = subject.propensity.before if which == "before" else subject.propensity.after
-    said = {"before": subject.imputation.before, "after": subject.imputation.after, None: subject.imputation.as_used}
+    own = subject.imputation
+    said: dict[str | None, OfPairs] = {"before": own.before, "after": own.after, "naive": subject.naive}
     log = subject.judging
     weighing = Weighing(
         np.maximum(share * seen[subject.judged], 1e-12),
         lambda users, items: share * pair(users, items),
         log.n_pairs,
-        share * subject.clip,
     )
-    return Evidence(log, weighing, scores_from(said[imputation], log), subject.seed, MAX_PAIRS)
+    return Evidence(log, weighing, scores_from(said.get(imputation, own.as_used), log), subject.seed, MAX_PAIRS)
 
 
 def whole_evidence(subject: Subject) -> Evidence:
     """All ratings, with cross-fitted predictions as imputed ones."""
     log = subject.log
-    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs, subject.clip)
+    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs)
     return Evidence(log, weighing, scores_from(subject.naive, log), subject.seed, MAX_PAIRS)

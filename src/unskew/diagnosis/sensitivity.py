@@ -14,7 +14,6 @@ from unskew.estimation.quantities import metric_of
 from unskew.estimation.risk import estimate
 from unskew.estimation.scores import Scores, scores_of
 from unskew.estimation.terms import Judged, Terms
-from unskew.methods.weighting import Naive
 from unskew.metrics.intervals import Interval
 from unskew.theory.sensitivity import overturning_factor, weighted_range
 
@@ -44,10 +43,13 @@ class SensitivityFigures:
         return "prediction" if self.difference.value < 0 else "rival"
 
 
-def sensitivity_of(subject: Subject, rival: Any = None, method: Any = None) -> SensitivityFigures:
-    """`rival` are anybody's scores; by default the cross-fitted `Naive`'s, or a constant where that is judged."""
-    evidence = judged_evidence(subject)
-    name, scores = _rival(subject, rival, method, evidence)
+def sensitivity_of(subject: Subject, rival: Any = None, name: str = "the rival") -> SensitivityFigures:
+    """`rival` are anybody's scores; without any, the best constant.
+
+    Imputed are cross-fitted predictions: by its own imputation a model would be compared with what resembles it.
+    """
+    evidence = judged_evidence(subject, imputation="naive")
+    name, scores = (name, scores_of(rival, evidence.log, name)) if rival is not None else _constant(evidence)
     own = Judged(scores_from(subject.prediction, evidence.log), evidence, [MSE])
     return sensitivity_figures(own, Judged(scores, evidence, [MSE]), name)
 
@@ -79,10 +81,6 @@ def _residual(terms: Terms) -> Any:
     return terms.a - terms.imputed.a
 
 
-def _rival(subject: Subject, rival: Any, method: Any, evidence: Evidence) -> tuple[str, Scores]:
-    if rival is not None:
-        return "the rival", scores_of(rival, evidence.log, "the rival")
-    if method is not None and not isinstance(method, Naive):
-        return "a naive model, cross-fitted", scores_from(subject.naive, evidence.log)
+def _constant(evidence: Evidence) -> tuple[str, Scores]:
     level = float(np.average(evidence.ratings, weights=evidence.weights))
     return f"a constant, {level:.2f}", scores_from(lambda users, items: np.full(len(users), level), evidence.log)

@@ -12,8 +12,9 @@ import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
-from unskew.diagnosis.diagnosis import Diagnosis, diagnosis_of
+from unskew.diagnosis.diagnosis import NAIVE_RIVAL, Diagnosis, diagnosis_of
 from unskew.diagnosis.evidence import scores_from
+from unskew.diagnosis.rival import naive_beside
 from unskew.diagnosis.subject import Subject, subject_of
 from unskew.errors import DataError, ParameterError
 from unskew.estimation.evidence import Evidence
@@ -103,31 +104,19 @@ def material_of(
             debiased = _debiased_like(voice.method).fit(log, seed=seed, training=training)
     else:
         with shop.work("a naive model, which ignores the bias, with the settings of this one"):
-            naive = _naive_like(voice.method).fit(log, seed=seed, training=training)
+            naive = naive_beside(voice)
     with shop.work("the naive model once more with another seed, to see what is chance"):
         again = naive.method.fit(log, seed=seed + 1, training=training)
     n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
         own = None if _speaks_of_unseen(voice) else propensity or Factors()
         subject = subject_of(voice, propensity=own, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training)
-        diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, method=voice.method)
+        diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, name=NAIVE_RIVAL)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
     random, left_out = _unseen_ratings(unbiased, log)
     facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
     return Material(model, voice, naive, debiased, again, *facts)
-
-
-def _innermost(method: Any) -> Any:
-    while hasattr(method, "base"):
-        method = method.base
-    return method
-
-
-def _naive_like(method: Any) -> Naive:
-    """Naive with all settings that it shares with a method."""
-    inner = _innermost(method)
-    return Naive(**{one.name: getattr(inner, one.name) for one in fields(Naive) if hasattr(inner, one.name)})
 
 
 def _debiased_like(naive: Naive) -> DoublyCalibrated:

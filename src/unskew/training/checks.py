@@ -8,6 +8,7 @@ from collections.abc import Collection
 from unskew.errors import ParameterError
 
 LARGEST = 1e38  # about the largest number that 32 bits hold
+LARGEST_WHOLE = 2**63 - 1
 MOST_PAIRS_PER_ROW = 1_000  # sampled for a rating; the most that published code takes is some ten
 
 
@@ -17,8 +18,9 @@ def check_number(
     """Refuse `owner.name` unless it is a finite number within the bounds."""
     value = getattr(owner, name)
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if number and most is None and value > LARGEST:
-        most = LARGEST
+    largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
+    if number and most is None and value > largest:
+        most = largest
     bounds = {"above": above, "at least": least, "at most": most}
     wanted = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
     inside = number and not (

@@ -47,7 +47,12 @@ class Family(OfArrays):
 
     def __post_init__(self) -> None:
         if self.levels.ndim != 1 or len(self.levels) < 2 or self.levels.shape != self.log_base.shape:
-            raise DataError(f"A family needs as many levels as weights, not {len(self.levels)}, {len(self.log_base)}.")
+            raise DataError(f"A family needs as many levels as weights, not {self.levels.size}, {self.log_base.size}.")
+        if self.levels.dtype.kind != "f" or self.log_base.dtype.kind != "f":
+            raise DataError("The levels and weights of a family must be floating-point numbers.")
+        rising = bool((np.diff(self.levels) > 0).all()) and self.levels[0] >= 0 and self.levels[-1] <= 1
+        if not (rising and np.isfinite(self.log_base).all() and 0 < self.dispersion <= 1):
+            raise DataError("The levels of a family must rise within [0, 1], and its weights be finite.")
 
     @classmethod
     def of(cls, ratings: ArrayLike, means: ArrayLike) -> Family:
