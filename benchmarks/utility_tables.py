@@ -60,7 +60,8 @@ def risk_table(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[st
         cells = []
         for found in everything.values():
             own, other = (np.array([each["risk"][which] for each in found]) for which in (ours, name))
-            more = "" if name == ours or len(own) < 2 else f" (p {ttest_rel(own, other).pvalue:.1g})"
+            compared = len(own) > 1 and (own != other).any()
+            more = f" (p {ttest_rel(own, other).pvalue:.1g})" if compared else ""
             cells.append(f"{other.mean():.4f}{more}")
         shown = name if name.startswith("naive") else f"DR-JL, {name}"
         rows.append([f"**{shown}**" if name == ours else shown, *cells])
