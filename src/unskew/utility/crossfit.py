@@ -30,7 +30,8 @@ Values = NDArray[np.float64]
 AT_ONCE = 1 << 18
 UNUSED = 1 / 64  # pairs sampled for each rating of a batch: the naive risk looks at none
 ENOUGH_LEFT_OUT = 100_000  # ratings that tell for sure whether nets have learned interactions
-LED = "Nets of a random start learned no interactions, so they started from leading directions of the ratings."
+HARDLY_ANY = 0.1  # standard deviation of logits; interactions of less tell next to nothing of a slope
+LED = "Nets of a random start learned hardly any interactions, so they started from leading directions of the ratings."
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +99,15 @@ def cross_fit(
     """Train a naive net outside each fold, stopping early by the ratings inside it.
 
     Once enough ratings have been left out, at the latest after the last fold, nets are asked for interactions. If they
-    learned none they begin again from leading directions (see `utility.leading`), unless those know of none either.
+    learned hardly any they begin again from leading directions (see `utility.leading`), unless those know no more.
     """
     folds, history = Folds(log, n_folds, n_repeats, seed, training), History()
     asked = range(min(math.ceil(ENOUGH_LEFT_OUT * n_folds / len(log)), folds.total))
     nets, led = folds.train(role, asked, history), False
-    if all(map(can_be_led, nets)) and not folds.show_interactions(nets):
+    known = folds.interactions_of(nets)
+    if known < HARDLY_ANY and all(map(can_be_led, nets)):
         others = folds.train(role, asked, history, led=True)
-        led = folds.show_interactions(others)
+        led = folds.interactions_of(others) > known
         if led:
             nets = others
             history.notes.append(LED)
@@ -153,8 +155,8 @@ class Folds:
         repeat, fold = divmod(number, self.n_folds)
         return np.flatnonzero(pair_fold(self.seed + repeat, self.log.users, self.log.items, self.n_folds) == fold)
 
-    def show_interactions(self, nets: list[Net]) -> bool:
-        """Whether the interactions of the nets of the first folds are significant for the ratings left out of each."""
+    def interactions_of(self, nets: list[Net]) -> float:
+        """The spread of what nets of the first folds know of interactions, as ratings left out of each bear it out."""
         levels, parts, level = Levels.of(self.log.ratings), [], []
         with one_thread(), torch.no_grad():
             for number, net in enumerate(nets):
@@ -163,5 +165,6 @@ class Folds:
                 users, items = (np.asarray(codes[some], np.int64) for codes in (self.log.users, self.log.items))
                 parts.append(_parts(net, users, items))
                 level.append(levels.level(self.log.ratings[some]))
-        fitted = fit_ordered(np.concatenate(parts), np.concatenate(level), len(levels))
-        return fitted.counted_once(max(len(nets) / self.n_folds, 1.0)).sure(2)
+        said = np.concatenate(parts)
+        fitted = fit_ordered(said, np.concatenate(level), len(levels)).counted_once(max(len(nets) / self.n_folds, 1.0))
+        return float(fitted.slopes[2] * said[:, 2].std()) if fitted.sure(2) else 0.0
