@@ -2,11 +2,17 @@
 
     python benchmarks/rules.py --part l2 --coat DATA/coat --seeds 3
 
-Parts: l2, factors, batch, experts and clip vary one setting around its rule; auto compares the rule with a search;
-members compares single models with ensembles, methods what weighting and imputing cost. Of worlds the true log-loss
-over all pairs and nDCG@5 by true preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth
-of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where it
-ended.
+Parts: l2, factors, batch, pairs, experts and clip vary one setting around its rule; auto compares the rule with a
+search; members compares single models with ensembles, methods what weighting and imputing cost. Of worlds the true
+log-loss over all pairs and nDCG@5 by true preferences are told, of Coat the weighted log-loss and the pairwise loss on
+a tenth of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where
+it ended.
+=======
+Parts: l2, l2-dr, factors, start and start-dr (the spread of factors before they learn), batch, experts and clip vary
+one setting around its rule or default; auto compares the rule with a search; members compares single models with
+ensembles, methods what weighting and imputing cost. Of worlds the true log-loss over all pairs and nDCG@5 by true
+preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth of the log that was left out, for
+every seed another: its test is not read. A run that is stopped goes on where it ended.
 """
 
 from __future__ import annotations
@@ -70,6 +76,14 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
     multiples = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
     several = {"naive": naive, "dr-jl": unskew.DRJL(), "dce-dr": unskew.make("dce-dr")}
     sizes = {f"{k} factors": Variant(unskew.Naive(net=unskew.MF(n_factors=k))) for k in (8, 16, 32, 64, 128)}
+    starts = {
+        f"start {spread:g}": Variant(unskew.Naive(net=unskew.MF(spread=spread))) for spread in (0.1, 0.2, 0.3, 0.5)
+    }
+    robust_starts = {
+        f"{name}, start {spread:g}": Variant(unskew.make(name, net=unskew.MF(spread=spread)))
+        for name in ("dr-jl", "dce-dr")
+        for spread in (0.2, 0.5)
+    }
     experts = {f"{k} experts": Variant(unskew.make("dce-dr", n_experts=k)) for k in (1, 2, 5, 10)}
     members = {f"{name}, {n}": Variant(unskew.Ensemble(one, n)) for name, one in several.items() for n in (1, 5)}
     auto = {
@@ -79,18 +93,32 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
     }
     clips = {f"clip x {m:g}": Variant(unskew.DRJL(), clip=m) for m in (0.1, 0.3, 1.0, 2.0)}
     clips["auto"] = Variant(unskew.DRJL(clip="auto"))
-    robust = ("naive", "snips", "dr-jl", "dr-ml", "dce-dr", "dce-ml", "dce-tdr")
+    pairs = {
+        f"{m:g} a rating" + (", propensity too" if both else ""): Variant(sampling(m, both))
+        for both in (False, True)
+        for m in (0.5, 1.0, 2.0)
+    }
+    robust = ("naive", "snips", "dr-jl", "dr-ml", "dce-dr", "dce-ml", "dce-tdr", "shared-dr", "dce-shared")
     return {
         "l2": ({f"x {m:g}": Variant(naive, l2=m) for m in multiples}, everywhere),
         "l2-dr": ({f"x {m:g}": Variant(unskew.DRJL(), l2=m) for m in multiples[1:-1]}, LARGER),
         "factors": (sizes, everywhere),
+        "start": (starts, everywhere),
+        "start-dr": (robust_starts, everywhere),
         "batch": ({f"x {m:g}": Variant(naive, batch=m) for m in (0.25, 0.5, 1.0, 2.0, 4.0)}, everywhere),
         "experts": (experts, ("90 x 70, 50%", "200 x 150, 10%", *LARGER[::2])),
         "clip": (clips, LARGER),
         "auto": (auto, everywhere),
+        "pairs": (pairs, ("200 x 150, 10%", *LARGER)),
         "members": (members, LARGER),
         "methods": ({name: Variant(unskew.make(name)) for name in robust}, ("500 x 250, 10%", COAT)),
     }
+
+
+def sampling(pairs_per_row: float, both: bool) -> unskew.Method:
+    """DCE-DR with so many pairs sampled for a rating, in joint learning and, if `both`, for the propensity."""
+    propensity = unskew.Factors(pairs_per_row=pairs_per_row) if both else unskew.Factors()
+    return unskew.DoublyCalibrated(unskew.DRJL(pairs_per_row=pairs_per_row, propensity=propensity))
 
 
 @lru_cache(maxsize=1)

@@ -181,7 +181,7 @@ WORLDS = {"yahoo": (YAHOO, 64), "large": (LARGE, 32)}
 
 
 def large(arguments: argparse.Namespace) -> list[str]:
-    training = unskew.Training(progress=False, max_epochs=2, patience=2)
+    training = unskew.Training(progress=False, max_epochs=arguments.repeats, patience=arguments.repeats)
     method = unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=32)))
     per_rating = {}
     for title, settings in (("1 million", MEDIUM), ("10 million", LARGE)):

@@ -2,7 +2,8 @@
 
     python benchmarks/utility_scale.py --users 1000000 --items 100000 --ratings 10000000
 
-The log is that of a simulated utility world with slope 0.2, so that the estimate can be compared with the truth.
+The log is that of a simulated utility world, with slope 0.2 unless told otherwise, so that the estimate can be compared
+with the truth.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ from scripts import publish, script
 import unskew
 from unskew.bench.measure import Memory, warm_up
 
-SLOPE = 0.2
-
 
 def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--users", type=int, default=1_000_000)
     options.add_argument("--items", type=int, default=100_000)
     options.add_argument("--ratings", type=int, default=10_000_000)
+    options.add_argument("--slope", type=float, default=0.2)
+    options.add_argument("--seed", type=int, default=0)
     options.add_argument("--factors", type=int, default=16, help="of the naive nets (default: 16)")
     options.add_argument("--l2", type=float, default=unskew.Utility().l2, help="of the naive nets (default: the usual)")
     asked = options.parse_args(arguments)
     density = asked.ratings / asked.users / asked.items
     began = time.perf_counter()
-    world = unskew.simulate(
-        asked.users, asked.items, density=density, selection="utility", strength=SLOPE, n_factors=2, test_per_user=5
-    )
+    law = {"selection": "utility", "strength": asked.slope, "n_factors": 2, "test_per_user": 5, "seed": asked.seed}
+    world = unskew.simulate(asked.users, asked.items, density, **law)
     log = world.log
     simulated = time.perf_counter() - began
     warm_up()
@@ -45,8 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
     publish(
         [
             f"{asked.users:,} users x {asked.items:,} items, {len(log):,} ratings (simulated in {simulated:.0f} s), "
-            f"true slope {SLOPE}: {fitted.verdict} Sampling error of the slope {n.sampling_error:.4f}; positive rate "
-            f"{log.positive_rate:.3f} in the log, {n.positive_rate:.3f} estimated, 0.350 true. "
+            f"true slope {asked.slope}: {' '.join(fitted.notes)} Sampling error of the slope {n.sampling_error:.4f}; "
+            f"positive rate {log.positive_rate:.3f} in the log, {n.positive_rate:.3f} estimated, 0.350 true. "
             f"{seconds:.0f} s ({busy:.0f} s of processors), of which {nets:.0f} s trained {len(fitted.nets)} nets; "
             f"peak memory {Memory.peak() / 1e9:.1f} GB.",
         ],

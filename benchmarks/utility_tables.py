@@ -60,11 +60,13 @@ def risk_table(outcome: Outcome, slopes: Sequence[float], seeds: int) -> list[st
         cells = []
         for found in everything.values():
             own, other = (np.array([each["risk"][which] for each in found]) for which in (ours, name))
-            more = "" if name == ours or len(own) < 2 else f" (p {ttest_rel(own, other).pvalue:.1g})"
+            compared = len(own) > 1 and (own != other).any()
+            more = f" (p {ttest_rel(own, other).pvalue:.1g})" if compared else ""
             cells.append(f"{other.mean():.4f}{more}")
-        rows.append([f"**{name}**" if name == ours else name, *cells])
+        shown = name if name.startswith("naive") else f"DR-JL, {name}"
+        rows.append([f"**{shown}**" if name == ours else shown, *cells])
     best = ["the true preferences", *(f"{column(found, 'best').mean():.4f}" for found in everything.values())]
-    header = ["true risk of DR-JL by propensity (p: paired t-test against ours)", *(f"slope {s:g}" for s in slopes)]
+    header = ["true risk (p: paired t-test against ours)", *(f"slope {s:g}" for s in slopes)]
     return [markdown_grid(header, [*rows, best])]
 
 

@@ -35,6 +35,7 @@ from .methods.multiple import MR
 from .methods.published import DRJLPublished
 from .methods.registry import make, methods
 from .methods.robust import DR, DRJL, DRML, MRDR, TDR, TMRDR
+from .methods.shared import SharedDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
@@ -119,6 +120,7 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Sensitivity",
+    "SharedDR",
     "Slice",
     "Split",
     "StableDR",

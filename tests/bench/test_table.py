@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from unskew.bench.document import Document, Grid, Text, as_csv, document_of
+from unskew.bench.document import Document, Grid, Text, as_csv, comparisons, document_of
 from unskew.bench.formats import latex, markdown, page
 from unskew.bench.significance import holm, paired
 from unskew.bench.table import Table, standing, standings_of
@@ -120,3 +120,11 @@ def test_markdown_keeps_hostile_text_in_its_cell():
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
     assert r"\<script\>" in row
     assert r"\*bold\*" in row
+
+
+def test_without_naive_nothing_is_said_of_it_and_a_metric_is_called_as_on_the_page():
+    scores = {name: [{"propensity_ece": low + seed**2} for seed in range(3)] for name, low in (("a", 0), ("b", 1))}
+    (grid,) = comparisons(standing("propensity_ece", scores), said="ECE of the propensity")
+    assert grid.caption.startswith("ECE of the propensity: each method against the best of the others, mean")
+    assert grid.header == ["method", "best competitor", "minus it", "p (t)", "p (Wilcoxon)"]
+    assert {len(row) for row in grid.rows} == {len(grid.header)}

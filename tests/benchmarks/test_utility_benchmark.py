@@ -24,7 +24,7 @@ def utility():
         yield script
 
 
-@pytest.mark.parametrize(("part", "rows"), [("worlds", 4), ("risks", 8), ("taste", 3), ("slice", 4)])
+@pytest.mark.parametrize(("part", "rows"), [("worlds", 4), ("risks", 10), ("taste", 3), ("slice", 4)])
 def test_every_part_prints_a_row_for_each_world_and_resumes(utility, part, rows, tmp_path, capsys, monkeypatch):
     asked = ["--part", part, "--seeds", "1", "--records", str(tmp_path / "r.jsonl"), "--out", str(tmp_path / "out.md")]
     if part == "slice":  # without evidence there is no k to estimate

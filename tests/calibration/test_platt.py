@@ -6,8 +6,8 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from unskew.calibration import mixing
 from unskew.calibration.chance import RandomPlatt
+from unskew.calibration.descent import noisy_assignment
 from unskew.calibration.experts import ExpertBatch, ExpertPlatt, Mixture, solve_experts, temperature
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.calibration.platt import SMALLEST_SLOPE, Examples, solve_platt
@@ -182,8 +182,8 @@ def test_the_last_planned_epoch_takes_as_many_steps_as_any_other():
 def test_cold_gumbel_draws_choose_experts_as_often_as_the_assignment_says():
     """With tau -> 0 the chosen expert is argmax(log alpha + g), whose frequencies are alpha (acceptance test 9)."""
     alpha = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
-    uniform = rng().random((40_000, 4), dtype=np.float32)
-    beta = mixing.noisy_assignment(np.tile(np.log(alpha), (40_000, 1)), uniform, np.float32(1e-3))
+    noise = rng().standard_exponential((40_000, 4), dtype=np.float32)
+    beta = noisy_assignment(np.tile(np.log(alpha), (40_000, 1)), noise, np.float32(1e-3))
     np.testing.assert_allclose(np.bincount(beta.argmax(1)) / 40_000, alpha, atol=0.01)
     np.testing.assert_allclose(beta.sum(1), 1, atol=1e-5)
 
@@ -194,20 +194,20 @@ def objectives(recipe, mixed, batch):
     return -(w * (y * mixed.log() + (1 - y) * (1 - mixed).log())).sum()
 
 
-@pytest.mark.parametrize("recipe", [ExpertPlatt(), ExpertPlatt(shrinkage=0.0)], ids=repr)
+@pytest.mark.parametrize("recipe", [ExpertPlatt(n_experts=3), ExpertPlatt(n_experts=3, shrinkage=0.0)], ids=repr)
 def test_a_step_of_the_experts_follows_the_derivative_that_pytorch_finds(recipe):
     e = examples(n=300, n_users=20, labels=np.random.default_rng(3).integers(0, 2, 300).astype(float))
     batch = ExpertBatch.of(e, (0.8, -0.2))
     mixture = Mixture.start(3, 0.8, -0.2, batch.vectors, rng())
     inputs, tau = mixture.inputs(batch.vectors), 0.7
     maps, gate = (table.value.clone().requires_grad_() for table in (mixture.maps, mixture.gate))
-    noise = -torch.log(-torch.log(torch.from_numpy(rng().random((20, 3), dtype=np.float32))))
+    noise = -torch.log(torch.from_numpy(rng().standard_exponential((20, 3), dtype=np.float32)))
     beta = torch.softmax((inputs @ gate.T + noise) / tau, 1)
     said = torch.sigmoid(maps[:, 0].exp() * torch.from_numpy(batch.logits).unsqueeze(1) + maps[:, 1])
     loss = objectives(recipe, (beta[torch.from_numpy(batch.users)] * said).sum(1), batch)
-    away = (maps - batch.common).square().sum() + gate.square().sum()
+    away = (maps - torch.from_numpy(batch.common)).square().sum() + gate.square().sum()
     (loss + recipe.shrinkage / batch.effective_size / 2 * away).backward()
-    mixture.step(batch, inputs, tau, recipe, rng())
+    mixture.descend(batch, [tau], recipe, rng())
     for table, expected in ((mixture.maps, maps.grad), (mixture.gate, gate.grad)):
         torch.testing.assert_close(table.first_moment / 0.1, expected, atol=1e-6, rtol=1e-3)
 

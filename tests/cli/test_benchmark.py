@@ -13,7 +13,7 @@ from typer.testing import Result
 import unskew
 from unskew.bench import protocol
 from unskew.bench.jobs import Stopped
-from unskew.cli import benchmark, material, tune
+from unskew.cli import benchmark, material, options, tune
 from unskew.recipe import read_recipe
 
 Run = Callable[..., Result]
@@ -38,6 +38,13 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
     method, training = read_recipe(recipe)
     assert fitted.method == unskew.EIB(**(vars(method) | {"learning_rate": 0.02}))
     assert training.max_epochs == 1 == len(fitted.history.epochs)
+
+
+def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
+    given = material.Reading(positive=4.0, duplicates=options.Duplicates.LAST, header=False, user_features=Path("a b"))
+    assert given.words == ["--positive", "4", "--duplicates", "last", "--no-header", "--user-features", "a b"]
+    assert material.Reading(graded=(1.0, 5.0)).words == ["--graded", "1", "5"]
+    assert material.Reading().words == []
 
 
 def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(

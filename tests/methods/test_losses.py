@@ -146,6 +146,13 @@ def test_escm2_adds_the_cross_entropy_of_the_product_over_the_entire_space():
     assert unskew.ESCM2DR(entire_space_weight=0.4).loss(view()).item() == pytest.approx(by_hand, abs=1e-9)
 
 
+def test_shared_dr_adds_the_likelihood_of_being_seen_of_a_tower_that_weights_nothing():
+    likelihood = -np.log(np.where(SEEN, THIRD, 1 - THIRD)).mean()
+    by_hand = doubly_robust(W) + 0.4 * likelihood
+    loss = unskew.SharedDR(exposure_weight=0.4).prediction_loss(view(exposure=THIRD))
+    assert loss.item() == pytest.approx(by_hand, abs=1e-9)
+
+
 # BRD-DR (acceptance test 6)
 
 

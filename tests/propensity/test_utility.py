@@ -85,7 +85,8 @@ def test_without_selection_the_base_answers_to_the_bit(indifferent_world):
 
 
 def test_a_net_that_has_learned_no_interactions_is_no_evidence_and_the_verdict_says_so(liking_world):
-    found = unskew.Utility(base=unskew.Uniform(), n_folds=2, l2=5.0).fit(liking_world.log, training=SHORT)
+    utility = unskew.Utility(base=unskew.Uniform(), n_folds=2, net=unskew.MF(n_factors=0))
+    found = utility.fit(liking_world.log, training=SHORT)
     assert found.selection.finding == "no interactions"
     assert found.slope == 0
     assert "no interactions to go by" in found.verdict
@@ -124,5 +125,7 @@ def test_nets_of_a_large_log_stop_two_epochs_after_their_best_with_the_same_slop
     for stage in {epoch.stage for epoch in found.history.epochs}:
         risks = [epoch.validation for epoch in found.history.epochs if epoch.stage == stage]
         assert len(risks) == np.argmin(risks) + 3
+    assert any("stopped 2 epochs after their best instead of 6" in note for note in found.notes)
+    assert not any("epochs after" in note for note in liking.notes)
     assert found.slope == pytest.approx(liking.slope, abs=0.02)
     assert utility.patience_for(len(liking_world.log), asked=1) == 1

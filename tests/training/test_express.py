@@ -6,6 +6,7 @@ import sys
 import weakref
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -14,12 +15,27 @@ from unskew.calibration.published import PublishedExperts
 from unskew.data import feed as feeds
 from unskew.data.rows import Shuffled
 from unskew.express.turns import in_one_call
+from unskew.nets.compiled_features import CompiledFeatureNet
 from unskew.training import loop
 from unskew.training.loop import Loop
 
 LOG = unskew.simulate(n_users=60, n_items=40, density=0.2, selection="taste", seed=1).log
 TRAINING = unskew.Training(max_epochs=2, batch_size=32, progress=False)
 ADDITIVE = unskew.Additive()
+GENERATOR = np.random.default_rng(0)
+DESCRIBED = unskew.RatingLog.from_arrays(
+    LOG.users,
+    LOG.items,
+    LOG.ratings,
+    positive=1,
+    user_ids=range(60),
+    item_ids=range(40),
+    user_features=pa.table(
+        {"user_id": range(60), "age": GENERATOR.random(60), "town": GENERATOR.choice(list("abc"), 60)}
+    ),
+    item_features=pa.table({"item_id": range(40), "colour": GENERATOR.choice(list("rgb"), 40)}),
+)
+READER = unskew.MF(n_factors=6, features="always")
 METHODS = {
     "naive": unskew.Naive(),
     "without biases": unskew.Naive(net=unskew.MF(biases=False)),
@@ -32,6 +48,11 @@ METHODS = {
     "calibrated": unskew.DoublyCalibrated(
         unskew.DRJL(propensity=ADDITIVE), propensity=None, imputation=unskew.UserPlatt()
     ),
+}
+WITH_FEATURES = {
+    "naive": unskew.Naive(net=READER),
+    "tdr": unskew.TDR(net=READER, propensity=ADDITIVE),
+    "a personal propensity": unskew.IPS(net=READER, propensity=unskew.Factors(net=READER, n_folds=3)),
 }
 
 
@@ -49,13 +70,18 @@ def taken(monkeypatch):
     return roles
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_turn_in_one_call_is_its_steps_one_by_one(name, taken, monkeypatch):
-    whole = METHODS[name].fit(LOG, training=TRAINING)
+CASES = [pytest.param(method, LOG, id=name) for name, method in METHODS.items()]
+CASES += [pytest.param(method, DESCRIBED, id=f"{name}, with features") for name, method in WITH_FEATURES.items()]
+
+
+@pytest.mark.parametrize(("method", "log"), CASES)
+def test_a_turn_in_one_call_is_its_steps_one_by_one(method, log, taken, monkeypatch):
+    whole = method.fit(log, training=TRAINING)
     assert taken[True]
     assert not taken[False]
+    assert isinstance(whole.cast.players["prediction"], CompiledFeatureNet) == (log is DESCRIBED)
     monkeypatch.setattr(loop, "in_one_call", lambda *_: None)
-    single = METHODS[name].fit(LOG, training=TRAINING)
+    single = method.fit(log, training=TRAINING)
     for ours, theirs in zip(whole.history.epochs, single.history.epochs, strict=True):
         assert ours.losses == pytest.approx(theirs.losses, rel=1e-3, abs=1e-4)
     users, items = np.divmod(np.arange(2400), 40)
@@ -121,20 +147,17 @@ def test_a_turn_that_was_stopped_goes_on_where_it_was(monkeypatch):
 
 
 FIRST_CALL = """
-import gc
-import subprocess
-import sys
-import weakref
-
 import numpy as np
 from unskew.express import kernels
+from unskew.nets.compiled import CompiledFactorNet
 
 def state(n, width):
     return *(np.zeros((n, width), np.float32) for _ in range(3)), np.zeros(n), np.zeros(width, np.float32)
 
 net = state(4, 3), state(5, 3), state(1, 1), 1, np.float32(0.1), np.float32(0.01)
 rows, ones = np.arange(4), np.ones(4, np.float32)
-values = kernels.on_many_threads.weighted(np.array([0, 2, 4]), rows, rows, ones, ones, 20.0, 20.0, net, 13.8)
+_, on_many_threads = kernels.FOR[CompiledFactorNet]
+values = on_many_threads.weighted(np.array([0, 2, 4]), rows, rows, ones, ones, 20.0, 20.0, net, 13.8)
 assert np.allclose(values[0], np.log(2)), values
 """
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from unskew.utility.numbers import Numbers
 from unskew.utility.ordered import Levels
-from unskew.utility.selection import Numbers, Selection
+from unskew.utility.selection import Selection
 
 
 def selection(estimate, error, item_slope, item_error):
@@ -49,7 +50,7 @@ def test_item_counts_that_know_nothing_change_nothing():
     found = selection(0.15, 0.05, 0.7, np.inf)
     assert found.slope == pytest.approx(0.15)
     assert found.gain == pytest.approx(found.numbers.gain)
-    assert found.interval == pytest.approx(found.interaction_interval)
+    assert found.interval == pytest.approx(found.numbers.interaction_interval)
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -62,3 +63,17 @@ def test_traces_that_disagree_leave_no_more_than_either_allows(side):
     contradicted = selection(side * 0.40, 0.03, -side * 0.40, 0.05)
     assert contradicted.slope == 0
     assert "No more than either allows is used: 0.245" in selection(0.40, 0.03, 0.147, 0.05).verdict
+
+
+@pytest.mark.parametrize(
+    ("slope", "error", "said", "advice"),
+    [(0.01, 0.02, 0.4, "raise"), (0.05, 0.01, 0.4, "raise"), (0.4, 0.4, 0.002, "lower"), (5.0, 0.5, 0.1, "lower")],
+    ids=["noise", "mostly noise", "pruned", "understated"],
+)
+def test_advice_about_interactions_points_to_where_they_are_lost(slope, error, said, advice):
+    numbers = Numbers.nothing(1.0)._replace(
+        interaction_calibration=slope, interaction_calibration_error=error, interaction_spread=slope * said
+    )
+    assert numbers.finding == "no interactions"
+    assert f"{advice} its l2 or collect more ratings" in numbers.verdict
+    assert numbers.slope == 0

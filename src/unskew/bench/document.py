@@ -68,19 +68,21 @@ def results(table: Table) -> Grid:
     return Grid("Mean ± standard deviation over seeds; the best and the runner-up are marked.", header, rows)
 
 
-def comparisons(standing: Standing) -> Iterator[Grid]:
-    """Who differs from the best competitor and from Naive by one metric; nothing if nothing could be compared."""
+def comparisons(standing: Standing, said: str = "") -> Iterator[Grid]:
+    """Who differs from the best competitor and from Naive by one metric, `said` so; nothing if nothing was compared."""
     if not standing.best_competitor:
         return
-    header = ["method", "best competitor", "minus it", "p (t)", "p (Wilcoxon)", "minus naive", "p (t)", "p (Wilcoxon)"]
+    tests, beside = ["p (t)", "p (Wilcoxon)"], bool(standing.naive)
+    header = ["method", "best competitor", "minus it", *tests, *(["minus naive", *tests] if beside else [])]
     rows = []
     for method, rival in standing.best_competitor.items():
         naive = standing.naive.get(method)
-        cells = [method, rival.other, *_tested(rival), *(["", "", ""] if naive is None else _tested(naive))]
+        cells = [method, rival.other, *_tested(rival), *(["", "", ""] * beside if naive is None else _tested(naive))]
         rows.append([Text(cell) for cell in cells])
     caption = (
-        f"{SHOWN.get(standing.metric, standing.metric)}: each method against the best of the others and against "
-        f"{NAIVE}, mean difference over seeds and p-values of paired tests, corrected by Holm over the pairs compared."
+        f"{said or SHOWN.get(standing.metric, standing.metric)}: each method against the best of the others"
+        f"{f' and against {NAIVE}' if beside else ''}, mean difference over seeds and p-values of paired tests, "
+        "corrected by Holm over the pairs compared."
     )
     yield Grid(caption, header, rows)
 

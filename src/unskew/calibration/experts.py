@@ -10,15 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unskew.calibration import mixing
 from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator, user_vectors
+from unskew.calibration.descent import descend
 from unskew.calibration.platt import Examples, Values, solve_platt
 from unskew.nets.table import Table
 from unskew.training.checks import check_choice, check_number
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
-MOST_EXAMPLES = 16_384  # that train the assignment; the maps at rest are solved on all
+MOST_EXAMPLES = 16_384  # that train the assignment
+MOST_SOLVED = 131_072  # that the maps at rest are solved on
+STEPS_AT_ONCE = 10
 MOST = 1_000_000  # experts or steps that anybody can mean
 HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
 
@@ -59,27 +61,21 @@ class Mixture(nn.Module):
         parts = torch.split(vectors, USERS_AT_ONCE)
         return torch.cat([torch.log_softmax(self.inputs(part) @ self.gate.value.T, 1) for part in parts])
 
-    def step(
-        self, batch: ExpertBatch, inputs: Tensor, tau: Any, recipe: ExpertPlatt, generator: np.random.Generator
+    def descend(
+        self, batch: ExpertBatch, temperatures: list[float], recipe: ExpertPlatt, generator: np.random.Generator
     ) -> None:
-        """One full-batch step on the weighted cross-entropy, with one Gumbel draw a user.
+        """A full-batch step on the weighted cross-entropy for each temperature, with one Gumbel draw a user.
 
         beta_u = softmax((W x_u + c + g_u) / tau): the normalising term of log alpha_u is the same for all experts and
         drops out. Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the
         common one, n the effective number of examples.
         """
-        maps, gate, tau = self.maps.value, self.gate.value, np.float32(tau)
-        noise = generator.random((len(inputs), len(gate)), dtype=np.float32)
-        # One kernel after the other: called by one another, they gave other bits when compiled than out of the cache.
-        beta = mixing.noisy_assignment((inputs @ gate.T).numpy(), noise, tau)
-        slopes = maps[:, 0].exp().numpy()
-        said, total = mixing.said_and_mixed(batch.logits, batch.users, beta, slopes, maps[:, 1].contiguous().numpy())
-        change = mixing.cross_entropy_change(total, batch.labels, batch.weights)
-        of_scores, of_maps = mixing.gradients(change, said, batch.logits, batch.users, beta, slopes, tau)
-        shrinkage = recipe.shrinkage / batch.effective_size
-        of_gate = torch.from_numpy(of_scores).T @ inputs + shrinkage * gate
-        self.maps.move(torch.from_numpy(of_maps) + shrinkage * (maps - batch.common), recipe.learning_rate)
-        self.gate.move(of_gate, recipe.learning_rate)
+        inputs, shrinkage = self.inputs(batch.vectors).numpy(), np.float32(recipe.shrinkage / batch.effective_size)
+        for first in range(0, len(temperatures), STEPS_AT_ONCE):
+            taus = np.array(temperatures[first : first + STEPS_AT_ONCE], np.float32)
+            noise = generator.standard_exponential((len(taus), len(inputs), recipe.n_experts), dtype=np.float32)
+            tables = self.maps.state, self.gate.state
+            descend(batch.columns, inputs, noise, taus, *tables, batch.common, shrinkage, recipe.learning_rate)
 
     def again(self) -> Mixture:
         """The same, to go on from."""
@@ -97,8 +93,12 @@ class ExpertBatch:
     weights: NDArray[np.float32]
     users: NDArray[np.int64]
     vectors: Tensor
-    common: Tensor
+    common: NDArray[np.float32]
     effective_size: float
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.logits, self.labels, self.weights, self.users
 
     @classmethod
     def of(cls, examples: Examples, common: tuple[float, float]) -> ExpertBatch:
@@ -109,7 +109,7 @@ class ExpertBatch:
             (w / w.sum()).astype(np.float32),
             examples.users,
             torch.from_numpy(examples.vectors),
-            torch.tensor([np.log(common[0]), common[1]], dtype=torch.float32),
+            np.array([np.log(common[0]), common[1]], np.float32),
             float(w.sum() ** 2 / (w**2).sum()),
         )
 
@@ -131,9 +131,10 @@ class FittedExperts(FittedCalibrator):
             self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
 
     @classmethod
-    def at_rest(cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, vectors: Tensor) -> Self:
-        """With usage and entropy over the users of these vectors."""
-        alpha = mixture.log_assignment(vectors).exp().numpy()
+    def at_rest(
+        cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, alpha: NDArray[np.float32]
+    ) -> Self:
+        """With usage and entropy over the users assigned by alpha."""
         mean, k = alpha.mean(0), alpha.shape[1]
         usage = np.bincount(alpha.argmax(1), minlength=k) / len(alpha)
         entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k)) if k > 1 else 1.0
@@ -167,7 +168,10 @@ class FittedExperts(FittedCalibrator):
         return chosen
 
     def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
-        alpha = self.assignment(vectors)
+        return self.maps_of(self.assignment(vectors))
+
+    def maps_of(self, alpha: NDArray[np.float32]) -> tuple[Any, Any, Any]:
+        """The same of users whose assignment is known."""
         if not self.hard:
             return alpha, self.slopes[None], self.intercepts[None]
         chosen = alpha.argmax(1)
@@ -213,15 +217,14 @@ class ExpertPlatt(Calibrator):
         planned: float = 1.0,
         previous: FittedCalibrator | None = None,
     ) -> FittedCalibrator:
+        examples = examples.of_some_users(MOST_SOLVED, generator)
         common = self.start(examples)
         batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
         if isinstance(previous, FittedExperts):
             mixture = previous.mixture.again()
         else:
             mixture = Mixture.start(self.n_experts, *common, batch.vectors, generator)
-        inputs = mixture.inputs(batch.vectors)
-        for tau in self._temperatures(planned, goes_on=previous is not None):
-            mixture.step(batch, inputs, tau, self, generator)
+        mixture.descend(batch, self._temperatures(planned, goes_on=previous is not None), self, generator)
         hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
         return self.at_rest(mixture, examples, torch.from_numpy(examples.vectors), common, hard)
 
@@ -240,14 +243,14 @@ class ExpertPlatt(Calibrator):
         self, mixture: Mixture, examples: Examples, vectors: Tensor, common: tuple[float, float], hard: bool
     ) -> FittedExperts:
         """The experts as they answer after training: solved if hard, and shifted to the mean of the labels."""
+        alpha = mixture.log_assignment(vectors).exp().numpy()
         if hard:
-            chosen = mixture.log_assignment(vectors).argmax(1).numpy()
-            slopes, intercepts = solve_experts(examples, chosen, self.n_experts, self.ridge, common)
+            slopes, intercepts = solve_experts(examples, alpha.argmax(1), self.n_experts, self.ridge, common)
         else:
             maps = mixture.maps.value.double().numpy()
             slopes, intercepts = np.exp(maps[:, 0]), maps[:, 1].copy()
-        fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, vectors)
-        fitted.intercepts += examples.shift(*fitted.maps(examples.user_codes, examples.vectors))
+        fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, alpha)
+        fitted.intercepts += examples.shift(*fitted.maps_of(alpha))
         return fitted
 
 

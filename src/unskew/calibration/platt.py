@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from unskew.calibration.mixing import LARGEST_LOGIT, mean_said
+
 Values = NDArray[np.float64]
 
 SMALLEST_SLOPE = 1e-3  # a map never turns a ranking round
-LARGEST_LOGIT = 30.0
 MAX_STEPS = 100
 EXAMPLES_AT_ONCE = 1 << 16
 
@@ -45,19 +46,20 @@ class Examples:
         """What the calibrated probabilities should average to."""
         return float(np.average(self.labels, weights=self.weights))
 
-    def said(self, mix: Values, slopes: Values, intercepts: Values, shift: float = 0.0) -> Values:
+    def said(self, mix: Values, slopes: Values, intercepts: Values) -> Values:
         """What a mixture of maps says of every example; each table has one row a listed user, or one for all."""
         out, s = np.empty(len(self)), self.bounded_logits
         for start in range(0, len(self), EXAMPLES_AT_ONCE):
             part = slice(start, start + EXAMPLES_AT_ONCE)
             w, a, b = (table[self.users[part]] if len(table) > 1 else table for table in (mix, slopes, intercepts))
-            out[part] = (w * expit(a * s[part, None] + b + shift)).sum(1)
+            out[part] = (w * expit(a * s[part, None] + b)).sum(1)
         return out
 
     def shift(self, mix: Values, slopes: Values, intercepts: Values) -> float:
         """What to add to every intercept so that what the mixture of maps says has the target mean."""
-        said = partial(self.said, mix, slopes, intercepts)
-        return level(lambda shift: float(np.average(said(shift), weights=self.weights)), self.target_mean)
+        tables = (np.ascontiguousarray(table, np.float64) for table in (mix, slopes, intercepts))
+        mean_at = partial(mean_said, self.bounded_logits, self.users, self.weights / self.weights.sum(), *tables)
+        return level(mean_at, self.target_mean)
 
     def of_some_users(self, most: int, generator: np.random.Generator) -> Examples:
         """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""

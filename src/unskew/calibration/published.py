@@ -92,7 +92,8 @@ class PublishedExperts(ExpertPlatt):
             for batch in batches:
                 self._step(mixture, vectors, batch, tau, generator)
         maps = mixture.maps.value.double().numpy()
-        fitted = NoisyExperts.at_rest(mixture, maps[:, 0].copy(), maps[:, 1].copy(), False, vectors)
+        alpha = mixture.log_assignment(vectors).exp().numpy()
+        fitted = NoisyExperts.at_rest(mixture, maps[:, 0].copy(), maps[:, 1].copy(), False, alpha)
         fitted.tau = temperatures[-1]
         return fitted
 

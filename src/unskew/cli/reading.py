@@ -109,6 +109,22 @@ class Reading:
         return table, columns.names
 
     @property
+    def words(self) -> list[str]:
+        """The options that were given, as one writes them: by them another command reads the same."""
+        said: list[str] = []
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if not option.init or value == option.default:
+                continue
+            name = option.name.replace("_", "-")
+            if isinstance(value, bool):
+                said.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                values = value if isinstance(value, tuple) else (getattr(value, "value", value),)
+                said += [f"--{name}", *(f"{one:g}" if isinstance(one, float) else str(one) for one in values)]
+        return said
+
+    @property
     def separator(self) -> str | None:
         return "\t" if self.delimiter == r"\t" else self.delimiter  # a shell leaves \t as it is
 

@@ -106,7 +106,8 @@ def _show(one: Reproduced) -> None:
     from unskew.reproduce.pages import results
 
     grid, marks = results(one.rows, beside_paper=False), {1: "¹", 2: "²"}
-    print_table(grid.header, [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows])
+    rows = [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows]
+    print_table(grid.header, rows, numbers=grid.header[1:])
     for fit, sentence in one.failures.items():
         typer.echo(f"failed: {fit}: {sentence}")
     typer.echo(f"wrote {', '.join(str(path) for path in one.files)}\n")

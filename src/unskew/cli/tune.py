@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +79,8 @@ def command(
         typer.echo(f"  {name} {value}")
     if failed := sum(trial.score is None for trial in found.trials):
         typer.echo(f"note: {failed} of {len(found.trials)} trials failed; {records} says why")
-    typer.echo(f"wrote the recipe to {target}; next: unskew fit {log} --recipe {target} --out MODEL")
+    fit = shlex.join(["unskew", "fit", log, *reading.words, "--recipe", str(target), "--out", "MODEL"])
+    typer.echo(f"wrote the recipe to {target}; next: {fit}")
 
 
 def _shown(score: float | None) -> str:

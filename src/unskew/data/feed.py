@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unskew.data.company import Company
 from unskew.data.rows import ROWS_AT_ONCE, Batch, Codes, Logged, Members, Pairs, Rows, Shuffled
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
@@ -22,6 +23,7 @@ from unskew.errors import DataError
 MIN_HOLDOUT_SAMPLE, MAX_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT = 10_000, 500_000, 2
 PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1
 PAIRS_PER_USER = 4  # drawn together
+MOST_SORTED = 1 << 28  # ratings: of a larger log, reading rows here and there would read the disk again and again
 
 
 class HeldOut(NamedTuple):
@@ -91,13 +93,22 @@ class Feed:
         self._copies = members.copies if members else 1
         self.n_pairs = self.facts.n_pairs * self._copies
         self.batch_size, self.pairs_per_row = batch_size * self._copies, pairs_per_row
-        self._train = Logged(split.log, split.train_rows, members)
-        self._train_weight = self.facts.n_ratings / self.facts.n_train
         self._holdout_generator = np.random.default_rng(generator.integers(2**63))
+        self._company = self._keeps_company(split)
+        rows = self._company.sorted(split.log, split.train_rows) if self._company else split.train_rows
+        self._train = Logged(split.log, rows, members)
+        self._train_weight = self.facts.n_ratings / self.facts.n_train
         self._generator = generator if self.group.alone else generator.spawn(self.group.size)[self.group.rank]
         self._bounds = self._cut()
         whole = HeldOut(split.holdout_rows, self.facts.n_held_out)
         self._parts = self._deal(split) if calibrates else (whole, whole)
+
+    def _keeps_company(self, split: Split) -> Company | None:
+        """Who comes with whom, where an epoch has several stretches and reading rows here and there is no burden."""
+        several = len(split.train_rows) * self._copies > ROWS_AT_ONCE
+        if not several or len(self.log) > MOST_SORTED or not self.log.n_users:
+            return None
+        return Company(self.log.n_users, self._holdout_generator.spawn(1)[0])
 
     def _cut(self) -> Codes:
         """Where the batches of the training rows begin and end, as many batches on every worker."""
@@ -128,9 +139,17 @@ class Feed:
     def seen_pairs(self) -> SeenPairs:
         return SeenPairs(self.log)
 
-    def _draw(self, count: int, generator: np.random.Generator) -> Pairs:
-        """Uniform pairs of this worker's users, a few of each in a row: a step costs as much as the rows it touches."""
-        users = generator.integers(self.log.n_users, size=math.ceil(count / PAIRS_PER_USER))
+    def _draw(self, start: int, stop: int, generator: np.random.Generator) -> Pairs:
+        """Uniform pairs of this worker's users, or of those who come with the rows from `start` to `stop`.
+
+        A few of each user in a row: a step costs as much as the rows it touches.
+        """
+        count, n_rows = math.ceil((stop - start) * self.pairs_per_row), len(self._train) / self._copies
+        n_users = math.ceil(count / PAIRS_PER_USER)
+        if self._company is None:
+            users = generator.integers(self.log.n_users, size=n_users)
+        else:
+            users = self._company.some(start / n_rows, stop / n_rows, n_users, generator)
         items, copy = generator.integers(self.log.n_items, size=count), generator.integers(self._copies, size=count)
         return self._placed(np.repeat(users, PAIRS_PER_USER)[:count], items, copy)
 
@@ -182,16 +201,17 @@ class Feed:
     def stretches(self) -> Iterator[Stretch]:
         """The same rows in stretches of batches.
 
-        A log of more than half a million rows is shuffled in stretches of about that many, and their order too: then
-        a log that lies on disk is read stretch by stretch and not here and there. One of several workers draws its
-        share of each batch from the rows and pairs of its own users, for whose cells these stand.
+        A log of more than half a million rows is shuffled in stretches of about that many, and their order too. Rows
+        and pairs of a stretch are those of users who come together, whose rows in the nets' tables then stay in the
+        processor's cache; only a log that may not fit into memory is taken as it lies on disk. One of several workers
+        draws its share of each batch from the rows and pairs of its own users, for whose cells these stand.
         """
         at_once = max(ROWS_AT_ONCE // self.batch_size, 1)
         for first in self._generator.permutation(np.arange(0, self.n_batches, at_once)):
             bounds = self._bounds[first : first + at_once + 1]
             start, count = bounds[0], int(bounds[-1] - bounds[0])
             rows = Shuffled(self._train, start + self._generator.permutation(count))
-            pairs = self._draw(math.ceil(count * self.pairs_per_row), self._generator)
+            pairs = self._draw(start, bounds[-1], self._generator)
             cuts = bounds - start
             pair_cuts = np.ceil(cuts * self.pairs_per_row).astype(np.int64)
             cells = len(self._train) * self._train_weight

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from unskew.calibration.platt import LARGEST_LOGIT, Examples, solve_platt
+from unskew.calibration.mixing import LARGEST_LOGIT
+from unskew.calibration.platt import Examples, solve_platt
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.estimation.scores import Codes, Values

@@ -7,7 +7,8 @@ express and nothing else: the loop then takes the same steps one by one. Both gi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from unskew.calibration.base import FittedCalibrator, Tables
 from unskew.data.feed import Stretch
 from unskew.express import kernels
-from unskew.nets.compiled import CompiledFactorNet
 from unskew.nets.kernels import is_for_many
 from unskew.risk.closed import DoublyRobust, Gap, Seeing, Weighted, form_of
 from unskew.risk.errors import log_error
@@ -35,9 +35,9 @@ class Express(Protocol):
 def in_one_call(turn: tuple[Update, ...], roles: Mapping[str, Role], cast: Cast) -> Express | None:
     """How to take the turn, or None if it has to be taken step by step."""
     trained = [role for update in turn for role in update.trains]
-    told = all(type(cast.players[role]) is CompiledFactorNet for role in trained)
+    kinds = {type(cast.players[role]) for role in trained}
     shared = not any(update.own_batch for update in turn)
-    if not (told and shared and cast.group.alone and cast.device is None):
+    if not (shared and len(kinds) == 1 and kinds <= kernels.FOR.keys() and cast.group.alone and cast.device is None):
         return None
     match [form_of(update.loss) for update in turn], trained:
         case [Weighted(role="prediction") as form], ["prediction"] if cast.error is log_error:
@@ -51,11 +51,22 @@ def in_one_call(turn: tuple[Update, ...], roles: Mapping[str, Role], cast: Cast)
     return None
 
 
-def _net(roles: Mapping[str, Role], cast: Cast, name: str) -> tuple[Any, ...]:
-    """A net as kernels see it."""
+class Taught(NamedTuple):
+    """A net of some kind as the kernels for its kind see it."""
+
+    kind: type
+    seen: tuple[Any, ...]
+
+    def kernels_for(self, stretch: Stretch, *, pairs: bool) -> SimpleNamespace:
+        """Those for one thread or for many, as a step on a batch, and its pairs if they are read, takes."""
+        rows = int(stretch.cuts[1] + pairs * stretch.pair_cuts[1])
+        on_one, on_many = kernels.FOR[self.kind]
+        return on_many if is_for_many(4 * rows * self.seen[0][0].shape[1]) else on_one
+
+
+def _net(roles: Mapping[str, Role], cast: Cast, name: str) -> Taught:
     role, player = roles[name], cast.players[name]
-    assert isinstance(player, CompiledFactorNet)
-    return player.for_kernels(np.float32(role.l2 or 0.0), np.float32(role.learning_rate))
+    return Taught(type(player), player.for_kernels(np.float32(role.l2 or 0.0), np.float32(role.learning_rate)))
 
 
 def _maps(cast: Cast, role: str) -> Tables | None:
@@ -68,45 +79,39 @@ def _maps(cast: Cast, role: str) -> Tables | None:
     return cast.known.get(name) if plain else None
 
 
-def _kernels_for(stretch: Stretch, net: tuple[Any, ...], *, pairs: bool) -> Any:
-    """Those for one thread or for many, as a step on a batch, and its pairs if they are read, takes."""
-    rows = int(stretch.cuts[1] + pairs * stretch.pair_cuts[1])
-    return kernels.on_many_threads if is_for_many(4 * rows * net[0][0].shape[1]) else kernels.on_one_thread
-
-
 def _codes(rows: RowsView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rows.users.numpy(), rows.items.numpy()
 
 
-def _weighted(form: Weighted, net: tuple[Any, ...]) -> Express:
+def _weighted(form: Weighted, net: Taught) -> Express:
     def take(view: View, stretch: Stretch, first: int, last: int) -> Values:
         o, divisor = view.observed, 0.0 if form.normalised else view.n_pairs
         columns = *_codes(o), o.ratings.numpy(), form.weight(view).numpy()
-        cuts, kernel = stretch.cuts[first : last + 1], _kernels_for(stretch, net, pairs=False).weighted
-        values: Values = kernel(cuts, *columns, stretch.cells, divisor, net, view.largest_logit)
+        cuts, kernel = stretch.cuts[first : last + 1], net.kernels_for(stretch, pairs=False).weighted
+        values: Values = kernel(cuts, *columns, stretch.cells, divisor, net.seen, view.largest_logit)
         return values
 
     return take
 
 
-def _joint(gap: Gap, imputation: tuple[Any, ...], prediction: tuple[Any, ...], maps: Tables) -> Express:
+def _joint(gap: Gap, imputation: Taught, prediction: Taught, maps: Tables) -> Express:
     def take(view: View, stretch: Stretch, first: int, last: int) -> Values:
         o, part = view.observed, slice(first, last + 1)
         seen = *_codes(o), o.ratings.numpy(), gap.weight(view).numpy(), o.inverse_propensity().numpy(), stretch.cells
         sampled = stretch.pair_cuts[part], *_codes(view.sampled), stretch.pairs, view.n_pairs
-        nets = imputation, prediction, maps, gap.targeted, view.largest_logit
-        kernel = _kernels_for(stretch, prediction, pairs=True).joint
+        nets = imputation.seen, prediction.seen, maps, gap.targeted, view.largest_logit
+        kernel = prediction.kernels_for(stretch, pairs=True).joint
         values: Values = kernel(stretch.cuts[part], *seen, *sampled, *nets)
         return values
 
     return take
 
 
-def _seeing(net: tuple[Any, ...]) -> Express:
+def _seeing(net: Taught) -> Express:
     def take(view: View, stretch: Stretch, first: int, last: int) -> Values:
         part, d = slice(first, last + 1), view.sampled
-        sampled = stretch.pair_cuts[part], *_codes(d), d.seen.numpy(), stretch.pairs, view.n_pairs, net
-        kernel = _kernels_for(stretch, net, pairs=True).seeing
+        sampled = stretch.pair_cuts[part], *_codes(d), d.seen.numpy(), stretch.pairs, view.n_pairs, net.seen
+        kernel = net.kernels_for(stretch, pairs=True).seeing
         values: Values = kernel(stretch.cuts[part], *_codes(view.observed), stretch.cells, *sampled)
         return values
 

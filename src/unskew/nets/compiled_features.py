@@ -54,7 +54,7 @@ class CompiledFeatureNet(ToldNet):
 
     def __init__(self, users: DescribedTable, items: DescribedTable, offset: Table) -> None:
         super().__init__(users, items, offset)
-        self._now = 0
+        self._clock = np.zeros(1, np.int64)  # tells another time whenever the net has changed
         self._versions: tuple[int, ...] = ()
 
     @property
@@ -76,11 +76,18 @@ class CompiledFeatureNet(ToldNet):
         self.__dict__.pop("_found", None)
 
     def _moment(self, workspace: Workspace) -> int:
-        """A number that is another one whenever the net has changed."""
+        """What the clock tells."""
         versions = tuple(value._version for value in workspace.values)
         if versions != self._versions:
-            self._now, self._versions = self._now + 1, versions
-        return self._now
+            self._clock += 1
+            self._versions = versions
+        return int(self._clock[0])
+
+    def for_kernels(self, l2: np.float32, learning_rate: np.float32) -> tuple[Any, ...]:
+        """The net, and how it learns, as compiled turns take it (`express`)."""
+        space = self._workspace
+        self._moment(space)
+        return *space.sides, space.states, self._clock, l2, learning_rate
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         space, out = self._workspace, np.empty(len(users), np.float32)
@@ -96,4 +103,4 @@ class CompiledFeatureNet(ToldNet):
         kernel.learn_described(
             users, items, slopes, l2, learning_rate, self._moment(space), *space.sides, *space.states
         )
-        self._now += 1
+        self._clock += 1

@@ -8,6 +8,7 @@ now hold the sum of both.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,7 +91,9 @@ def _learn_described(  # type: ignore[no-untyped-def]
     adam(first_row, np.array([0, 1]), gradient, np.float32(0), rate, *offset_state)  # type: ignore[name-defined] # noqa: F821
 
 
-def _compiled(parallel: bool) -> SimpleNamespace:
+@cache
+def family(parallel: bool) -> SimpleNamespace:
+    """All kernels of these nets' steps, for one thread or for many."""
     ending, pieces = ENDINGS[parallel], dict(parts(parallel))
     pieces["freshen"] = compiled(_freshen, ending, parallel=parallel)
     pieces["learn_shared"] = compiled(_learn_shared, ending, **pieces)
@@ -99,7 +102,7 @@ def _compiled(parallel: bool) -> SimpleNamespace:
     return SimpleNamespace(**{name: compiled(function, ending, **pieces) for name, function in steps.items()})
 
 
-on_one_thread, on_many_threads = families(_compiled)
+on_one_thread, on_many_threads = families(family)
 
 
 def for_work(multiplications: int) -> SimpleNamespace:

@@ -17,6 +17,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
+from unskew.nets.ahead import ROWS_AHEAD, ask_for
 from unskew.nets.table import EPSILON, FIRST_DECAY, SECOND_DECAY
 
 PARALLEL_FROM = 6_000_000  # multiplications in a call: below, two threads take longer than one
@@ -99,6 +100,9 @@ def _adam(touched, starts, gradient, l2, rate, value, first, second, steps, deca
     readings, epsilon = starts[-1], np.float32(EPSILON)
     first_share, second_share = np.float32(1 - FIRST_DECAY), np.float32(1 - SECOND_DECAY)
     for g in prange(len(touched)):
+        ahead = touched[min(g + ROWS_AHEAD, len(touched) - 1)]
+        for table in (value, first, second):
+            ask_for(table, ahead)
         row = touched[g]
         steps[row] += 1
         step = int(min(steps[row], LAST_STEP))

@@ -44,9 +44,22 @@ class SharedVectors(Net):
     def __init__(self, users: Table, items: Table) -> None:
         super().__init__()
         self.users, self.items = users, items
+        self._asked: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def products(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.users.rows(users) * self.items.rows(items)
+        """v_u * w_i; all towers that learn from the same pairs read them once, until the next step."""
+        if not torch.is_grad_enabled():
+            return self.users.rows(users) * self.items.rows(items)
+        for known_users, known_items, found in self._asked:
+            if known_users is users and known_items is items:
+                return found
+        found = self.users.rows(users) * self.items.rows(items)
+        self._asked.append((users, items, found))
+        return found
+
+    def step(self, learning_rate: float, l2: float) -> None:
+        self._asked.clear()
+        super().step(learning_rate, l2)
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         return self.products(users, items).sum(1)

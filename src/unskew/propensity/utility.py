@@ -56,7 +56,7 @@ class FittedUtility(FittedPropensity):
         self.base, self.nets, self.seed, self.n_repeats = base, nets, seed, n_repeats
         self.selection, self.history = selection, history
         self.cross_fitted = CrossFitted(nets, seed, n_repeats)
-        self.notes = (*base.notes, *selection.notes)
+        self.notes = (*base.notes, *selection.notes, *(history.notes if history else ()))
         self.answers_unseen = base.answers_unseen
 
     def pair(self, users: Codes, items: Codes) -> Values:
@@ -196,6 +196,11 @@ class Utility(Propensity):
         role, n_repeats = Role(self.net, learning_rate=self.learning_rate, l2=self.l2), self.n_repeats_for(len(log))
         patient = replace(training, patience=self.patience_for(len(log), training.patience))
         fitted, history = cross_fit(role, log, n_folds, n_repeats, seed=seed, training=patient)
+        if patient.patience < training.patience:
+            history.notes.append(
+                f"Nets that tell of the slope stopped {patient.patience} epochs after their best instead of "
+                f"{training.patience}, as in every log above {LARGE_LOG:,} ratings."
+            )
         return FittedUtility(base, fitted.nets, seed, n_repeats, self.estimate(fitted, log, unbiased), history)
 
     def check_alone(self, group: Group) -> None:

@@ -97,7 +97,7 @@ def _tests(rows: Sequence[Row]) -> Iterator[Grid]:
     scores = {NAIVE if row.name.lower() == NAIVE else row.name: row.scores for row in rows if row.scores}
     for quantity in rows[0].found:
         if any(places(rows, quantity)):
-            yield from comparisons(standing(quantity, scores))
+            yield from comparisons(standing(quantity, scores), said=heading(quantity).rstrip(" ↓↑"))
 
 
 def as_csv(rows: Sequence[Row]) -> str:

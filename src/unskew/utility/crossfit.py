@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.nets.base import Net
+from unskew.nets.base import Net, NetRecipe
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import naive
 from unskew.training.history import History
@@ -20,12 +21,17 @@ from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Plan, Role, Stage, Update
 from unskew.training.threads import one_thread
+from unskew.utility.leading import CALIBRATION_ROWS, Led, can_be_led
+from unskew.utility.ordered import Levels, fit_ordered
 
 Codes = NDArray[np.integer]
 Values = NDArray[np.float64]
 
 AT_ONCE = 1 << 18
 UNUSED = 1 / 64  # pairs sampled for each rating of a batch: the naive risk looks at none
+ENOUGH_LEFT_OUT = 100_000  # ratings that tell for sure whether nets have learned interactions
+HARDLY_ANY = 0.1  # standard deviation of logits; interactions of less tell next to nothing of a slope
+LED = "Nets of a random start learned hardly any interactions, so they started from leading directions of the ratings."
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,20 +96,75 @@ def _of_each(codes: NDArray[np.int64], say: Callable[[torch.Tensor], torch.Tenso
 def cross_fit(
     role: Role, log: RatingLog, n_folds: int, n_repeats: int, *, seed: int, training: Training
 ) -> tuple[CrossFitted, History]:
-    """Train a naive net outside each fold, stopping early by the ratings inside it."""
-    stage = Stage("prediction", (Update(("prediction",), naive),), validate=naive)
-    plan = Plan({"prediction": role}, (stage,), log_error, UNUSED)
-    nets, history = [], History()
-    splits = (split for repeat in range(n_repeats) for split in _splits(log, n_folds, seed + repeat))
-    for number, split in enumerate(splits, 1):
-        title = f"utility fold {number}/{n_folds * n_repeats}"
-        trained = train(plan, split, seed=seed, training=training.inside(f"fold.{number}"), title=title)
-        nets.append(trained.cast.players["prediction"])
-        history.take_in(title, trained)
+    """Train a naive net outside each fold, stopping early by the ratings inside it.
+
+    Once enough ratings have been left out, at the latest after the last fold, nets are asked for interactions. If they
+    learned hardly any they begin again from leading directions (see `utility.leading`), unless those know no more.
+    """
+    folds, history = Folds(log, n_folds, n_repeats, seed, training), History()
+    asked = range(min(math.ceil(ENOUGH_LEFT_OUT * n_folds / len(log)), folds.total))
+    nets, led = folds.train(role, asked, history), False
+    known = folds.interactions_of(nets)
+    if known < HARDLY_ANY and all(map(can_be_led, nets)):
+        others = folds.train(role, asked, history, led=True)
+        led = folds.interactions_of(others) > known
+        if led:
+            nets = others
+            history.notes.append(LED)
+    nets += folds.train(role, range(len(asked), folds.total), history, led=led)
     return CrossFitted(nets, seed, n_repeats), history
 
 
-def _splits(log: RatingLog, n_folds: int, seed: int) -> Iterator[Split]:
-    fold = pair_fold(seed, log.users, log.items, n_folds)
-    for number in range(n_folds):
-        yield Split(log, np.flatnonzero(fold != number), np.flatnonzero(fold == number))
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The folds of a log, those of one dealing after the other, and how nets are trained outside them."""
+
+    log: RatingLog
+    n_folds: int
+    n_repeats: int
+    seed: int
+    training: Training
+
+    @property
+    def total(self) -> int:
+        return self.n_folds * self.n_repeats
+
+    def train(self, role: Role, numbers: range, history: History, *, led: bool = False) -> list[Net]:
+        """A net for each of these folds."""
+        stage = Stage("prediction", (Update(("prediction",), naive),), validate=naive)
+        nets = []
+        for number in numbers:
+            split = self.split(number)
+            net = Led(net=role.net, split=split) if led and isinstance(role.net, NetRecipe) else role.net
+            plan = Plan({"prediction": replace(role, net=net)}, (stage,), log_error, UNUSED)
+            title = f"utility fold {number + 1}/{self.total}" + " led" * led
+            training = self.training.inside(f"{'led' if led else 'fold'}.{number + 1}")
+            trained = train(plan, split, seed=self.seed, training=training, title=title)
+            nets.append(trained.cast.players["prediction"])
+            history.take_in(title, trained)
+        return nets
+
+    def split(self, number: int) -> Split:
+        rows = self.inside(number)
+        left = np.ones(len(self.log), bool)
+        left[rows] = False
+        return Split(self.log, np.flatnonzero(left), rows)
+
+    def inside(self, number: int) -> NDArray[np.int64]:
+        """The rows of a fold."""
+        repeat, fold = divmod(number, self.n_folds)
+        return np.flatnonzero(pair_fold(self.seed + repeat, self.log.users, self.log.items, self.n_folds) == fold)
+
+    def interactions_of(self, nets: list[Net]) -> float:
+        """The spread of what nets of the first folds know of interactions, as ratings left out of each bear it out."""
+        levels, parts, level = Levels.of(self.log.ratings), [], []
+        with one_thread(), torch.no_grad():
+            for number, net in enumerate(nets):
+                rows = self.inside(number)
+                some = rows[:: 1 + len(rows) * len(nets) // CALIBRATION_ROWS]
+                users, items = (np.asarray(codes[some], np.int64) for codes in (self.log.users, self.log.items))
+                parts.append(_parts(net, users, items))
+                level.append(levels.level(self.log.ratings[some]))
+        said = np.concatenate(parts)
+        fitted = fit_ordered(said, np.concatenate(level), len(levels)).counted_once(max(len(nets) / self.n_folds, 1.0))
+        return float(fitted.slopes[2] * said[:, 2].std()) if fitted.sure(2) else 0.0

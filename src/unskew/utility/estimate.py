@@ -15,9 +15,10 @@ from unskew.utility.crossfit import CrossFitted
 from unskew.utility.experts import UserScores, fit_experts
 from unskew.utility.exposure import Crossing, Reading
 from unskew.utility.law import population_logit
+from unskew.utility.numbers import Numbers
 from unskew.utility.ordered import Levels, OrderedLogit, fit_ordered
 from unskew.utility.population import Population, population
-from unskew.utility.selection import Numbers, Selection
+from unskew.utility.selection import Selection
 from unskew.utility.traces import InteractionTrace, ItemTrace, Profile, item_trace
 from unskew.utility.unexplained import Unexplained, unexplained_from
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unskew.calibration import mixing
+from unskew.calibration.descent import noisy_assignment
 from unskew.calibration.experts import Mixture, temperature
 from unskew.nets.table import Table
 from unskew.utility.law import largest_slope
@@ -54,8 +54,8 @@ def fit_experts(
     inputs, g, h = mixture.inputs(vectors), users.score[:, None], users.information[:, None]
     for step in range(1, STEPS + 1):
         tau = np.float32(temperature(step / STEPS))
-        noise = generator.random((len(inputs), n_experts), dtype=np.float32)
-        beta = mixing.noisy_assignment((inputs @ mixture.gate.value.T).numpy(), noise, tau)
+        noise = generator.standard_exponential((len(inputs), n_experts), dtype=np.float32)
+        beta = noisy_assignment((inputs @ mixture.gate.value.T).numpy(), noise, tau)
         d = deviations.value[:, 0].double().numpy()
         gain = g * d - h * d**2 / 2
         of_scores = -beta * (gain - (beta * gain).sum(1, keepdims=True)) / tau

@@ -15,6 +15,7 @@ Values = NDArray[np.float64]
 MOST_LEVELS = 10
 RIDGE = 1e-3  # keeps the numbers finite where a few ratings are separated perfectly
 MAX_STEPS = 100
+SURE = 3.0  # standard errors by which a slope exceeds 0 beyond doubt
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,11 @@ class OrderedLogit:
         """Its threshold: the score at which utility is 0."""
         return float(self.thresholds[self.middle_level - 1])
 
-    def counted_once(self, times: int) -> OrderedLogit:
+    def sure(self, column: int) -> bool:
+        """Whether this slope is above 0 beyond doubt."""
+        return bool(self.slopes[column] > SURE * self.errors[column])
+
+    def counted_once(self, times: float) -> OrderedLogit:
         """The same fit where every rating was there several times, with the errors of counting it once."""
         return replace(self, errors=self.errors * np.sqrt(times))
 
