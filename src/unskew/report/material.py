@@ -105,8 +105,6 @@ def material_of(
     else:
         with shop.work("a naive model, which ignores the bias, with the settings of this one"):
             naive = naive_beside(voice)
-    with shop.work("the naive model once more with another seed, to see what is chance"):
-        again = naive.method.fit(log, seed=seed + 1, training=training)
     n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
         own = None if _speaks_of_unseen(voice) else propensity or Factors()
@@ -115,6 +113,8 @@ def material_of(
         diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, name=NAIVE_RIVAL)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
+    with shop.work("the naive model once more with another seed, to see what is chance"):  # last, as it is large
+        again = naive.method.fit(log, seed=seed + 1, training=training)
     random, left_out = _unseen_ratings(unbiased, log)
     facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
     return Material(model, voice, naive, debiased, again, *facts)
