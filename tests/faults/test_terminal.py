@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 import traceback
@@ -57,6 +58,7 @@ def _command(words):
     code = 1
     try:
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
         os.environ |= {"TERM": "xterm", "COLUMNS": "100"}
         usual = Loop._taken
 
