@@ -8,6 +8,7 @@ import pytest
 import unskew
 from unskew.diagnosis.groups import Groups
 from unskew.diagnosis.verdicts import BELIEVED, NEEDED, OVERTURNED, WORKS, WRONG
+from unskew.estimation.calibrated import seen_and_unseen
 
 TRAINING = unskew.Training(progress=False, max_epochs=10)
 
@@ -126,6 +127,25 @@ def test_a_model_is_judged_without_its_clip_and_against_a_naive_model_that_learn
     given = model.diagnose(n_folds=2, training=TRAINING, rival=naive).sensitivity
     assert found.sensitivity.difference == given.difference
     assert np.sign(given.difference.value) == np.sign(np.average(error - rival, weights=w))
+
+
+def test_figures_of_a_very_long_log_come_from_a_sample_that_stands_for_it(found, here, monkeypatch):
+    monkeypatch.setattr("unskew.diagnosis.calibration.REPLICATES", 10)
+    monkeypatch.setattr("unskew.estimation.calibrated.MOST_SEEN", 900)
+    rows = seen_and_unseen(here.log, seed=3)
+    assert rows.n_seen == 900 < len(here.log)
+    assert rows.weight.sum() == pytest.approx(here.n_pairs)
+    sampled = unskew.diagnose(
+        here.log, propensity=unskew.Known(here.propensity), unbiased=here.test, n_folds=2, training=TRAINING
+    )
+    assert sampled.overlap.mean == pytest.approx(found.overlap.mean, rel=0.05)
+    assert sampled.overlap.coverage == found.overlap.coverage  # of all ratings
+    for name in ("log", "weighted", "doubly_robust"):
+        mine, whole = getattr(sampled.rates, name), getattr(found.rates, name)
+        assert mine.low < whole.value < mine.high
+    for mine, whole in zip(sampled.dependences, found.dependences, strict=True):
+        assert mine.slope.low < whole.slope.value < mine.slope.high
+        assert len(mine.by_fifth) == 5
 
 
 def test_the_same_seed_gives_the_same_diagnosis(here, monkeypatch):

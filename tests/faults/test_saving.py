@@ -72,7 +72,7 @@ def test_models_saved_over_each_other_survive_kills_at_random_moments(models, tm
             for model in models:
                 model.save(place)
 
-    for _ in range(200 if long else 5):
+    for _ in range(200 if long else 20):
         child = forked(save_again_and_again)
         time.sleep(chance.uniform(0.01, 0.06))
         child.kill()

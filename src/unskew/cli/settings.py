@@ -79,7 +79,8 @@ def propensity_from(name: str) -> Propensity:
     try:
         found = from_plain({"kind": _class_name(name)})
     except ParameterError as error:
-        raise ParameterError(f"--propensity {name} is not known; `unskew methods` lists all parts.") from error
+        hint = str(error).partition("; ")[2] or "`unskew methods` lists all parts."
+        raise ParameterError(f"--propensity {name} is not known; {hint}") from error
     if not isinstance(found, Propensity):
         raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
     return found

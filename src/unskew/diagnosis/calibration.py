@@ -109,7 +109,7 @@ def rows_of(subject: Subject) -> Iterator[tuple[Nuisance, str, Rows]]:
     log = subject.log
     pairs = seen_and_unseen(log, seed=subject.seed, most=MOST)
     everywhere = Rows(pairs.users, pairs.items, pairs.seen, pairs.weight)
-    yield subject.propensity, "all pairs", everywhere.thinned(len(log), subject.seed)
+    yield subject.propensity, "all pairs", everywhere.thinned(pairs.n_seen, subject.seed)
     judging = subject.judging
     weight = 1 / np.maximum(np.maximum(subject.seen_used[subject.judged], subject.clip), 1e-9)
     rated = Rows(judging.users, judging.items, judging.ratings.astype(np.float64), weight)

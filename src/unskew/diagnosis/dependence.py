@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unskew.data.log import RatingLog
 from unskew.diagnosis.evidence import whole_evidence
 from unskew.diagnosis.selection import clustered
 from unskew.diagnosis.subject import Subject
+from unskew.estimation.calibrated import some_rows
 from unskew.estimation.estimators import dr, snips
 from unskew.estimation.scores import Values
 from unskew.estimation.terms import Imputed, Terms
@@ -47,8 +49,8 @@ class Rates:
 
 
 def rates_of(subject: Subject) -> Rates:
-    evidence, log = whole_evidence(subject), subject.log
-    r = evidence.ratings
+    evidence = whole_evidence(subject)
+    log, r = evidence.log, evidence.ratings
     imputed = Imputed(evidence.imputed_seen, None, evidence.imputed_pairs, None)
     terms = Terms(np.arange(len(log)), log.n_pairs, r, np.ones(len(log)), False, imputed)
     error = math.sqrt(clustered((r - r.mean()) / len(r), log.users, log.items))
@@ -80,14 +82,17 @@ def _odds(log: float, error: float, random: float, of_random: float) -> Interval
 
 
 def dependences_of(subject: Subject) -> tuple[Dependence, ...]:
-    log = subject.log
-    popularity = np.bincount(log.items, minlength=log.n_items)[log.items].astype(np.float64)
-    properties = {"propensity": subject.propensity.as_used(log.users, log.items), "popularity": popularity}
-    return tuple(_dependence(name, np.log(np.maximum(values, 1e-12)), subject) for name, values in properties.items())
+    log, counts = subject.log, np.bincount(subject.log.items, minlength=subject.log.n_items)
+    some = log.take(some_rows(log, subject.seed))
+    properties = {
+        "propensity": subject.propensity.as_used(some.users, some.items),
+        "popularity": counts[some.items].astype(np.float64),
+    }
+    return tuple(_dependence(name, np.log(np.maximum(values, 1e-12)), some) for name, values in properties.items())
 
 
-def _dependence(name: str, x: Values, subject: Subject) -> Dependence:
-    log, r = subject.log, subject.log.ratings.astype(np.float64)
+def _dependence(name: str, x: Values, log: RatingLog) -> Dependence:
+    r = log.ratings.astype(np.float64)
     fifth = np.minimum((np.argsort(np.argsort(x, kind="stable")) * FIFTHS) // len(x), FIFTHS - 1)
     rates = tuple(float(r[fifth == number].mean()) for number in range(FIFTHS) if (fifth == number).any())
     centred = x - x.mean()

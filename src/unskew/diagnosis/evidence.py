@@ -6,7 +6,7 @@ import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.diagnosis.subject import Subject
-from unskew.estimation.calibrated import OfPairs
+from unskew.estimation.calibrated import OfPairs, some_rows
 from unskew.estimation.evidence import Evidence
 from unskew.estimation.scores import Codes, Scores, Values
 from unskew.estimation.weighing import Weighing
@@ -45,7 +45,9 @@ def judged_evidence(subject: Subject, *, propensity: str | None = None, imputati
 
 
 def whole_evidence(subject: Subject) -> Evidence:
-    """All ratings, with cross-fitted predictions as imputed ones."""
-    log = subject.log
-    weighing = Weighing(np.maximum(subject.seen_used, 1e-12), subject.propensity.as_used, log.n_pairs)
+    """All ratings, or of a very long log a sample of them, with cross-fitted predictions as imputed ones."""
+    rows, pair = some_rows(subject.log, subject.seed), subject.propensity.as_used
+    log, share = subject.log.take(rows), len(rows) / len(subject.log)
+    seen = np.maximum(share * subject.seen_used[rows], 1e-12)
+    weighing = Weighing(seen, lambda users, items: share * pair(users, items), log.n_pairs)
     return Evidence(log, weighing, scores_from(subject.naive, log), subject.seed, MAX_PAIRS)

@@ -110,7 +110,7 @@ class _Rows:
         if len(log) > MOST_SEEN:
             index = np.sort(np.random.default_rng([seed, 62]).choice(len(log), MOST_SEEN, replace=False))
         pairs = seen_and_unseen(log, seed=seed, most=max(UNSEEN_PER_SEEN * len(index), 50_000))
-        users, items = pairs.users[len(log) :], pairs.items[len(log) :]
+        users, items = pairs.users[pairs.n_seen :], pairs.items[pairs.n_seen :]
         share_of_unseen = len(users) / max(log.n_pairs - len(log), 1)
         return cls(
             np.concatenate([log.users[index], users]),

@@ -81,8 +81,12 @@ def subject_of(
     n_folds: int = 5,
     seed: int = 0,
     training: Training | None = None,
+    naive: Naive | None = None,
 ) -> Subject:
-    """A log with a propensity (by default `Factors()`) and cross-fitted predictions, or a model with its own."""
+    """A log with a propensity (by default `Factors()`) and cross-fitted predictions, or a model with its own.
+
+    `naive` is what is cross-fitted.
+    """
     model = source if isinstance(source, Recommender) else None
     log = source.log if isinstance(source, Recommender) else source
     if not isinstance(log, RatingLog):
@@ -94,8 +98,8 @@ def subject_of(
             "Every rating has taught some member of this ensemble, so none is left to judge it by: diagnose one of "
             "model.members, or fit with same_holdout=True."
         )
-    naive = cross_fit(Naive(), log, n_folds=n_folds, seed=seed, training=training)
-    common: dict[str, Any] = {"log": log, "naive": naive, "unbiased": unbiased, "seed": seed}
+    fitted = cross_fit(naive or Naive(), log, n_folds=n_folds, seed=seed, training=training)
+    common: dict[str, Any] = {"log": log, "naive": fitted, "unbiased": unbiased, "seed": seed}
     if model is not None and "propensity" in model.cast.players and propensity is None:
         part = _from_model(model)
     else:
@@ -105,10 +109,10 @@ def subject_of(
     recipe = type(propensity or Factors()).__name__
     own = f"with propensities by {recipe}, fitted here" if part["fitted_here"] else "with its own propensities"
     if model is None:
-        imputation = _calibrated_here("imputation", naive, log.take(judged), weights)
+        imputation = _calibrated_here("imputation", fitted, log.take(judged), weights)
         name = f"a log, {own}, and cross-fitted predictions"
-        return Subject(**common, **part, name=name, imputation=imputation, prediction=naive, judged=judged)
-    imputation = _imputation(model, naive, log.take(judged), weights)
+        return Subject(**common, **part, name=name, imputation=imputation, prediction=fitted, judged=judged)
+    imputation = _imputation(model, fitted, log.take(judged), weights)
     name = f"a model by {type(model.method).__name__}, {own}"
     return Subject(**common, **part, name=name, imputation=imputation, prediction=model.predict_codes, judged=judged)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from unskew.calibration.mixing import LARGEST_LOGIT
@@ -17,20 +18,27 @@ from unskew.estimation.scores import Codes, Values
 
 OfPairs = Callable[[Codes, Codes], Values]
 
-MOST_UNSEEN = 200_000
+MOST_UNSEEN, MOST_SEEN = 200_000, 1_000_000
 
 
 class SeenAndUnseen(NamedTuple):
-    """The log's pairs and unseen ones of the catalogue, all or a sample, each for as many pairs as it stands for."""
+    """The log's pairs, then unseen ones of the catalogue, all or samples, each for as many pairs as it stands for."""
 
     users: Codes
     items: Codes
     seen: Values  # 1 or 0
     weight: Values
 
+    @property
+    def n_seen(self) -> int:
+        return int(self.seen.sum())
+
 
 def seen_and_unseen(log: RatingLog, *, seed: int = 0, most: int = MOST_UNSEEN) -> SeenAndUnseen:
-    """All pairs of a small catalogue; of a large one the seen pairs and a uniform sample of the others."""
+    """All pairs of a small catalogue; of a large one the seen pairs and a uniform sample of the others.
+
+    Of a very long log the seen pairs are a sample, too, so that memory does not grow with it.
+    """
     if log.n_pairs <= most:
         users, items = np.divmod(np.arange(log.n_pairs), log.n_items)
     else:
@@ -38,12 +46,20 @@ def seen_and_unseen(log: RatingLog, *, seed: int = 0, most: int = MOST_UNSEEN) -
     unseen = ~SeenPairs(log)(users, items)
     users, items, n = users[unseen], items[unseen], int(unseen.sum())
     each = (log.n_pairs - len(log)) / max(n, 1)
+    rows = some_rows(log, seed)
     return SeenAndUnseen(
-        np.concatenate([log.users, users]),
-        np.concatenate([log.items, items]),
-        np.repeat([1.0, 0.0], [len(log), n]),
-        np.repeat([1.0, each], [len(log), n]),
+        np.concatenate([log.users[rows], users]),
+        np.concatenate([log.items[rows], items]),
+        np.repeat([1.0, 0.0], [len(rows), n]),
+        np.repeat([len(log) / max(len(rows), 1), each], [len(rows), n]),
     )
+
+
+def some_rows(log: RatingLog, seed: int) -> NDArray[np.int64]:
+    """All rows of a log or, of a very long one, as many random ones as figures need."""
+    if len(log) <= MOST_SEEN:
+        return np.arange(len(log))
+    return np.sort(np.random.default_rng([seed, 64]).choice(len(log), MOST_SEEN, replace=False, shuffle=False))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from unskew.training.options import Training
 
 Announce = Callable[[str], None]
 FOLDS, FEWER_FOLDS = 5, 2  # of a log, and of one with so many ratings that two teach as much as five
-MANY = 1_000_000
+MANY, FEWER_FACTORS = 1_000_000, 16
 MAX_PAIRS = 200_000  # of the catalogue that estimates look at; lists have fifty times as many scores
 
 
@@ -105,18 +105,26 @@ def material_of(
     else:
         with shop.work("a naive model, which ignores the bias, with the settings of this one"):
             naive = naive_beside(voice)
-    with shop.work("the naive model once more with another seed, to see what is chance"):
-        again = naive.method.fit(log, seed=seed + 1, training=training)
     n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
         own = None if _speaks_of_unseen(voice) else propensity or Factors()
-        subject = subject_of(voice, propensity=own, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training)
+        settings: dict[str, Any] = {"n_folds": n_folds, "seed": seed, "training": training, "naive": _small(len(log))}
+        subject = subject_of(voice, propensity=own, unbiased=unbiased, **settings)
         diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, name=NAIVE_RIVAL)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
+    with shop.work("the naive model once more with another seed, to see what is chance"):  # last, as it is large
+        again = naive.method.fit(log, seed=seed + 1, training=training)
     random, left_out = _unseen_ratings(unbiased, log)
     facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
     return Material(model, voice, naive, debiased, again, *facts)
+
+
+def _small(n_ratings: int) -> Naive:
+    """What is cross-fitted: as several are kept at once, those of a long log have fewer factors."""
+    usual = Naive()
+    net: Any = usual.net
+    return usual if n_ratings < MANY else replace(usual, net=replace(net, n_factors=FEWER_FACTORS))
 
 
 def _debiased_like(naive: Naive) -> DoublyCalibrated:
