@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import unskew
+from unskew.diagnosis.calibration import rows_of
 from unskew.diagnosis.groups import Groups
+from unskew.diagnosis.subject import subject_of
 from unskew.diagnosis.verdicts import BELIEVED, NEEDED, OVERTURNED, WORKS, WRONG
 from unskew.estimation.calibrated import seen_and_unseen
 
@@ -111,6 +113,13 @@ def test_a_model_is_diagnosed_by_its_own_nuisances_on_what_it_held_out(model, he
     assert found.overlap.clip == pytest.approx(len(log) / log.n_pairs)
     assert found.sensitivity.rival == "a naive model with the same settings"
     assert len(found.plot().axes) == 2
+
+
+def test_an_imputation_is_judged_by_weights_without_the_clip_it_was_calibrated_under(model):
+    subject = subject_of(model, n_folds=2, training=TRAINING)
+    _, (_, _, rated) = rows_of(subject)
+    np.testing.assert_allclose(rated.weight, 1 / subject.seen_used[subject.judged])
+    assert (rated.weight > 1 / subject.clip).any()
 
 
 def test_a_model_is_judged_without_its_clip_and_against_a_naive_model_that_learned_as_much(here, monkeypatch):

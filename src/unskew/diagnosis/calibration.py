@@ -105,13 +105,16 @@ def _calibrations(subject: Subject) -> Iterator[Calibration]:
 
 
 def rows_of(subject: Subject) -> Iterator[tuple[Nuisance, str, Rows]]:
-    """The rows by which propensity and imputation are judged, and in words what they are."""
+    """The rows by which propensity and imputation are judged, and in words what they are.
+
+    Weights are not clipped: an imputation that was calibrated under a clip would look right by the same clip.
+    """
     log = subject.log
     pairs = seen_and_unseen(log, seed=subject.seed, most=MOST)
     everywhere = Rows(pairs.users, pairs.items, pairs.seen, pairs.weight)
     yield subject.propensity, "all pairs", everywhere.thinned(pairs.n_seen, subject.seed)
     judging = subject.judging
-    weight = 1 / np.maximum(np.maximum(subject.seen_used[subject.judged], subject.clip), 1e-9)
+    weight = 1 / np.maximum(subject.seen_used[subject.judged], 1e-9)
     rated = Rows(judging.users, judging.items, judging.ratings.astype(np.float64), weight)
     words = "ratings it was not trained on, weighted"
     yield subject.imputation, words, rated.thinned(len(judging), subject.seed)
