@@ -147,6 +147,8 @@ def test_figures_of_a_very_long_log_come_from_a_sample_that_stands_for_it(found,
     sampled = unskew.diagnose(
         here.log, propensity=unskew.Known(here.propensity), unbiased=here.test, n_folds=2, training=TRAINING
     )
+    assert "figures rest on 900 of the ratings, drawn at random" in str(sampled)
+    assert "drawn at random" not in found.log
     assert sampled.overlap.mean == pytest.approx(found.overlap.mean, rel=0.05)
     assert sampled.overlap.coverage == found.overlap.coverage  # of all ratings
     for name in ("log", "weighted", "doubly_robust"):

@@ -17,6 +17,7 @@ from unskew.diagnosis.selection import SelectionTest, selection_test
 from unskew.diagnosis.sensitivity import SensitivityFigures, sensitivity_of
 from unskew.diagnosis.subject import Subject, subject_of
 from unskew.diagnosis.verdicts import Verdict
+from unskew.estimation.calibrated import some_rows
 from unskew.methods.weighting import Naive
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
@@ -107,8 +108,14 @@ def diagnosis_of(subject: Subject, *, rival: Any = None, name: str = "the rival"
         say.overturned(sensitivity),
     )
     return Diagnosis(
-        subject.name, repr(subject.log), verdicts, test, rates, dependences, overlap, calibration, errors, sensitivity
+        subject.name, _described(subject), verdicts, test, rates, dependences, overlap, calibration, errors, sensitivity
     )
+
+
+def _described(subject: Subject) -> str:
+    """The log, and on how many of its ratings figures rest if not on all."""
+    words, n = repr(subject.log), len(some_rows(subject.log, subject.seed))
+    return words if n == len(subject.log) else f"{words}; figures rest on {n:,} of the ratings, drawn at random"
 
 
 def _plain(value: Any) -> Any:
