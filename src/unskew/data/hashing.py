@@ -26,9 +26,8 @@ def pair_uniform(seed: int, users: ArrayLike, items: ArrayLike, stream: int = 0)
     Users and items are broadcast against each other. The streams of one seed are independent of each other.
     """
     words = (np.asarray(codes).astype(np.uint64) for codes in (users, items))
-    return np.asarray(
-        _uniform(np.uint64(_key(np.uint64(seed & _WORD), np.uint64((stream * int(_WEYL)) & _WORD))), *words)
-    )
+    key = _key(np.uint64(seed & _WORD), np.uint64((stream * int(_WEYL)) & _WORD))
+    return np.asarray(_uniform(np.uint64(key), *words))
 
 
 def pair_fold(seed: int, users: ArrayLike, items: ArrayLike, n_folds: int) -> NDArray[np.int64]:
