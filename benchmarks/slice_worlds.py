@@ -51,7 +51,7 @@ def drawn(here: unskew.World, size: int, number: int) -> unskew.RatingLog:
 
 def trained_by_slice(method: unskew.Method) -> bool:
     parts = (role.net for role in method.plan().roles.values())
-    return any(isinstance(part, (unskew.Utility, unskew.NaiveBayes)) for part in parts)
+    return any(isinstance(part, unskew.NaiveBayes) for part in parts)
 
 
 def risks(_: Any, *, method: unskew.Method, selection: str, seed: int) -> Values:

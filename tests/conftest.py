@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import unskew
-
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
@@ -52,24 +50,3 @@ def coat_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the published Coat files, but UNSKEW_DATA={data} holds no folder coat/")
     return folder
-
-
-@pytest.fixture(scope="session")
-def liking_world() -> unskew.World:
-    """A world in which people rate what they like, whatever the reason."""
-    return unskew.simulate(
-        400, 200, density=0.1, selection="utility", strength=0.3, n_factors=2, interaction=1.2, seed=0
-    )
-
-
-@pytest.fixture(scope="session")
-def indifferent_world() -> unskew.World:
-    """The same users and items, but people rate whatever they meet."""
-    return unskew.simulate(400, 200, density=0.1, selection="popularity", n_factors=2, interaction=1.2, seed=0)
-
-
-@pytest.fixture(scope="session")
-def liking(liking_world):
-    """What the log of the first world tells about selection on utility."""
-    utility = unskew.Utility(base=unskew.Additive(), n_folds=4, n_repeats=1)
-    return utility.fit(liking_world.log, training=unskew.Training(progress=False))

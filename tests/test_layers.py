@@ -10,7 +10,7 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 
 # Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.seeds", "unskew.words"}
+BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.seeds", "unskew.words", "unskew.gone"}
 BELOW |= {"unskew.files.atomic", "unskew.files.seal"}
 ALLOWED = {
     "errors": set(),
@@ -29,9 +29,8 @@ ALLOWED = {
     "nets": {"group"},
     "training": {"data", "nets", "files", "_version", "group", "workers", "risk", "express"},
     "express": {"data", "nets", "risk", "calibration", "training"},
-    "utility": {"data", "nets", "training", "risk", "calibration", "group"},
     "unbiased": {"data", "calibration", "recommender"},
-    "propensity": {"data", "nets", "training", "risk", "group", "utility", "unbiased"},
+    "propensity": {"data", "nets", "training", "risk", "group", "unbiased"},
     "calibration": {"data", "nets", "training", "metrics", "group"},
     "overlap": {"training", "group"},
     "topk": {"data"},
@@ -39,7 +38,6 @@ ALLOWED = {
         "data",
         "nets",
         "training",
-        "utility",
         "calibration",
         "overlap",
         "topk",
@@ -48,12 +46,11 @@ ALLOWED = {
         "folding",
     }
     | {"unbiased"},
-    "export": {"data", "nets", "files", "recommender", "utility", "unbiased", "_version"},
+    "export": {"data", "nets", "files", "recommender", "unbiased", "_version"},
     "folding": {"data", "nets", "risk", "training", "recommender", "unbiased"},
-    "methods": {"group", "data", "nets", "training", "risk", "utility", "propensity", "calibration", "recommender"}
+    "methods": {"group", "data", "nets", "training", "risk", "propensity", "calibration", "recommender"}
     | {"overlap", "unbiased", "processes", "metrics"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
-    "sensitivity": {"data", "propensity", "recommender"},
     "evaluation": {"data", "metrics"},
     "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},
@@ -67,7 +64,7 @@ ALLOWED = {
     | {"evaluation", "files", "recipe", "processes"},
     "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
     "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
-    | {"sensitivity", "recipe", "files", "bench", "_version"},
+    | {"recipe", "files", "bench", "_version"},
     "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]

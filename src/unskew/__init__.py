@@ -4,6 +4,17 @@ The public names stand in `__init__.pyi` and are imported when first used, so th
 `unskew --help` do not wait for PyTorch.
 """
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from unskew.gone import sentence_about_name
+
+_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    gone = sentence_about_name(name)
+    if gone is not None:
+        raise AttributeError(gone)
+    return _loaded(name)

@@ -39,8 +39,6 @@ from .methods.shared import SharedDR
 from .methods.stable import StableDR
 from .methods.tradeoff import DRMSE, MRDRDL
 from .methods.tritraining import AT
-from .methods.utility import NaiveUtility
-from .methods.utility_joint import UtilityModel
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import (
     debiased_calibration_error,
@@ -59,10 +57,8 @@ from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .propensity.published import PublishedFactors
 from .propensity.tables import Known, Popularity, Uniform
-from .propensity.utility import Utility
 from .recommender import Recommender
 from .report.report import write_report
-from .sensitivity import OddsSensitivity, Sensitivity, odds_sensitivity, sensitivity
 from .training.options import Training
 from .unbiased.report import Slice
 
@@ -108,8 +104,6 @@ __all__ = [
     "MultiDR",
     "Naive",
     "NaiveBayes",
-    "NaiveUtility",
-    "OddsSensitivity",
     "ParameterError",
     "PlanError",
     "Popularity",
@@ -119,7 +113,6 @@ __all__ = [
     "RandomPlatt",
     "RatingLog",
     "Recommender",
-    "Sensitivity",
     "SharedDR",
     "Slice",
     "Split",
@@ -129,8 +122,6 @@ __all__ = [
     "Uniform",
     "UnskewError",
     "UserPlatt",
-    "Utility",
-    "UtilityModel",
     "World",
     "__version__",
     "adapters",
@@ -150,10 +141,8 @@ __all__ = [
     "make",
     "maximum_calibration_error",
     "methods",
-    "odds_sensitivity",
     "read_log",
     "reliability_bins",
-    "sensitivity",
     "simulate",
     "theory",
     "write_report",

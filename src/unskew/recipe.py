@@ -20,7 +20,6 @@ from unskew.methods.ensemble import Ensemble
 from unskew.methods.registry import make, methods
 from unskew.nets.dense import Dense
 from unskew.nets.factors import MF, NCF
-from unskew.nets.scalar import Scalar
 from unskew.nets.towers import Trunk
 from unskew.propensity.additive import Additive
 from unskew.propensity.bayes import NaiveBayes
@@ -28,7 +27,6 @@ from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.propensity.published import PublishedFactors
 from unskew.propensity.tables import Known, Popularity, Uniform
-from unskew.propensity.utility import Utility
 from unskew.seeds import checked_seed
 from unskew.training.options import Training
 from unskew.words import nearest
@@ -41,7 +39,6 @@ PARTS: tuple[type, ...] = (
     MF,
     NCF,
     Dense,
-    Scalar,
     Trunk,
     Uniform,
     Popularity,
@@ -51,7 +48,6 @@ PARTS: tuple[type, ...] = (
     Factors,
     PublishedFactors,
     Logistic,
-    Utility,
     GlobalPlatt,
     UserPlatt,
     ExpertPlatt,

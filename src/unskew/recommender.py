@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,10 +27,9 @@ from unskew.training.options import Training
 from unskew.training.rules import by_rules
 from unskew.training.threads import one_thread
 from unskew.training.view import Cast, speak_at_rest
-from unskew.unbiased.correction import OF_RATINGS, Correction
+from unskew.unbiased.correction import Correction
 from unskew.unbiased.family import BINARY, Family
 from unskew.unbiased.report import Slice
-from unskew.utility.selection import Selection
 
 if TYPE_CHECKING:
     from unskew.diagnosis.diagnosis import Diagnosis
@@ -47,12 +46,12 @@ class Recommender:
     For a binary log predictions are probabilities of a positive rating, for a graded one ratings. `on_unknown`
     says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
-    how well propensity and imputation were calibrated before and after, `selection` what was found about selection on
-    utility; each is None for a method without. `training` are the options of the run, None for the usual ones. Users
-    with codes from `n_fitted_users` on were folded in; None if nobody was. `slice` tells what random ratings were used
-    for, None without any, and `corrections` are what they, or an assumption about odds, have made of what a role says.
+    how well propensity and imputation were calibrated before and after; each is None for a method without. `training`
+    are the options of the run, None for the usual ones. Users with codes from `n_fitted_users` on were folded in; None
+    if nobody was. `slice` tells what random ratings were used for, None without any, and `corrections` are what they
+    have made of what a role says.
 
-    `members` are the models of an `Ensemble`, each with its own overlap, calibration, selection and diagnosis; what
+    `members` are the models of an `Ensemble`, each with its own overlap, calibration and diagnosis; what
     this model says is what they say on average.
     """
 
@@ -159,39 +158,6 @@ class Recommender:
             }
         )
 
-    @property
-    def selection(self) -> Selection | None:
-        if self.members:
-            return self.members[0].selection
-        players = self.cast.players.values()
-        return next((player.selection for player in players if hasattr(player, "selection")), None)
-
-    def at(self, *, unexplained: float) -> Recommender:
-        """The model under another assumption about how much unexplained liking drives seeing; no log can tell it.
-
-        What random ratings have corrected is left out: they belong to the assumption they were learned under.
-        """
-        model: Recommender = self.method.at(self, unexplained)
-        return replace(model, slice=None, corrections={})
-
-    def at_odds(self, rho: float) -> Recommender:
-        """The model if a rating at the top of the scale is `rho` times as likely to be seen as one at the bottom.
-
-        That is beyond what the method allows for already: all of it for Naive, what remains for one that debiases. No
-        net changes, nor any user's order of items; every answer about ratings moves by -log rho in its logit (for
-        graded ratings in the natural parameter of the law, see `Family`). `at_odds(1)` is the model as it was fitted.
-        """
-        if not 0 < rho < np.inf:
-            raise ParameterError(f"rho must be above 0 and finite, not {rho}; 1 is no influence of liking.")
-        roles = [role for role in OF_RATINGS if role in self.cast.players]
-        known = {role: self.corrections.get(role) or Correction(self.law_of(role)) for role in roles}
-        return replace(self, corrections={role: each.at_odds(float(rho)) for role, each in known.items()})
-
-    @property
-    def odds(self) -> float:
-        """By what factor liking is assumed to drive seeing beyond what the method allows for."""
-        return next((each.odds for each in self.corrections.values()), 1.0)
-
     def with_slice(self, unbiased: RatingLog) -> Recommender:
         """The model corrected by ratings of random pairs, as far as they foretell each other; see `model.slice`.
 
@@ -224,7 +190,7 @@ class Recommender:
     def uncorrected(
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """The same without what random ratings or an assumption about odds have made of it."""
+        """The same without what random ratings have made of it."""
         self._require(role)
         said = np.empty(len(users))
         with one_thread():

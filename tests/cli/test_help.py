@@ -17,7 +17,7 @@ from typer.testing import Result
 import unskew
 from unskew.cli import app
 
-COMMANDS = ("demo", "fit", "predict", "recommend", "evaluate", "diagnose", "odds", "compare", "tune", "benchmark")
+COMMANDS = ("demo", "fit", "predict", "recommend", "evaluate", "diagnose", "compare", "tune", "benchmark")
 COMMANDS += ("reproduce", "report", "datasets", "methods", "export", "doctor")
 Run = Callable[..., Result]
 
@@ -98,7 +98,6 @@ def test_the_examples_work_one_after_the_other(
         "recommend",
         "evaluate",
         "diagnose",
-        "odds",
         "compare",
         "datasets",
         "methods",
@@ -107,5 +106,5 @@ def test_the_examples_work_one_after_the_other(
         run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
     assert {path.name for path in tmp_path.iterdir()} == {
         *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv"),
-        *("A.csv", "B.csv", "new-ratings.csv", "vectors", "odds.png"),
+        *("A.csv", "B.csv", "new-ratings.csv", "vectors"),
     }

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from typer.testing import Result
@@ -44,17 +43,6 @@ def test_fit_says_what_random_ratings_were_used_for(
     assert [use["what"] for use in facts["slice"]["uses"]] == ["shift", "line", "experts"]
 
 
-def test_odds_are_tabled_drawn_and_predicted_at(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
-    expected = unskew.odds_sensitivity(unskew.load(model), (1.0, 2.0))
-    assert str(expected) in run("odds", model, "--range", "1,2", "--plot", tmp_path / "odds.png").stdout
-    assert (tmp_path / "odds.png").stat().st_size > 1000
-    assert json.loads(run("odds", model, "--range", "1,2", "--json").stdout)["odds"] == [1.0, 2.0]
-    for odds in (1, 2):
-        run("predict", model, files / "pairs.csv", "--odds", odds, "--out", tmp_path / f"{odds}.csv")
-    one, two = (np.array(predictions(tmp_path / f"{odds}.csv")) for odds in (1, 2))
-    np.testing.assert_allclose(two / (1 - two), one / (1 - one) / 2, rtol=1e-5)
-
-
 def test_a_curve_of_what_random_ratings_buy_is_written_and_told(
     run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,12 +73,3 @@ def test_a_curve_that_cannot_be_drawn_is_refused(
     given = tuple(files / word if word == "test.csv" else word for word in words)
     common = ("benchmark", files / "ratings.csv", "--methods", "naive", "--on-unknown", "fallback")
     assert said in run(*common, *given, "--out", tmp_path / "out", code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(("odds", "--range", "0"), "--odds must be above 0"), (("odds", "--range", "a"), "--range a must be numbers")],
-)
-def test_odds_that_cannot_be_are_refused(run: Run, model: Path, words: tuple[str, ...], said: str) -> None:
-    command, *options = words
-    assert said in run(command, model, *options, code=2).stderr

@@ -15,7 +15,6 @@ from unskew.errors import ParameterError, UnskewError
 from unskew.export import scorer, to_onnx, to_parquet
 from unskew.unbiased.correction import Correction
 from unskew.unbiased.lines import Lines
-from unskew.utility.selection import Selection
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -55,15 +54,6 @@ def models():
     return {name: method.fit(log(**told[name]), training=BRIEF) for name, method in NETS.items()}
 
 
-@pytest.fixture(scope="module")
-def mapped(liking_world, liking):
-    """What `naive-utility` gives, from parts that are there already."""
-    naive = unskew.Naive().fit(liking_world.log, training=BRIEF)
-    players = {**naive.cast.players, "selection": liking}
-    cast = replace(naive.cast, players=players, calibrators={"prediction": "selection"})
-    return replace(naive, method=unskew.NaiveUtility(), cast=cast)
-
-
 def asked(path, users, items):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     ids = {"user_id": np.array(users, object if isinstance(users[0], str) else np.int64), "item_id": np.array(items)}
@@ -96,23 +86,9 @@ def test_integer_ids_and_graded_ratings_keep_their_kind(scale, tmp_path):
     assert_scores_alike(model, tmp_path / "model.onnx")
 
 
-def test_a_prediction_that_is_mapped_from_seen_pairs_to_all_is_mapped_in_the_scorer(mapped, tmp_path):
-    assert mapped.player("selection").slope > 0
-    assert_scores_alike(mapped, tmp_path / "model.onnx")
-
-
-def test_users_with_slopes_of_their_own_have_their_own_map(mapped, tmp_path):
-    common = mapped.player("selection")
-    experts = np.arange(mapped.log.n_users) % 3
-    several = replace(common.selection, slopes=common.slope * np.array([0.5, 1.0, 1.4]), expert=experts)
-    utility = type(common)(common.base, common.nets, common.seed, common.n_repeats, several)
-    cast = replace(mapped.cast, players={**mapped.cast.players, "selection": utility})
-    assert_scores_alike(replace(mapped, cast=cast), tmp_path / "model.onnx")
-
-
-def test_an_ensemble_is_an_average_in_the_scorer(mapped, tmp_path):
-    plain = unskew.Naive().fit(mapped.log, seed=1, training=BRIEF)
-    model = unskew.Recommender.together(None, [plain, mapped], BRIEF)
+def test_an_ensemble_is_an_average_in_the_scorer(tmp_path):
+    plain, other = (unskew.Naive().fit(log(), seed=seed, training=BRIEF) for seed in (1, 2))
+    model = unskew.Recommender.together(None, [plain, other], BRIEF)
     assert_scores_alike(model, tmp_path / "model.onnx")
     with pytest.raises(ParameterError, match="average of 2 nets, which no vectors"):
         to_parquet(model, tmp_path / "vectors")
@@ -121,15 +97,6 @@ def test_an_ensemble_is_an_average_in_the_scorer(mapped, tmp_path):
 def test_an_ensemble_of_nets_that_read_features_is_an_average_in_the_scorer(tmp_path):
     model = unskew.Ensemble(NETS["features"], n_members=2).fit(log(**FEATURES), training=BRIEF)
     assert_scores_alike(model, tmp_path / "model.onnx")
-
-
-def test_without_evidence_for_selection_nothing_is_mapped(mapped, tmp_path):
-    known = mapped.player("selection")
-    nothing = type(known)(known.base, [], 0, 1, Selection.nothing(1.0))
-    cast = replace(mapped.cast, players={**mapped.cast.players, "selection": nothing})
-    model = replace(mapped, cast=cast)
-    assert_scores_alike(model, tmp_path / "model.onnx")
-    assert to_parquet(model, tmp_path / "vectors").notes == ()
 
 
 def vectors(folder, side):
@@ -168,21 +135,12 @@ def test_vectors_are_written_in_stretches_and_replace_only_vectors(models, tmp_p
         to_parquet(models["towers"], tmp_path / "file")
 
 
-def test_vectors_of_a_mapped_prediction_rank_as_the_model_does_and_say_so(mapped, tmp_path):
-    assert "changes no user's ranking" in to_parquet(mapped, tmp_path / "vectors").notes[0]
-    users, _ = vectors(tmp_path / "vectors", "user")
-    items, schema = vectors(tmp_path / "vectors", "item")
-    products = np.array([users[7] @ item for item in items.values()])
-    assert np.argmax(products) == np.argmax(mapped.predict_codes(np.full(len(items), 7), np.arange(len(items))))
-    assert json.loads(schema.metadata[b"unskew"])["notes"]
-
-
 LINES = Lines(np.array([1.0, 0.7, 1.3]), np.array([0.2, -0.4, 0.0]), np.arange(N_USERS) % 3)
 
 
 @pytest.mark.parametrize("lines", [Lines.everybody(0.8, -0.3), LINES], ids=["everybody", "experts"])
-def test_what_random_ratings_and_odds_have_corrected_is_in_scorer_and_vectors(models, lines, tmp_path):
-    model = replace(models["towers"], corrections={"prediction": Correction(lines=lines, odds=2.0)})
+def test_what_random_ratings_have_corrected_is_in_scorer_and_vectors(models, lines, tmp_path):
+    model = replace(models["towers"], corrections={"prediction": Correction(lines=lines)})
     assert np.abs(model.predict("user 1 é", 10) - models["towers"].predict("user 1 é", 10))[0] > 0.05
     assert_scores_alike(model, tmp_path / "model.onnx")
     assert to_parquet(model, tmp_path / "vectors").notes == ()
@@ -195,7 +153,9 @@ def test_corrected_graded_ratings_are_corrected_in_the_scorer_and_ranked_by_vect
     graded = unskew.Naive(net=unskew.MF(n_factors=3)).fit(
         log(positive=None, rating_scale=(1, 5)), training=unskew.Training(max_epochs=2, holdout=0.3, progress=False)
     )
-    model = graded.at_odds(3.0)
+    model = replace(
+        graded, corrections={"prediction": Correction(graded.law_of("prediction"), Lines.everybody(1.0, -1.0))}
+    )
     assert (model.predict(["user 1 é"], [10]) < graded.predict(["user 1 é"], [10])).all()
     assert_scores_alike(model, tmp_path / "model.onnx")
     assert "changes no user's ranking" in to_parquet(model, tmp_path / "vectors").notes[0]

@@ -195,17 +195,6 @@ def test_new_users_are_folded_into_every_member(model, log):
     np.testing.assert_allclose(folded.predict([1000] * 3, [2, 3, 4]), np.mean(each, axis=0), rtol=1e-12)
 
 
-def test_another_assumption_is_made_by_every_member(liking_world):
-    utility = unskew.Utility(base=unskew.Uniform(), n_folds=2, n_repeats=1)
-    few = liking_world.log.take(np.arange(1000))
-    model = unskew.Ensemble(unskew.NaiveUtility(net=NET, utility=utility), 2).fit(few, training=SHORT)
-    moved = model.at(unexplained=0.3)
-    assert moved.method.base.utility.unexplained == 0.3
-    for before, after in zip(model.members, moved.members, strict=True):
-        assert after.selection.numbers.unexplained == 0.3
-        assert (everywhere(before) == everywhere(after)).all() == (not after.selection.slope)
-
-
 def test_a_recipe_file_holds_an_ensemble(tmp_path):
     method = unskew.Ensemble(DCE, n_members=4, same_holdout=True)
     write_recipe(tmp_path / "recipe.toml", method)

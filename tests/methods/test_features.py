@@ -85,7 +85,7 @@ def test_a_propensity_decides_by_itself_by_how_well_it_tells_seen_pairs(world, i
     assert p[own].mean() > 3 * p[~own].mean()
 
 
-@pytest.mark.parametrize("name", ["naive", "dce-dr", "stable-dr", "multi-dr", "utility-model", "naive-utility"])
+@pytest.mark.parametrize("name", ["naive", "dce-dr", "stable-dr", "multi-dr"])
 def test_a_decision_reaches_every_net_of_a_method_but_those_that_decide_by_themselves(name):
     method = unskew.make(name)
     for read, word in ((True, "always"), (False, "never")):

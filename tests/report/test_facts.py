@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
 import unskew
 from unskew.diagnosis.rival import naive_like
 from unskew.diagnosis.verdicts import Verdict
 from unskew.recipe import read_recipe
-from unskew.report import assumptions, changes, plain, remedy, summary, versus
+from unskew.report import changes, plain, remedy, summary, versus
 from unskew.report import material as making
 from unskew.report.comparison import comparison_of
 from unskew.report.data import Spread, data_of
@@ -202,15 +201,6 @@ def test_the_name_of_a_method_is_the_registered_one() -> None:
 
     assert name(unskew.make("dce-tdr")) == "dce-tdr"
     assert name(unskew.IPS(clip=0.5)) == "ips, with settings of its own"
-
-
-def test_over_odds_every_logit_moves_by_their_logarithm(model: unskew.Recommender) -> None:
-    found = assumptions.assumptions_of(model, Level(model.log), lambda words: None)
-    said = logit(model.predict_codes(*everywhere(model.log)))
-    expected = [f"{expit(said - np.log(rho)).mean():.1%}" for rho in assumptions.ODDS]
-    assert [row[2] for row in found.odds.data.rows] == expected
-    assert (found.odds_high, found.odds_low) == (expected[0], expected[-1])
-    assert found.unexplained == ()
 
 
 def test_how_to_reproduce_is_a_recipe_that_gives_the_method_back(model: unskew.Recommender, tmp_path) -> None:

@@ -64,8 +64,6 @@ def test_two_workers_train_the_model_that_one_does(ran, monkeypatch):
         assert found == first[f"naive {engine}"]
     said = second["refusals"]
     assert said["known"].startswith("Known cannot be fitted by several workers: use Additive()")
-    for name in ("naive-utility", "dr-utility", "utility-model"):
-        assert said[name].startswith("Selection on utility is not estimated by several workers: fit in one process")
     assert said["batches"].endswith("batches: start fewer workers or give a larger batch.")
 
 

@@ -40,9 +40,6 @@ METHODS = {
 REFUSED = {
     "known": unskew.IPS(net=SMALL, propensity=unskew.Known(lambda users, items: np.full(len(users), 0.2))),
     "batches": unskew.Naive(net=SMALL),
-    "naive-utility": unskew.NaiveUtility(net=SMALL),
-    "dr-utility": unskew.DRJL(net=SMALL, propensity=unskew.Utility()),
-    "utility-model": unskew.UtilityModel(net=SMALL),
 }
 
 

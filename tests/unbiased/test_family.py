@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
 from unskew.errors import DataError
 from unskew.unbiased.correction import Correction
 from unskew.unbiased.family import BINARY, Family
+from unskew.unbiased.lines import Lines
 
 LEVELS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 STARS = Family(LEVELS, np.log([0.1, 0.3, 0.2, 0.3, 0.1]))
@@ -30,20 +30,6 @@ def test_the_log_likelihood_has_its_top_at_the_mean(family):
     np.testing.assert_allclose(slope, 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("rho", [0.5, 1.7, 4.0])
-def test_at_odds_undoes_by_bayes_what_seeing_does_to_every_law(rho):
-    """P(r | seen) is P(r) rho^r, normalised; what is said of seen ratings comes back to the mean of all."""
-    everywhere = STARS.chances(STARS.natural(MEANS))
-    seen = everywhere * rho**LEVELS
-    said = (seen / seen.sum(1, keepdims=True)) @ LEVELS
-    np.testing.assert_allclose(Correction(STARS).at_odds(rho)(said, NOBODY), MEANS, atol=1e-8)
-
-
-def test_at_odds_of_binary_ratings_is_a_constant_in_the_logit():
-    found = Correction().at_odds(3.0)(MEANS, NOBODY)
-    np.testing.assert_allclose(found, expit(logit(MEANS) - np.log(3)), atol=1e-12)
-
-
 def test_a_fitted_family_tilts_as_the_laws_do_that_the_ratings_came_from():
     rng = np.random.default_rng(0)
     eta = rng.normal(0.5, 2, 40_000)
@@ -60,7 +46,7 @@ def test_a_fitted_family_tilts_as_the_laws_do_that_the_ratings_came_from():
 def test_means_at_and_beyond_the_observed_levels_have_laws():
     fitted = Family.of(np.array([0.25, 0.5, 0.75, 0.5] * 20), np.full(80, 0.5))
     ends = np.array([0.0, 0.1, 0.9, 1.0])
-    found = Correction(fitted).at_odds(2.0)(ends, np.zeros(4, int))
+    found = Correction(fitted, Lines.everybody(1.0, -0.7))(ends, np.zeros(4, int))
     assert (np.diff(found) > 0).all()
     assert ((found >= 0) & (found <= 1)).all()
 

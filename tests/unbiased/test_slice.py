@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 
 import unskew
 from unskew.data.scale import Scale
@@ -65,29 +64,11 @@ def test_the_shift_of_an_odds_world_is_found_and_the_risk_falls(world, naive, in
     assert mean == pytest.approx(world.test.positive_rate, abs=0.01)
 
 
-def test_at_the_true_odds_the_naive_model_has_its_lowest_risk(world, naive):
-    risks = {rho: world.risk(naive.at_odds(rho).predict_codes) for rho in (1.0, np.exp(STRENGTH), 8.0)}
-    assert min(risks, key=risks.get) == np.exp(STRENGTH)
-
-
-def test_at_odds_moves_the_logit_and_nothing_else(naive, world):
-    users, items = (codes[:50] for codes in everywhere(world))
-    said = naive.predict_codes(users, items)
-    moved = naive.at_odds(2.5)
-    np.testing.assert_allclose(moved.predict_codes(users, items), expit(logit(said) - np.log(2.5)), rtol=1e-6)
-    np.testing.assert_array_equal(naive.at_odds(1).predict_codes(users, items), said)
-    np.testing.assert_array_equal(moved.at_odds(1).predict_codes(users, items), said)
-    assert moved.odds == 2.5
-    assert moved.recommend(k=5)["item_id"].equals(naive.recommend(k=5)["item_id"])
-
-
 def test_graded_ratings_are_tilted_and_corrected_within_their_scale(graded):
     log, random = graded
     model = NAIVE.fit(log, training=SHORT, unbiased=random)
     pairs = log.user_ids.take(log.users[:300]), log.item_ids.take(log.items[:300])
-    said, moved = model.predict(*pairs), model.at_odds(3.0).predict(*pairs)
-    assert (moved < said).all()
-    assert moved.min() >= 1
+    assert model.predict(*pairs).min() >= 1
     sample = model.predict(random.user_ids.take(random.users), random.item_ids.take(random.items))
     assert sample.mean() == pytest.approx(1 + 4 * random.positive_rate, abs=0.03)
 
@@ -111,9 +92,6 @@ def test_garbage_is_refused_with_a_sentence(world, naive, graded):
         NAIVE.fit(world.log, unbiased=nobody)
     with pytest.raises(DataError, match="graded from 1 to 5, and those of the log are binary"):
         naive.with_slice(graded[1])
-    for rho in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ParameterError, match="rho must be above 0"):
-            naive.at_odds(rho)
 
 
 @pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 12), "liked"])
@@ -126,14 +104,6 @@ def test_a_tiny_or_one_sided_slice_keeps_predictions_sane(world, naive, rows):
 
 
 def test_imputation_selection_and_propensity_report_what_they_used_the_slice_for(world):
-    utility = unskew.Utility(base=unskew.Uniform(), n_folds=2, n_repeats=1)
-    model = unskew.NaiveUtility(utility=utility).fit(world.log, training=SHORT, unbiased=world.test)
-    roles = {use.role for use in model.slice.uses}
-    assert roles == ({"prediction", "selection"} if model.selection.slope else {"prediction"})
-    moved = model.at(unexplained=0.5)  # what the slice corrected belongs to the assumption it was learned under
-    assert model.corrections
-    assert not moved.corrections
-    assert moved.slice is None
     bayes = unskew.NaiveBayes(base=unskew.Additive())
     model = unskew.DRJL(propensity=bayes).fit(world.log, training=SHORT, unbiased=world.test)
     assert [use.name for use in model.slice.uses][:2] == ["propensity: tilted P(r)", "prediction: shift"]
@@ -144,26 +114,13 @@ def test_imputation_selection_and_propensity_report_what_they_used_the_slice_for
 
 def test_what_was_learned_and_assumed_survives_being_saved(graded, tmp_path):
     log, random = graded
-    model = NAIVE.fit(log, training=SHORT, unbiased=random).at_odds(1.5)
+    model = NAIVE.fit(log, training=SHORT, unbiased=random)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     pairs = np.divmod(np.arange(log.n_pairs), log.n_items)
     assert again.slice == model.slice
     assert again.corrections == model.corrections
-    assert again.odds == 1.5
     np.testing.assert_array_equal(again.predict_codes(*pairs), model.predict_codes(*pairs))
-
-
-def test_odds_are_tabled_and_drawn(naive, world):
-    found = unskew.odds_sensitivity(naive, (0.5, 1.0, 2.0, 4.0))
-    assert found.positive_rate == tuple(sorted(found.positive_rate, reverse=True))
-    assert found.mse[1] == found.mse_as_is[1]
-    assert found.mse[3] < found.mse_as_is[3]  # under the odds assumed, the model that assumes them is better
-    assert len(str(found).splitlines()) == 5
-    panels = found.plot().axes
-    assert [len(panel.lines) for panel in panels] == [2, 3]
-    with pytest.raises(ParameterError, match="no odds to look at"):
-        unskew.odds_sensitivity(naive, ())
 
 
 def test_naive_bayes_over_a_base_weighs_a_rating_by_how_rare_it_is_among_random_pairs(world):

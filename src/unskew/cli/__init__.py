@@ -22,7 +22,6 @@ from unskew.cli import (
     export,
     fit,
     methods,
-    odds,
     options,
     predict,
     recommend,
@@ -33,7 +32,7 @@ from unskew.cli import (
 from unskew.cli.errors import OneSentenceErrors
 
 COMMANDS = (
-    *(demo, fit, predict, recommend, evaluate, diagnose, odds, compare, tune, benchmark, reproduce, report),
+    *(demo, fit, predict, recommend, evaluate, diagnose, compare, tune, benchmark, reproduce, report),
     *(datasets, methods, export, doctor),
 )
 app = typer.Typer(

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from unskew.errors import CacheWarning, UnskewError
+from unskew.gone import sentence_about_words
 
 BAD_INPUT, INTERRUPTED = 2, 130
 UsageError: Any = typer.BadParameter.__bases__[0]
@@ -35,7 +36,6 @@ _OPTIONS = (
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
     ("the same positive= or rating_scale=", "the same --positive or --graded"),
-    ("rho must", "--odds must"),
     ("checkpoint_every must", "--checkpoint-every must"),
     ("give device='cpu'", "give --device cpu"),
     ("device='cuda'", "--device cuda"),
@@ -100,6 +100,10 @@ def _usage_in_a_sentence(given: list[str]) -> Iterator[None]:
         yield
     except UsageError as error:
         words = " ".join(error.format_message().split()).rstrip(".")
+        gone = sentence_about_words(words)
+        if gone is not None:
+            typer.echo(f"error: {gone}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
         for theirs, ours in _USAGE:
             words = words.replace(theirs, ours)
         if words.endswith(WHOLE_OR_NOT):

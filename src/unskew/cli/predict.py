@@ -42,9 +42,6 @@ def command(
     ] = False,
     new_users: options.NewUsers = None,
     new_user_features: options.NewUserFeatures = None,
-    odds: Annotated[
-        float, typer.Option("--odds", metavar="RHO", help="Assume that liked items are so many times as likely rated.")
-    ] = 1.0,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     as_json: options.AsJson = False,
 ) -> None:
@@ -54,7 +51,6 @@ def command(
     """
     check_table_path(out)
     recommender = with_newcomers(unskew.load(model), new_users, new_user_features, reading, on_unknown)
-    recommender = recommender if odds == 1 else recommender.at_odds(odds)
     table, names = _read_pairs(pairs, reading)
     users, items = table[names["user"]], table[names["item"]]
     unknown, line = unknown_pairs(recommender, users, items)

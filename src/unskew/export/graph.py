@@ -18,7 +18,6 @@ from unskew.errors import ParameterError
 from unskew.nets.base import Net, nets_of
 from unskew.nets.factors import ConcatenationNet
 from unskew.recommender import Recommender
-from unskew.utility.selection import Selection
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
 WIDEST, NODES_PER_LOGIT = 30.0, 400  # of the table that stands for a map of logits
@@ -55,29 +54,18 @@ def _logit(graph: _Graph, net: Net, users: str, items: str) -> str:
 
 
 def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
-    """Probabilities of one model: what its net says, through the map that calibrates the prediction."""
+    """Probabilities of one model: what its net says."""
     (net,) = nets_of(model.player("prediction"))
     logit = _logit(graph, net, users, items)
     name = model.cast.calibrators.get("prediction")
     if name is not None:
-        selection: Selection | None = getattr(model.player(name), "selection", None)
-        if selection is None:
-            calibrator = type(model.player(name)).__name__
-            raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
-        if selection.slope:
-            logit = _mapped(graph, selection, logit, users, model.log.n_users)
+        calibrator = type(model.player(name)).__name__
+        raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
     return graph.node("Sigmoid", logit)
 
 
-def _mapped(graph: _Graph, selection: Selection, logit: str, users: str, n_users: int) -> str:
-    """What is said of seen pairs, mapped to all pairs; users may have slopes of their own."""
-    slopes = selection.slope_of(_everybody(n_users))
-    kinds = slopes if len(slopes) > 1 else np.zeros(n_users + 1)
-    return _looked_up(graph, kinds, lambda nodes, user: selection.population(nodes, user), logit, users)
-
-
 def _corrected(graph: _Graph, model: Recommender, mean: str, users: str) -> str:
-    """What random ratings, or an assumption about odds, make of a prediction; users may have lines of their own."""
+    """What random ratings make of a prediction; users may have lines of their own."""
     correction = model.corrections.get("prediction")
     if correction is None:
         return mean

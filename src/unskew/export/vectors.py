@@ -85,7 +85,7 @@ def _is_mapped(model: Recommender) -> bool:
 
 
 def _corrected(model: Recommender, form: Linear) -> Linear:
-    """The form whose products are a_u (theta . x + c) + b_u, with the lines that random ratings or odds have made.
+    """The form whose products are a_u (theta . x + c) + b_u, with the lines that random ratings have made.
 
     That is the product of (a theta, a, b) and (x, c, 1).
     """

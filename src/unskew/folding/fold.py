@@ -22,7 +22,7 @@ from unskew.training.history import History
 from unskew.training.threads import one_thread
 from unskew.unbiased.correction import Correction
 
-WEIGH = ("propensity", "utility")  # the roles that can tell how likely a rating was to be seen, the first there is
+WEIGH = ("propensity",)
 
 
 def fold_in(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
 from unskew.data.split import Split
-from unskew.errors import ParameterError
 from unskew.group import ALONE
 from unskew.methods.auto import settled
 from unskew.methods.features import decided
@@ -21,7 +20,6 @@ from unskew.nets.factors import MF
 from unskew.overlap import overlap_of
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.propensity.utility import Refitted, Utility
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.seeds import checked_seed
@@ -72,9 +70,6 @@ class Method(ABC):
         of a slice only the first one's answers are corrected.
         """
         seed, training = checked_seed(seed), training or Training()
-        for role in self.plan().roles.values():
-            if isinstance(role.net, Utility):
-                role.net.check_alone(training.group)
         with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
             method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
             model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
@@ -106,20 +101,6 @@ class Method(ABC):
         cast = replace(trained.cast, group=ALONE)
         return Recommender(self, log, cast, trained.history, seed, overlap, report, training)
 
-    def at(self, model: Recommender, unexplained: float) -> Recommender:
-        """The model that this method would have become had it assumed this much unexplained liking: see `Utility`.
-
-        The nets of the cross-fitting are those of the model; all that depends on the assumption is fitted again.
-        """
-        method = assuming(self, unexplained)
-        plan = method.plan()
-        roles = {
-            name: replace(role, net=Refitted(role.net, model.player(name))) if isinstance(role.net, Utility) else role
-            for name, role in plan.roles.items()
-        }
-        training = replace(model.training or Training(), checkpoint="")  # whose folder knows another fit
-        return method.fit_plan(replace(plan, roles=roles), model.log, seed=model.seed, training=training)
-
 
 def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
     """Let the first worker's roles know everybody; the log of those that each worker's roles know."""
@@ -127,26 +108,6 @@ def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
         if hasattr(player, "gather"):
             player.gather(split.group)
     return log if split.group.rank == 0 else split.log
-
-
-def assuming(method: Method, unexplained: float) -> Method:
-    """The method with this `unexplained` in its `Utility`, wherever that is."""
-
-    def changed(part: Any) -> Any:
-        if isinstance(part, Utility):
-            return replace(part, unexplained=unexplained)
-        if not isinstance(part, Method) or not is_dataclass(part):
-            return part
-        settings = {setting.name: getattr(part, setting.name) for setting in fields(part)}
-        new = {name: changed(held) for name, held in settings.items()}
-        return replace(part, **{name: held for name, held in new.items() if held is not settings[name]})
-
-    if not any(isinstance(role.net, Utility) for role in method.plan().roles.values()):
-        raise ParameterError(
-            f"{type(method).__name__} assumes nothing about unexplained liking; use a method with propensity=Utility()."
-        )
-    found: Method = changed(method)
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)

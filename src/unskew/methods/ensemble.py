@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
-from unskew.methods.base import Method, assuming
+from unskew.methods.base import Method
 from unskew.methods.features import decided
 from unskew.methods.space import Space, inside
 from unskew.processes import Processes
@@ -72,10 +72,6 @@ class Ensemble(Method):
         """The options of one member."""
         part = training.part if self.same_holdout else number
         return replace(training, member=number, part=part).inside(f"member.{number}")
-
-    def at(self, model: Recommender, unexplained: float) -> Recommender:
-        members = [member.at(unexplained=unexplained) for member in model.members]
-        return Recommender.together(assuming(self, unexplained), members, model.training)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.errors import ParameterError
+from unskew.gone import sentence_about_method
 from unskew.methods.base import Method
 from unskew.methods.bounded import BRDDR
 from unskew.methods.calibrated import DoublyCalibrated
@@ -21,11 +22,7 @@ from unskew.methods.shared import SharedDR
 from unskew.methods.stable import StableDR
 from unskew.methods.tradeoff import DRMSE, MRDRDL
 from unskew.methods.tritraining import AT
-from unskew.methods.utility import NaiveUtility
-from unskew.methods.utility_joint import UtilityModel
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
-from unskew.propensity.tables import Popularity
-from unskew.propensity.utility import Utility
 from unskew.words import nearest
 
 
@@ -142,30 +139,6 @@ _REGISTRY = {
             DoublyCalibrated(DRJL(), imputation=None),
             "Ablation: only the propensity is calibrated.",
         ),
-        Entry("naive-utility", NaiveUtility()),
-        Entry("ips-utility", IPS(propensity=Utility()), "IPS with propensities that know the rating: see Utility."),
-        Entry(
-            "dr-utility",
-            # Over popularity: beside the rating's, weights that differ from user to user cost more than they gain.
-            DRJL(propensity=Utility(base=Popularity())),
-            "DR-JL with propensities that know the rating, over popularity: see Utility.",
-        ),
-        Entry(
-            "dce-utility",
-            DoublyCalibrated(DRJL(propensity=Utility())),
-            "The doubly calibrated estimator over DR-JL with propensities that know the rating: see Utility.",
-        ),
-        Entry(
-            "dce-tdr-utility",
-            DoublyCalibrated(TDR(propensity=Utility())),
-            "The doubly calibrated estimator over TDR-CL with propensities that know the rating: see Utility.",
-        ),
-        Entry(
-            "dce-shared-utility",
-            DoublyCalibrated(SharedDR(propensity=Utility())),
-            "The doubly calibrated estimator over SharedDR with propensities that know the rating: see Utility.",
-        ),
-        Entry("utility-model", UtilityModel()),
         Entry("drjl-published", DRJLPublished()),
         Entry(
             "dce-dr-published",
@@ -184,6 +157,9 @@ def methods() -> tuple[Entry, ...]:
 def make(name: str, **parameters: Any) -> Method:
     """The method registered under this name, with these settings instead of its defaults."""
     if name not in _REGISTRY:
+        gone = sentence_about_method(name, _REGISTRY)
+        if gone is not None:
+            raise ParameterError(gone)
         known = nearest(name, _REGISTRY, otherwise="; unskew.methods() lists them.")
         raise ParameterError(f"There is no method {name!r}{known}")
     return _REGISTRY[name].build(**parameters)

@@ -10,7 +10,6 @@ from unskew.data.split import Split
 from unskew.methods.base import Method
 from unskew.propensity.base import FittedPropensity, Propensity
 from unskew.propensity.factors import Factors, FittedFactors
-from unskew.propensity.utility import Utility
 from unskew.training.options import Training
 
 
@@ -20,7 +19,7 @@ class Remembered(Propensity):
 
     fitted = FittedFactors
 
-    recipe: Factors | Utility
+    recipe: Factors
     known: dict[Any, FittedPropensity]
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
@@ -33,7 +32,7 @@ class Remembered(Propensity):
 def remembering(method: Any, known: dict[Any, FittedPropensity]) -> Any:
     """The method with nets of propensities remembered in `known`, for fits on one log, whose splits the seed tells."""
     parts = vars(method)
-    changed = {name: Remembered(part, known) for name, part in parts.items() if isinstance(part, (Factors, Utility))}
+    changed = {name: Remembered(part, known) for name, part in parts.items() if isinstance(part, Factors)}
     if isinstance(parts.get("base"), Method):
         changed["base"] = remembering(parts["base"], known)
     return replace(method, **changed) if changed else method

@@ -8,7 +8,6 @@ from unskew.data.log import RatingLog
 from unskew.progress import bar
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
-from unskew.report.assumptions import assumptions_of
 from unskew.report.believed import believed_of
 from unskew.report.bias import bias_of
 from unskew.report.changes import Changes, changes_of
@@ -33,7 +32,6 @@ TITLES = {
     "believed": ("Calibration", "Do its chances mean what they say?"),
     "training": ("Training", "How it was trained"),
     "changes": ("Changes", "What changes when the bias is removed"),
-    "assumptions": ("Assumptions", "Under other assumptions"),
     "limits": ("Limits", "Limits"),
     "reproduce": ("Reproduce", "How to reproduce it"),
 }
@@ -83,7 +81,6 @@ def page_about(material: Material, announce: Announce = lambda words: None) -> P
         "believed": believed_of(material),
         "training": curves_of(model),
         "changes": ChangeFacts(changes, level, (changes.items.figure(level), changes.users.figure(level))),
-        "assumptions": assumptions_of(model, level, announce),
         "limits": limits_of(material, data, compared.main, changes),
         "reproduce": Reproduction(reproduce_of(model), material.fitted),
     }

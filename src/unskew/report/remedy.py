@@ -36,7 +36,6 @@ class RemedyFacts:
     n_pairs: int
     n_seen: int
     balance: Figure
-    selection: str  # what was found about selection on utility
     random_ratings: str  # what was learned from random ratings
     plain: bool  # whether it corrects for nothing
 
@@ -55,7 +54,6 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_pairs=len(pairs),
         n_seen=len(seen),
         balance=_balance(overlap),
-        selection="" if model.selection is None else model.selection.verdict,
         random_ratings="" if model.slice is None else str(model.slice),
         plain=material.is_naive,
     )

@@ -24,7 +24,6 @@ from unskew.files.model import load
 from unskew.methods.base import Method
 from unskew.propensity.additive import Additive
 from unskew.propensity.factors import Factors
-from unskew.propensity.utility import Utility
 from unskew.recipe import from_plain, to_plain
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
@@ -65,8 +64,6 @@ def lightened(part: Any) -> Any:
     """A part that does the same in less time: fewer folds of a propensity, fewer steps of calibration experts."""
     if isinstance(part, Factors):
         return Factors(n_folds=2)
-    if isinstance(part, Utility):
-        return replace(part, n_folds=2, n_repeats=1)
     if isinstance(part, ExpertPlatt):
         return replace(part, steps=min(part.steps, 5), steps_per_epoch=min(part.steps_per_epoch, 2))
     return part

@@ -56,11 +56,4 @@ def _vectors(player: Any, n_users: int) -> NDArray[np.float32] | None:
 
 def _of_parts(model: Recommender) -> list[Use]:
     """What parts of the method have learned from the slice while they were fitted."""
-    uses = [use for player in model.cast.players.values() for use in getattr(player, "uses", ())]
-    selection = model.selection
-    if selection is not None and not np.isnan(selection.numbers.unexplained_gain):
-        n = selection.numbers
-        found = f"{n.unexplained_estimate:.2f} [{n.unexplained_low:.2f}, {n.unexplained_high:.2f}]"
-        kept = float(n.unexplained == n.unexplained_estimate)
-        uses.append(Use("selection", "unexplained liking, k", found, n.unexplained_gain, trust=kept))
-    return uses
+    return [use for player in model.cast.players.values() for use in getattr(player, "uses", ())]
