@@ -2,17 +2,11 @@
 
     python benchmarks/rules.py --part l2 --coat DATA/coat --seeds 3
 
-Parts: l2, factors, batch, pairs, experts and clip vary one setting around its rule; auto compares the rule with a
-search; members compares single models with ensembles, methods what weighting and imputing cost. Of worlds the true
-log-loss over all pairs and nDCG@5 by true preferences are told, of Coat the weighted log-loss and the pairwise loss on
-a tenth of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where
-it ended.
-=======
 Parts: l2, l2-dr, factors, start and start-dr (the spread of factors before they learn), batch, experts and clip vary
-one setting around its rule or default; auto compares the rule with a search; members compares single models with
-ensembles, methods what weighting and imputing cost. Of worlds the true log-loss over all pairs and nDCG@5 by true
-preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth of the log that was left out, for
-every seed another: its test is not read. A run that is stopped goes on where it ended.
+one setting around its rule or default; methods compares what weighting and imputing cost. Of worlds the true log-loss
+over all pairs and nDCG@5 by true preferences are told, of Coat the weighted log-loss and the pairwise loss on a tenth
+of the log that was left out, for every seed another: its test is not read. A run that is stopped goes on where it
+ended.
 """
 
 from __future__ import annotations
@@ -23,14 +17,16 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from pairwise import pairwise_log_loss
+from scipy.special import logit
 from scripts import bare_parser, count, failed, publish, script
 
 import unskew
 from unskew.bench.formats import markdown_grid
 from unskew.bench.jobs import Job, Outcome, run
 from unskew.bench.records import Values
-from unskew.methods.auto import Trials
 from unskew.methods.space import changed
+from unskew.metrics.accuracy import PROBABILITY_FLOOR, log_loss
 from unskew.training.rules import usual_l2
 
 TRAINING = unskew.Training(progress=False)
@@ -74,7 +70,6 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
     """The variants of each part by their names, and where they are tried."""
     naive, everywhere = unskew.Naive(), (*WORLDS, COAT)
     multiples = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
-    several = {"naive": naive, "dr-jl": unskew.DRJL(), "dce-dr": unskew.make("dce-dr")}
     sizes = {f"{k} factors": Variant(unskew.Naive(net=unskew.MF(n_factors=k))) for k in (8, 16, 32, 64, 128)}
     starts = {
         f"start {spread:g}": Variant(unskew.Naive(net=unskew.MF(spread=spread))) for spread in (0.1, 0.2, 0.3, 0.5)
@@ -85,14 +80,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
         for spread in (0.2, 0.5)
     }
     experts = {f"{k} experts": Variant(unskew.make("dce-dr", n_experts=k)) for k in (1, 2, 5, 10)}
-    members = {f"{name}, {n}": Variant(unskew.Ensemble(one, n)) for name, one in several.items() for n in (1, 5)}
-    auto = {
-        f"{name}, {word}": Variant(unskew.make(name, l2=l2))
-        for name in ("naive", "dr-jl")
-        for word, l2 in (("rule", None), ("auto", "auto"))
-    }
     clips = {f"clip x {m:g}": Variant(unskew.DRJL(), clip=m) for m in (0.1, 0.3, 1.0, 2.0)}
-    clips["auto"] = Variant(unskew.DRJL(clip="auto"))
     pairs = {
         f"{m:g} a rating" + (", propensity too" if both else ""): Variant(sampling(m, both))
         for both in (False, True)
@@ -108,9 +96,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
         "batch": ({f"x {m:g}": Variant(naive, batch=m) for m in (0.25, 0.5, 1.0, 2.0, 4.0)}, everywhere),
         "experts": (experts, ("90 x 70, 50%", "200 x 150, 10%", *LARGER[::2])),
         "clip": (clips, LARGER),
-        "auto": (auto, everywhere),
         "pairs": (pairs, ("200 x 150, 10%", *LARGER)),
-        "members": (members, LARGER),
         "methods": ({name: Variant(unskew.make(name)) for name in robust}, ("500 x 250, 10%", COAT)),
     }
 
@@ -131,11 +117,19 @@ def judged(coat: unskew.RatingLog | None, *, place: str, variant: Variant, seed:
         assert coat is not None
         tenth = unskew.folds(coat, 10, seed=0)[seed]
         model = variant.fit(tenth.train, seed)
-        losses = Trials(coat, seed, TRAINING, None).losses(model, tenth.holdout)
-        return dict(zip(("loss", "order"), losses, strict=True))
+        return dict(zip(("loss", "order"), losses(coat, model, tenth.holdout), strict=True))
     truth = world(place, seed)
     model = variant.fit(truth.log, seed)
     return {"loss": truth.risk(model.predict_codes, "log"), "order": ndcg(model, truth)}
+
+
+def losses(log: unskew.RatingLog, model: unskew.Recommender, held_out: unskew.RatingLog) -> tuple[float, float]:
+    """Weighted log-loss and pairwise log-loss on ratings that a model has not seen."""
+    said = np.clip(model.predict_codes(held_out.users, held_out.items), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
+    p = unskew.Additive().fit(log).pair(held_out.users, held_out.items)
+    weights = 1 / np.maximum(p, len(log) / log.n_pairs)
+    order = pairwise_log_loss(held_out.ratings, logit(said), held_out.users, sample_weight=weights)
+    return log_loss(held_out.ratings, said, sample_weight=weights), order
 
 
 def ndcg(model: unskew.Recommender, truth: unskew.World, k: int = 5) -> float:

@@ -28,7 +28,6 @@ from .files.model import load
 from .methods.base import Method
 from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
-from .methods.ensemble import Ensemble
 from .methods.entropy import CVIB
 from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
@@ -92,7 +91,6 @@ __all__ = [
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
-    "Ensemble",
     "Evaluation",
     "ExpertPlatt",
     "Factors",

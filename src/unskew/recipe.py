@@ -16,7 +16,6 @@ from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
-from unskew.methods.ensemble import Ensemble
 from unskew.methods.registry import make, methods
 from unskew.nets.dense import Dense
 from unskew.nets.factors import MF, NCF
@@ -35,7 +34,6 @@ RecipeClass = TypeVar("RecipeClass", bound=type)
 
 # The parts of methods, by whose class names recipes may call them. Methods come from their own registry.
 PARTS: tuple[type, ...] = (
-    Ensemble,
     MF,
     NCF,
     Dense,

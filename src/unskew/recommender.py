@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,9 +49,6 @@ class Recommender:
     are the options of the run, None for the usual ones. Users with codes from `n_fitted_users` on were folded in; None
     if nobody was. `slice` tells what random ratings were used for, None without any, and `corrections` are what they
     have made of what a role says.
-
-    `members` are the models of an `Ensemble`, each with its own overlap, calibration and diagnosis; what
-    this model says is what they say on average.
     """
 
     method: Any
@@ -66,24 +62,10 @@ class Recommender:
     n_fitted_users: int | None = None
     slice: Slice | None = None
     corrections: Mapping[str, Correction] = field(default_factory=dict)
-    members: tuple[Recommender, ...] = ()
-
-    @classmethod
-    def together(cls, method: Any, members: Sequence[Recommender], training: Training | None) -> Recommender:
-        """Models of one log as one that says what they say on average, in probability."""
-        first, history = members[0], History()
-        for number, member in enumerate(members):
-            history.take_in(f"member {number}", member)
-            history.notes += [f"member {number}: {note}" for note in member.history.notes]
-        cast = Cast.together([member.cast for member in members])
-        facts = history, first.seed, None, None, training, first.n_fitted_users
-        return cls(method, first.log, cast, *facts, members=tuple(members))
 
     @property
     def settings(self) -> dict[str, float]:
         """The numbers that recipe, rules and search came to: batch size, L2 of nets, clips of propensities."""
-        if self.members:
-            return self.members[0].settings
         facts, training = self.split.facts, self.training or Training()
         roles = by_rules(self.method.plan(), facts).roles
         l2 = {f"l2 of {name}": role.l2 or 0.0 for name, role in roles.items() if isinstance(role.net, NetRecipe)}
@@ -97,17 +79,11 @@ class Recommender:
 
     @property
     def split(self) -> Split:
-        """Which rows of the log were trained on, and which were held out to stop training and to calibrate.
-
-        Of an ensemble, held out is what no member was trained on: nothing, unless they share a hold-out.
-        """
+        """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
         training, log = self.training or Training(), self.log
         if self.n_fitted_users is not None:
             log = log.take(log.users < self.n_fitted_users)
-        if not self.members:
-            return training.split(log, self.seed)
-        by_all = reduce(np.intersect1d, [member.split.holdout_rows for member in self.members])
-        return Split(log, np.setdiff1d(np.arange(len(log)), by_all), by_all)
+        return training.split(log, self.seed)
 
     @property
     def holdout(self) -> RatingLog:
@@ -171,8 +147,6 @@ class Recommender:
         """The laws of ratings with the means that a role says, fitted to ratings held out."""
         if self.log.binary:
             return BINARY
-        if self.members:  # who have held out different ratings
-            return self.members[0].law_of(role)
         held = self.holdout.take(np.arange(min(len(self.holdout), SOME_HELD_OUT)))
         return Family.of(held.ratings, self.uncorrected(role, held.users, held.items))
 

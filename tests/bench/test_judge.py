@@ -9,7 +9,7 @@ import pytest
 
 import unskew
 from unskew.bench import Judging
-from unskew.bench.judge import OF_JUDGES, Panel, remembering
+from unskew.bench.judge import OF_JUDGES, Panel
 from unskew.errors import ParameterError
 from unskew.files.logs import fingerprint
 
@@ -37,33 +37,6 @@ def test_auc_is_judged_as_it_is_and_higher_is_better(world, plain):
     assert judging.higher_is_better
     assert judging.score(verdicts) == pytest.approx(np.mean([verdict["validation"]["auc"] for verdict in verdicts]))
     assert "weighted_log_loss" not in verdicts[0]["validation"]
-
-
-@pytest.mark.parametrize("name", ["ips", "mr", "dce-dr/global"])
-def test_a_remembered_propensity_changes_no_bit(name, world, judging):
-    method, split = unskew.make(name), unskew.folds(world.log, 3, seed=0)[0]
-    known = {}
-    pairs = np.divmod(np.arange(world.n_pairs), world.n_items)
-    alone, first, again = (
-        each.fit(split.train, seed=0, training=judging.training).predict_codes(*pairs)
-        for each in (method, remembering(method, known), remembering(method, known))
-    )
-    assert (alone == first).all()
-    assert (alone == again).all()
-    assert len(known) == 1, "the second fit must have used what the first had fitted"
-
-
-def test_propensities_of_other_settings_are_remembered_apart(world, judging):
-    train, known = unskew.folds(world.log, 3, seed=0)[0].train, {}
-    pairs = np.divmod(np.arange(world.n_pairs), world.n_items)
-    for n_folds in (2, 3):
-        method = unskew.IPS(propensity=unskew.Factors(n_folds=n_folds))
-        alone, shared = (
-            each.fit(train, seed=0, training=judging.training).predict_codes(*pairs)
-            for each in (method, remembering(method, known))
-        )
-        assert (alone == shared).all()
-    assert len(known) == 2
 
 
 def test_a_fit_that_fails_is_a_finding_but_a_judge_that_cannot_judge_is_not(world, judging):

@@ -184,15 +184,3 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(world, judging,
     (tmp_path / "file").write_text("")
     with pytest.raises(ParameterError, match="cannot be made a folder"):
         compared(world, judging, tmp_path / "file")
-
-
-def test_ensembles_are_examined_and_single_models_tuned(world, judging, tmp_path):
-    result = compared(world, judging, tmp_path, seeds=1, trials=2, members=2)
-    assert all(method.n_members == 2 for method in result.recipes.values())
-    assert any("ensemble of 2 members" in sentence for sentence in result.table.setting)
-    trials = [line for line in lines(tmp_path) if line["key"].startswith("trial/")]
-    assert trials
-    assert all("Ensemble" not in json.dumps(line["recipe"]) for line in trials)
-    fits = [line for line in lines(tmp_path) if line["key"].startswith("fit/")]
-    assert all(line["values"]["validation"]["log_loss"] > 0 for line in fits)
-    assert read_recipe(tmp_path / "recipes" / "naive.toml")[0] == result.recipes["naive"]

@@ -194,32 +194,3 @@ def test_an_output_that_fails_leaves_the_old_file_as_it_was(
     assert "no space left on device" in run("predict", model, files / "pairs.csv", "--out", out, code=2).stderr
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
-
-
-def test_members_are_fitted_saved_and_asked_like_one_model(run: Run, files: Path, tmp_path: Path) -> None:
-    few = ("--epochs", 1, "--set", "net.n_factors=3", "--set", "propensity=additive")
-    text = run("fit", files / "ratings.csv", "--method", "ips", "--members", 2, "--out", tmp_path / "m", *few).stdout
-    assert "member 1 prediction: 1 epochs" in text
-    assert "member 1: propensity: mean" in text
-    found = unskew.load(tmp_path / "m")
-    assert found.method == unskew.make("ips", net=unskew.MF(n_factors=3), propensity=unskew.Additive(), n_members=2)
-    again = tmp_path / "again"
-    recipe = tmp_path / "m" / "recipe.toml"
-    run("fit", files / "ratings.csv", "--recipe", recipe, "--set", "l2=0.5", "--members", 3, "--out", again)
-    assert unskew.load(again).method.base.l2 == 0.5
-    assert len(unskew.load(again).members) == 3
-    run("evaluate", again, files / "ratings.csv")
-    run("recommend", again, "--out", tmp_path / "lists.csv")
-    alone = run("fit", files / "ratings.csv", "--recipe", recipe, "--members", 1, "--out", again, "--json").stdout
-    assert json.loads(alone)["method"]["kind"] == "IPS"
-
-
-def test_auto_settings_are_searched_and_told(run: Run, files: Path, tmp_path: Path) -> None:
-    few = ("--epochs", 1, "--set", "net.n_factors=2", "--set", "l2=auto", "--out", tmp_path / "m")
-    text = run("fit", files / "ratings.csv", "--method", "naive", *few).stdout
-    chosen = unskew.load(tmp_path / "m").method.l2
-    assert f"l2: {chosen:g}, by log-loss and pairwise loss on parts held out, of " in text
-    assert f"l2 of prediction {chosen:.4g}" in text
-    told = json.loads(run("fit", files / "ratings.csv", "--method", "naive", *few, "--json").stdout)
-    assert told["method"]["l2"] == chosen
-    assert [one["chosen"] for one in told["tried"]].count(True) == 1

@@ -191,36 +191,3 @@ def test_half_a_million_ratings_are_split_by_user_without_a_loop_over_users():
     split = holdout_split(log, 0.2, by="user")
     assert process_time() - start < 1.5
     assert len(split.holdout_rows) == 100_000
-
-
-@given(
-    counts=st.lists(st.integers(0, 12), min_size=2, max_size=8).filter(lambda counts: sum(counts) >= 2),
-    fraction=st.floats(0.05, 0.5),
-    seed=st.integers(0, 2**40),
-    by=st.sampled_from(["global", "user"]),
-)
-@settings(deadline=None, max_examples=60)
-def test_parts_are_disjoint_of_one_size_and_then_come_round_again(counts, fraction, seed, by):
-    log = log_with(counts)
-    try:
-        first = holdout_split(log, fraction, by=by, seed=seed)
-    except DataError:
-        return
-    second = holdout_split(log, fraction, by=by, seed=seed, part=1)
-    assert is_partition(second)
-    assert len(second.holdout_rows) == len(first.holdout_rows)
-    quotas = np.bincount(log.users[first.holdout_rows], minlength=log.n_users)
-    whole = log.users if by == "user" else np.zeros(len(log), int)
-    held = quotas if by == "user" else np.array([len(first.holdout_rows)])
-    room = np.bincount(whole, minlength=len(held)) // np.maximum(held, 1)
-    crowded = np.isin(whole, np.flatnonzero(room < 2))
-    shared = np.intersect1d(first.holdout_rows, second.holdout_rows)
-    assert crowded[shared].all()
-    if by == "global":
-        again = holdout_split(log, fraction, by=by, seed=seed, part=int(room[0]))
-        assert (again.holdout_rows == first.holdout_rows).all()
-
-
-def test_a_part_that_is_no_number_of_one_is_refused():
-    with pytest.raises(ParameterError, match="part must be a whole number"):
-        holdout_split(log_with([3, 3]), 0.3, part=-1)

@@ -86,19 +86,6 @@ def test_integer_ids_and_graded_ratings_keep_their_kind(scale, tmp_path):
     assert_scores_alike(model, tmp_path / "model.onnx")
 
 
-def test_an_ensemble_is_an_average_in_the_scorer(tmp_path):
-    plain, other = (unskew.Naive().fit(log(), seed=seed, training=BRIEF) for seed in (1, 2))
-    model = unskew.Recommender.together(None, [plain, other], BRIEF)
-    assert_scores_alike(model, tmp_path / "model.onnx")
-    with pytest.raises(ParameterError, match="average of 2 nets, which no vectors"):
-        to_parquet(model, tmp_path / "vectors")
-
-
-def test_an_ensemble_of_nets_that_read_features_is_an_average_in_the_scorer(tmp_path):
-    model = unskew.Ensemble(NETS["features"], n_members=2).fit(log(**FEATURES), training=BRIEF)
-    assert_scores_alike(model, tmp_path / "model.onnx")
-
-
 def vectors(folder, side):
     table = pq.read_table(folder / f"{side}s.parquet")
     return dict(zip(table[f"{side}_id"].to_pylist(), np.array(table["vector"].to_pylist()), strict=True)), table.schema

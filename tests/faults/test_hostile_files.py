@@ -128,7 +128,7 @@ def test_a_recipe_cannot_say_where_to_write(place, commanded, ratings, tmp_path,
 
 @pytest.fixture(scope="module")
 def folders(log, tmp_path_factory):
-    """Models of several kinds: calibrated twice, with features, of several members, corrected by a slice."""
+    """Models of several kinds: calibrated twice, with features, corrected by a slice."""
     world = unskew.simulate(20, 15, density=0.4, test_per_user=5, seed=1)
     ages = {"user_id": list(range(20)), "age": [n / 7 for n in range(20)], "town": [f"t{n % 3}" for n in range(20)]}
     told = world.log.users, world.log.items, 1 + 4 * world.log.ratings
@@ -137,7 +137,6 @@ def folders(log, tmp_path_factory):
     models = {
         "dce": make("dce-tdr").fit(world.log, training=BRIEF),
         "features": base.fit(described, training=BRIEF),
-        "members": unskew.Ensemble(base, n_members=2).fit(world.log, training=BRIEF),
         "slice": base.fit(world.log, training=BRIEF, unbiased=world.test),
     }
     root = tmp_path_factory.mktemp("hostile")
@@ -167,7 +166,7 @@ def used(folder):
 
 def test_any_manifest_with_the_right_digest_is_used_or_refused(contained, in_our_words, folders, tmp_path):
     @many
-    @given(st.sampled_from(["dce", "features", "members", "slice"]), changes)
+    @given(st.sampled_from(["dce", "features", "slice"]), changes)
     def case(name, changed):
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
@@ -190,7 +189,7 @@ def test_any_weights_with_the_right_digest_are_used_or_refused(contained, in_our
 
     @many
     @given(
-        st.sampled_from(["dce", "features", "members", "slice"]),
+        st.sampled_from(["dce", "features", "slice"]),
         st.lists(
             st.tuples(
                 st.integers(0, 100), st.sampled_from(["gone", "kind", "shape", "value", "name", "empty"]), kinds, values

@@ -124,7 +124,6 @@ def test_a_log_that_has_changed_is_noticed_and_what_was_done_before_is_kept(name
 BRIEF = unskew.Training(max_epochs=1, progress=False)
 SEEDED = {
     "fit": lambda log, seed: unskew.Naive().fit(log, seed=seed, training=BRIEF),
-    "ensemble": lambda log, seed: unskew.Ensemble(unskew.Naive(), n_members=2).fit(log, seed=seed, training=BRIEF),
     "propensity": lambda log, seed: unskew.Factors(n_folds=2).fit(log, seed=seed, training=BRIEF),
     "split": lambda log, seed: unskew.holdout_split(log, 0.1, seed=seed),
     "world": lambda log, seed: unskew.simulate(20, 20, density=0.3, test_per_user=5, seed=seed),

@@ -134,16 +134,6 @@ def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcom
     np.testing.assert_allclose(all_items(folded, ["u130"]), expected, rtol=1e-6)
 
 
-def test_every_member_of_an_ensemble_learns_the_newcomers(known, frame):
-    method = unskew.Ensemble(unskew.Naive(net=unskew.MF(n_factors=4)), n_members=2)
-    model = method.fit(known, training=unskew.Training(max_epochs=3, progress=False))
-    folded = model.fold_in(frame)
-    each = np.mean([all_items(member.fold_in(frame), ["u130"]) for member in model.members], axis=0)
-    np.testing.assert_allclose(all_items(folded, ["u130"]), each, rtol=1e-6)
-    assert all(member.log is folded.log for member in folded.members)
-    assert all_items(folded, ["u3"]).tobytes() == all_items(model, ["u3"]).tobytes()
-
-
 @pytest.fixture(scope="module")
 def described():
     """A model of users who like the items of their own kind, which is known of them."""

@@ -106,20 +106,6 @@ def test_nothing_is_compared_where_nothing_is_open(world, informed):
         assert decided(method, log, seed=0, training=BRIEF) == (method, [])
 
 
-def test_the_members_of_an_ensemble_are_of_one_mind(informed):
-    training = replace(BRIEF, max_epochs=3)
-    model = unskew.Ensemble(unskew.Naive(net=SMALL), n_members=2).fit(informed, training=training)
-    assert model.method.base.net.features == model.members[0].method.net.features == "always"
-    assert sum("features for ratings" in note for note in model.history.notes) == 1
-
-
-def test_a_method_that_chooses_among_fits_decides_once(informed):
-    method = unskew.DRMSE(net=SMALL, propensity=unskew.Additive(), trade_off=None)
-    model = method.fit(informed, training=replace(BRIEF, max_epochs=2))
-    assert model.method.net.features == "always"
-    assert sum("features for ratings" in note for note in model.history.notes) == 1
-
-
 def test_a_large_log_is_compared_on_some_of_its_users(informed):
     part = some_users(informed, 500, seed=1)
     counts = np.bincount(informed.users, minlength=informed.n_users)

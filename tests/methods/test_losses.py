@@ -289,22 +289,6 @@ def test_the_gradient_of_the_published_form_is_that_of_a_weighted_eib():
     np.testing.assert_allclose(_gradient(v, "prediction"), by_hand, atol=1e-12)
 
 
-def test_the_learned_trade_off_is_the_one_of_lowest_validation_risk():
-    world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=1)
-    training = unskew.Training(max_epochs=3, progress=False)
-    method = unskew.DRMSE(propensity=unskew.Additive(), trade_off=None)
-    learned = method.fit(world.log, training=training)
-    risks = [
-        unskew.DRMSE(propensity=unskew.Additive(), trade_off=share)
-        .fit(world.log, training=training)
-        .history.risk("prediction")
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
-    ]
-    assert learned.history.risk("prediction") == min(risks)
-    assert learned.method == method
-    assert "lowest validation risk" in str(learned.history)
-
-
 def test_dr_around_a_constant_imputes_the_mean_of_the_training_ratings_and_learns_nothing_beside_the_prediction():
     log = unskew.simulate(n_users=40, n_items=30, density=0.2, seed=1).log
     method = unskew.DR(propensity=unskew.Additive())

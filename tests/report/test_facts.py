@@ -73,15 +73,6 @@ def test_where_weights_cannot_be_trusted_the_table_is_of_ratings_as_they_are_and
     assert "on what people chose to rate" in told.lede
 
 
-def test_of_an_ensemble_the_first_member_is_judged_as_the_others_know_what_it_held_out(log: unskew.RatingLog) -> None:
-    model = unskew.Ensemble(unskew.Naive(net=unskew.MF(n_factors=2)), 2).fit(log, training=SHORT)
-    found = making.material_of(model, unbiased=None, propensity=unskew.Additive(), announce=lambda words: None)
-    assert found.voice is found.naive is model.members[0]
-    assert np.array_equal(found.evidence.log.users, log.take(model.members[0].split.holdout_rows).users)
-    told = remedy.remedy_of(found)
-    assert (told.method, told.parts[-1][0]) == ("naive, with settings of its own, the average of 2", "Members")
-
-
 def test_a_model_with_users_folded_in_is_refused(model: unskew.Recommender) -> None:
     with pytest.raises(unskew.ParameterError, match="report on the model as it was fitted"):
         making.material_of(replace(model, n_fitted_users=3), unbiased=None, propensity=None, announce=print)
@@ -197,7 +188,7 @@ def test_a_change_of_lists_is_told_beside_what_chance_does(material: Material, r
 
 def test_the_name_of_a_method_is_the_registered_one() -> None:
     def name(method: unskew.Method) -> str:
-        return remedy.name_of(type("Model", (), {"method": method, "members": ()})())
+        return remedy.name_of(type("Model", (), {"method": method})())
 
     assert name(unskew.make("dce-tdr")) == "dce-tdr"
     assert name(unskew.IPS(clip=0.5)) == "ips, with settings of its own"

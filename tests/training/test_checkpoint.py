@@ -30,7 +30,6 @@ METHODS = {
     "batches of their own": unskew.AT(net=SMALL, propensity=ADDITIVE, pairs_per_row=1.0),
     "two propensities and a combination": unskew.MR(net=SMALL),
     "towers on one trunk": unskew.ESCM2DR(net=unskew.Trunk(n_factors=3)),
-    "a choice among several runs": unskew.DRMSE(net=SMALL, propensity=ADDITIVE, trade_off=None),
     "a propensity that is a function": unskew.DRJL(
         net=SMALL, propensity=unskew.Known(lambda users, items: 0.1 + 0.01 * (np.asarray(items) % 7))
     ),

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from unskew.bench.jobs import Job, Outcome, Runner
 from unskew.bench.measure import measured_fit
 from unskew.bench.records import Records, Values
@@ -56,14 +54,9 @@ class Exam:
         return apart | trust | {"notes": list(found.notes)}
 
     def _validated(self, model: Recommender) -> Values:
-        """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike.
-
-        Of an ensemble the mean over its members, each on what it held out itself.
-        """
-        fits = model.members or (model,)
-        loss = float(np.mean([_own_loss(fit) for fit in fits]))
-        own = float(np.mean([fit.history.risk("prediction") for fit in fits]))
-        return {"log_loss": loss} | ({"own_risk": own} if math.isfinite(own) else {})
+        """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""
+        own = model.history.risk("prediction")
+        return {"log_loss": _own_loss(model)} | ({"own_risk": own} if math.isfinite(own) else {})
 
     def _evaluated(self, model: Recommender) -> Evaluation:
         def answers(users: Any, items: Any) -> Any:

@@ -16,12 +16,10 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split, folds
 from unskew.errors import ParameterError, UnskewError
 from unskew.methods.base import Method
-from unskew.methods.remembering import remembering
 from unskew.methods.space import with_chosen
 from unskew.metrics.accuracy import log_loss, roc_auc
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM
-from unskew.propensity.base import FittedPropensity
 from unskew.propensity.factors import Factors
 from unskew.seeds import checked_seed
 from unskew.training.options import Training
@@ -71,11 +69,10 @@ class Judge:
     def __init__(self, number: int, split: Split, judging: Judging) -> None:
         self.number, self.judging = number, judging
         self.train, self.held_out = split.train, split.holdout
-        self._fitted: dict[Any, FittedPropensity] = {}
 
     def verdict(self, method: Method, chosen: Mapping[str, Any]) -> Values:
         """The metrics on the fold of the method with what was chosen from its space, or why it could not be fitted."""
-        tried = with_chosen(remembering(method, self._fitted), method.space(), chosen, self.train)
+        tried = with_chosen(method, method.space(), chosen, self.train)
         try:
             model, costs = measured_fit(tried, self.train, self.number, self.judging.training)
         except UnskewError as error:

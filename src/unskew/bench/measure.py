@@ -49,8 +49,6 @@ def warm_up() -> None:
 
 def n_parameters(model: Recommender) -> int:
     """How many real numbers the model holds: those of the prediction and of every role that helped it learn."""
-    if model.members:
-        return sum(n_parameters(member) for member in model.members)
     roles = model.method.plan().roles
     held = (arrays_of(player, roles[role].net) or {} for role, player in model.cast.players.items())
     return sum(array.size for arrays in held for array in arrays.values() if array.dtype.kind == "f")

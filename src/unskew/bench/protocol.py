@@ -20,7 +20,6 @@ from unskew.errors import ParameterError
 from unskew.files.atomic import reason
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
-from unskew.methods.registry import with_members
 from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.recipe import write_recipe
@@ -49,15 +48,12 @@ def examined(
     trials: int,
     judging: Judging,
     workers: int,
-    members: int = 1,
 ) -> tuple[dict[str, Method], Outcome]:
     """Tune by the searches, if any; then the seeds, then the test. The chosen recipes, and what their fits found."""
     refuse_another_log(records, exam.log, fingerprint(exam.log))
     if searches:
         search(searches, trials, records, workers)
     recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
-    if members > 1:
-        recipes = {name: with_members(method, members) for name, method in recipes.items()}
     return recipes, examine(exam, recipes, seeds, {"criterion": judging.criterion}, records, workers)
 
 
@@ -75,18 +71,15 @@ def benchmark(
     on_unknown: OnUnknown = "raise",
     world: World | None = None,
     about: Sequence[str] = (),
-    members: int = 1,
 ) -> Result:
     """Compare methods by their names, and write everything to the folder `out`.
 
     Each method has `trials` trials (0: its settings stay as they are), judged as `judging` says on folds of `log`. The
     best is fitted on the whole log with seeds 0 to `seeds` - 1, and only these fits are asked `test`. A run that was
     stopped, however rudely, goes on with `out` where it ended. `about` are sentences for the page on what the data are.
-    With `members` above 1 trials are of single models, and what is fitted in the end are ensembles of them.
     """
     require_count(seeds, "seeds")
     require_count(workers, "workers")
-    require_count(members, "members")
     judging = judging or Judging()
     names = _file_names(methods)
     if trials:
@@ -111,13 +104,11 @@ def benchmark(
             trials=trials,
             judging=judging,
             workers=workers,
-            members=members,
         )
         for name, method in recipes.items():
             usual = judging.training == Training()
             write_recipe(folder / "recipes" / names[name], method, None if usual else judging.training)
-        averaged = [f"Every fit is an ensemble of {members} members, averaged in probability."] if members > 1 else []
-        setting = (*about, *rules(exam, seeds, trials, judging), *averaged)
+        setting = (*about, *rules(exam, seeds, trials, judging))
         table = tabled(list(methods), outcome, searches, seeds, setting)
         costs = costs_of(list(recipes), outcome, seeds)
         publish(table, costs, folder)

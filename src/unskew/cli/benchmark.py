@@ -45,7 +45,6 @@ def command(
     slices: Annotated[
         str, typer.Option("--slices", metavar="NUMBERS", help="How many random ratings, with commas.")
     ] = "0,50,100,500,1000",
-    members: options.Members = None,
     workers: options.Workers = 1,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FOLDER", help="Where a dataset's files are, or its folder is.")
@@ -115,7 +114,6 @@ def command(
         on_unknown=on_unknown.value,
         world=given.world,
         about=given.about,
-        members=1 if members is None else members,
     )
     if as_json:
         print_json(_facts(result))

@@ -47,11 +47,6 @@ def command(
         str | None,
         typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
     ] = None,
-    members: options.Members = None,
-    workers: Annotated[
-        int,
-        typer.Option("--workers", metavar="N", help="Members fitted side by side, in processes of one thread each."),
-    ] = 1,
     seed: Annotated[
         int | None,
         typer.Option("--seed", metavar="N", help="The same seed gives the same result; the recipe's, or 0."),
@@ -84,7 +79,7 @@ def command(
     """
     from unskew.files.lock import locked
 
-    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [], members)
+    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
     first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
     target = _model_path(out)
     states = _states(target, checkpoint, kept=not (no_checkpoint or (spread and checkpoint is None)))
@@ -97,7 +92,6 @@ def command(
         spread=spread,
         checkpoint=states,
         checkpoint_every=0 if checkpoint is None and checkpoint_every is None else checkpoint_every,
-        workers=workers,
     )
     if not first:
         progress.silence()
@@ -122,9 +116,8 @@ def command(
         return
     say(", ".join(f"{name} {value:.4g}" for name, value in model.settings.items()))
     say(str(model.history))
-    for number, fit in enumerate(model.members or (model,)):
-        if fit.overlap is not None:
-            say(f"member {number}: {fit.overlap}" if model.members else str(fit.overlap))
+    if model.overlap is not None:
+        say(str(model.overlap))
     if model.slice is not None:
         say(str(model.slice))
     say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
@@ -191,7 +184,6 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         "method": to_plain(model.method),
         "seed": model.seed,
         "settings": model.settings,
-        "tried": [asdict(one) for one in history.tried],
         "log": {
             "ratings": len(log),
             "users": log.n_users,
@@ -203,14 +195,9 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         },
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
-        "overlap": _overlap(model),
+        "overlap": None if model.overlap is None else asdict(model.overlap),
         "slice": None if model.slice is None else asdict(model.slice),
-        "members": [{"overlap": _overlap(member)} for member in model.members],
     }
-
-
-def _overlap(model: Recommender) -> dict[str, Any] | None:
-    return None if model.overlap is None else asdict(model.overlap)
 
 
 def _stage(model: Recommender, stage: str) -> dict[str, Any]:

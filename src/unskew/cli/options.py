@@ -118,10 +118,6 @@ Judges = Annotated[
 PropensityName = Annotated[
     str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")
 ]
-Members = Annotated[
-    int | None,
-    typer.Option("--members", metavar="N", help="Fit an ensemble of so many members, which answer on average."),
-]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 Settings = Annotated[
     list[str] | None,

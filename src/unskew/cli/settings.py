@@ -24,24 +24,15 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
     return changed(unskew.make(name), assignments)
 
 
-def recipe_from(
-    name: str | None, file: Path | None, assignments: Sequence[str], members: int | None = None
-) -> FitRecipe:
-    """What a method's name or a recipe file stands for, with these settings and members instead of its own."""
+def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> FitRecipe:
+    """What a method's name or a recipe file stands for, with these settings instead of its own."""
     if (name is None) == (file is None):
         raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
     from unskew.recipe import FitRecipe, read_fit
 
     found = read_fit(file or "") if name is None else FitRecipe(unskew.make(name))
     method = changed(found.method, assignments) if assignments else found.method
-    return found._replace(method=method if members is None else in_members(method, members))
-
-
-def in_members(method: Method, members: int) -> Method:
-    """The method as an ensemble of so many members; of 1, it is the method alone."""
-    from unskew.methods.registry import with_members
-
-    return with_members(method, members)
+    return found._replace(method=method)
 
 
 def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:

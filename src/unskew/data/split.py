@@ -110,9 +110,7 @@ def scarcity(log: RatingLog) -> float:
     return sum(float((count[count > 0] ** -0.5).mean()) for count in counts)
 
 
-def holdout_split(
-    log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "global", seed: int = 0, part: int = 0
-) -> Split:
+def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "global", seed: int = 0) -> Split:
     """Hold out a `fraction` of the ratings, drawn uniformly from the whole log or from every user, or everybody's last.
 
     `by="global"` holds out exactly round(fraction * n) of the n ratings.  `by="user"` holds out exactly
@@ -121,21 +119,16 @@ def holdout_split(
     Halves round to the even neighbour, as Python's `round` does.  `by="last"` holds out the last
     min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, whatever the seed: sensible if that
     is an order of time, and what public code does to files that are in the order of items.
-
-    `part` says which of the disjoint parts of that size is held out: of the whole log, or of each user's ratings. There
-    are as many as fit; after the last one comes the first again.
     """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
-    if not isinstance(part, Integral) or part < 0:
-        raise ParameterError(f"part must be a whole number of at least 0, not {part!r}.")
     if by == "global":
-        held_out = _drawn_globally(log, fraction, part, _generator(seed, GLOBAL_STREAM))
+        held_out = _drawn_globally(log, fraction, _generator(seed, GLOBAL_STREAM))
     elif by == "user":
         order = _generator(seed, USER_STREAM).permutation(len(log))
-        held_out = _taken_by_user(log, fraction, part, order, np.rint)
+        held_out = _taken_by_user(log, fraction, order, np.rint)
     elif by == "last":
-        held_out = _taken_by_user(log, fraction, part, np.arange(len(log))[::-1], np.ceil)
+        held_out = _taken_by_user(log, fraction, np.arange(len(log))[::-1], np.ceil)
     else:
         raise ParameterError(f'by must be "global", "user" or "last", not {by!r}.')
     if held_out.all() or not held_out.any():
@@ -165,24 +158,22 @@ def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
     return Split(log, np.flatnonzero(~held_out), np.flatnonzero(held_out))
 
 
-def _drawn_globally(log: RatingLog, fraction: float, part: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+def _drawn_globally(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
     quota = round(fraction * len(log))
-    first = part % max(len(log) // max(quota, 1), 1) * quota
     held_out = np.zeros(len(log), dtype=np.bool_)
-    held_out[generator.permutation(len(log))[first : first + quota]] = True
+    held_out[generator.permutation(len(log))[:quota]] = True
     return held_out
 
 
 def _taken_by_user(
-    log: RatingLog, fraction: float, part: int, order: Rows, rounded: Callable[[Any], NDArray[np.float64]]
+    log: RatingLog, fraction: float, order: Rows, rounded: Callable[[Any], NDArray[np.float64]]
 ) -> NDArray[np.bool_]:
     """A few rows of each user, one after the other in this order: gathered by user with a stable sort."""
     gathered = order[np.argsort(log.users[order], kind="stable")]
     count = np.bincount(log.users, minlength=log.n_users)
     quota = np.minimum(rounded(fraction * count), count - 1)
-    first = part % np.maximum(count // np.maximum(quota, 1), 1) * quota
     user = log.users[gathered]
     place = np.arange(len(log)) - (np.cumsum(count) - count)[user]
     held_out = np.empty(len(log), dtype=np.bool_)
-    held_out[gathered] = (first[user] <= place) & (place < (first + quota)[user])
+    held_out[gathered] = place < quota[user]
     return held_out

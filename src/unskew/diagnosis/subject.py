@@ -93,11 +93,6 @@ def subject_of(
         raise ParameterError(f"diagnose takes a log or a fitted model, not a {type(source).__name__}.")
     if unbiased is not None:
         _require_same_ids(log, unbiased)
-    if model is not None and not len(model.split.holdout_rows):
-        raise DataError(
-            "Every rating has taught some member of this ensemble, so none is left to judge it by: diagnose one of "
-            "model.members, or fit with same_holdout=True."
-        )
     fitted = cross_fit(naive or Naive(), log, n_folds=n_folds, seed=seed, training=training)
     common: dict[str, Any] = {"log": log, "naive": fitted, "unbiased": unbiased, "seed": seed}
     if model is not None and "propensity" in model.cast.players and propensity is None:

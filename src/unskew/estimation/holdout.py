@@ -38,8 +38,7 @@ def judging_log(judged: Sequence[Any], log: RatingLog | None, share: float) -> J
     rows = reduce(np.intersect1d, [model.split.holdout_rows for model in models])
     if not len(rows):
         raise DataError(
-            "There is no rating that every model held out; fit them with one seed, ensembles with same_holdout=True, "
-            "or pass a log of new ratings."
+            "There is no rating that every model held out; fit them with one seed, or pass a log of new ratings."
         )
     return Judging(whole.take(rows), whole, len(rows) / len(whole))
 

@@ -31,8 +31,7 @@ def graph_of(model: Recommender) -> Any:
     graph = _Graph()
     users = graph.codes("user_id", model.log.user_ids)
     items = graph.codes("item_id", model.log.item_ids)
-    said = [_said(graph, member, users, items) for member in model.members or (model,)]
-    mean = _corrected(graph, model, graph.node("Mean", *said), users)
+    mean = _corrected(graph, model, _said(graph, model, users, items), users)
     low, span = (0.0, 1.0) if model.log.binary else (model.log.scale.low, model.log.scale.high - model.log.scale.low)
     graph.node("Add", graph.node("Mul", mean, graph.number(span)), graph.number(low), out="prediction")
     return graph.model()

@@ -64,11 +64,6 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
 
 def _form(model: Recommender) -> Linear:
     nets = nets_of(model.player("prediction"))
-    if len(nets) > 1:
-        raise ParameterError(
-            f"The prediction is the average of {len(nets)} nets, which no vectors have as their inner product: "
-            "export it as ONNX."
-        )
     form = nets[0].linear()
     if form is None:
         raise ParameterError(

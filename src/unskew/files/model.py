@@ -32,7 +32,7 @@ from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
 from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
-from unskew.training.history import Epoch, History, Tried
+from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
 from unskew.unbiased.correction import Correction
@@ -62,7 +62,6 @@ class Contents:
     n_fitted_users: int | None = None
     slice: Slice | None = None
     corrections: dict[str, Correction] = field(default_factory=dict)
-    members: tuple[Contents, ...] = ()  # of an ensemble, whose log is told once
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -75,7 +74,6 @@ RECORDS = (
     Scale,
     History,
     Epoch,
-    Tried,
     Overlap,
     CalibrationReport,
     RoleCalibration,
@@ -148,10 +146,8 @@ def _written(path: Path, part: Callable[[Hashed], object]) -> FileEntry:
 
 
 def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arrays]:
-    """All of a model but its log: what is plain, and arrays by role, or by member and role."""
-    members = [_told(member) for member in model.members]
-    learned, lost = ({}, []) if members else _learned(model)
-    parts = learned | {_prefix(number): own for number, (_, own) in enumerate(members)}
+    """All of a model but its log: what is plain, and arrays by role."""
+    learned, lost = _learned(model)
     contents = Contents(
         unskew=__version__,
         method=model.method,
@@ -167,13 +163,8 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         n_fitted_users=model.n_fitted_users,
         slice=model.slice,
         corrections=dict(model.corrections),
-        members=tuple(contents for contents, _ in members),
     )
-    return contents, {name: array for part, own in parts.items() for name, array in prefixed(part, own).items()}
-
-
-def _prefix(number: int) -> str:
-    return f"member {number}"
+    return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
 
 
 def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
@@ -217,15 +208,10 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
 
 def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
     """The model of which `_told` told this."""
-    if told.members:
-        parts = enumerate(told.members)
-        members = tuple(_rebuilt(member, under(_prefix(number), arrays), log) for number, member in parts)
-        cast = Cast.together([member.cast for member in members])
-    else:
-        members, cast = (), _cast(told, arrays, log)
+    cast = _cast(told, arrays, log)
     training = None if told.training is None else told.training.lasting  # a file does not say where to write
     facts = told.history, told.seed, told.overlap, told.calibration, training, told.n_fitted_users
-    return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections, members=members)
+    return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections)
 
 
 def _cast(told: Contents, arrays: Arrays, log: RatingLog) -> Cast:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
+from unskew.gone import without_gone
 from unskew.words import nearest
 
 WANTED = {
@@ -188,6 +189,7 @@ class Plain:
 
     def _build(self, cls: Any, settings: dict[str, Any]) -> Any:
         known = {setting.name: setting for setting in fields(cls) if setting.init}
+        settings = without_gone(cls.__name__, settings)
         for name in settings:
             if name not in known:
                 raise ParameterError(f"{cls.__name__} has no setting {name!r}{nearest(name, known)}")

@@ -38,11 +38,7 @@ def fold_in(
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
     new = newcomers_to(model.log, source, user_features, leave_out=on_unknown == "fallback")
     log = new.joined(model.log)
-    if not model.members:
-        return _folded(model, new, log, shrinkage)
-    members = [_folded(member, new, log, shrinkage) for member in model.members]
-    joined = Recommender.together(model.method, members, model.training)
-    return replace(joined, slice=model.slice, corrections=_corrections(model, len(new.ids)))
+    return _folded(model, new, log, shrinkage)
 
 
 def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:

@@ -12,7 +12,6 @@ from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
 from unskew.data.split import Split
 from unskew.group import ALONE
-from unskew.methods.auto import settled
 from unskew.methods.features import decided
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
@@ -23,7 +22,7 @@ from unskew.propensity.factors import Factors
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.seeds import checked_seed
-from unskew.training.checks import check_auto, check_choice, check_number
+from unskew.training.checks import check_choice, check_number, check_rule
 from unskew.training.compiling import announced
 from unskew.training.loop import Trained, train
 from unskew.training.options import Training
@@ -31,13 +30,6 @@ from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
 from unskew.unbiased.inform import informed
 from unskew.unbiased.sample import sample_of
-
-Setting = float | Literal["auto"] | None  # a number, a search, or the rule for this log
-
-
-def number_or_rule(setting: Setting) -> float | None:
-    """What a plan is told: a setting that is still to be searched for stands at its rule."""
-    return None if setting == "auto" else setting
 
 
 class Method(ABC):
@@ -50,11 +42,6 @@ class Method(ABC):
     def space(self) -> Space:
         """Which settings a search tries, and where; nothing if there is nothing to tune."""
         return {}
-
-    @property
-    def alone(self) -> Method:
-        """What is fitted once: of an ensemble, the method of its members."""
-        return self
 
     def fit(
         self,
@@ -71,18 +58,9 @@ class Method(ABC):
         """
         seed, training = checked_seed(seed), training or Training()
         with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
-            method, tried = settled(self, log, seed=seed, training=training, unbiased=unbiased)
-            model = method.fit_settled(log, seed=seed, training=training, unbiased=unbiased)
-        model.history.tried.extend(tried)
-        return model
-
-    def fit_settled(
-        self, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
-    ) -> Recommender:
-        """`fit` with nothing left to be searched for."""
-        known = None if unbiased is None else sample_of(log, unbiased).log
-        method, notes = decided(self, log, seed=seed, training=training)
-        model = method.fit_plan(method.plan(), log, seed=seed, training=training, unbiased=known)
+            known = None if unbiased is None else sample_of(log, unbiased).log
+            method, notes = decided(self, log, seed=seed, training=training)
+            model = method.fit_plan(method.plan(), log, seed=seed, training=training, unbiased=known)
         model.history.notes.extend(notes)
         return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
 
@@ -92,7 +70,7 @@ class Method(ABC):
         """Carry out a plan of this method."""
         split = training.split(log, seed).spread(training.group)
         with announced(training.progress):
-            trained = train(plan, split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
+            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
@@ -116,17 +94,17 @@ class NetMethod(Method):
 
     `net` is that architecture, `learning_rate` the step of Adam, `l2` the weight of l2/2 |row|^2 a reading, `error`
     the error that is minimised: "log" (cross-entropy) or "squared". `l2=None` is what is usual for a log of this size
-    and spread (`training.rules`), "auto" is searched on the hold-out (`methods.auto`).
+    and spread (`training.rules`).
     """
 
     net: NetRecipe = field(default_factory=MF)
     learning_rate: float = 0.01
-    l2: Setting = None
+    l2: float | None = None
     error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:
         check_number(self, "learning_rate", above=0)
-        check_auto(self, "l2", least=0)
+        check_rule(self, "l2", least=0)
         check_choice(self, "error", ERRORS)
 
     @property
@@ -138,30 +116,30 @@ class NetMethod(Method):
 
     def learner(self) -> Role:
         """A role played by a fresh net of this method's architecture."""
-        return Role(self.net, learning_rate=self.learning_rate, l2=number_or_rule(self.l2))
+        return Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PropensityMethod(NetMethod):
     """A method that weights seen pairs by 1 / max(p, clip).
 
-    `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does; "auto"
-    is searched on the hold-out (`methods.auto`). What is clipped is counted and reported in `model.overlap`. A
+    `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does.
+    What is clipped is counted and reported in `model.overlap`. A
     propensity that depends on the rating is clipped before the rating is taken into account.
     """
 
     propensity: Propensity = field(default_factory=Factors)
-    clip: Setting = None
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_auto(self, "clip", least=0, most=1)
+        check_rule(self, "clip", least=0, most=1)
 
     def space(self) -> Space:
         return super().space() | {"clip": CLIP}
 
     def propensity_role(self) -> Role:
-        return Role(self.propensity, clip=number_or_rule(self.clip))
+        return Role(self.propensity, clip=self.clip)
 
     def propensity_stage(self) -> Stage:
         return Stage("propensity", fits=(Fit("propensity"),))

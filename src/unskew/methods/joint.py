@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from unskew.methods.base import Method, Setting, number_or_rule
+from unskew.methods.base import Method
 from unskew.methods.space import CLIP, L2, LogUniform, Space, net_space
 from unskew.nets.towers import Tower, Trunk
 from unskew.risk.errors import ERRORS
 from unskew.risk.estimators import seen_likelihood, snips
 from unskew.risk.joint import entire_space
-from unskew.training.checks import check_auto, check_choice, check_number
+from unskew.training.checks import check_choice, check_number, check_rule
 from unskew.training.plan import Plan, Role, Stage, Update
 from unskew.training.view import ErrorFunction, View
 
@@ -29,9 +29,9 @@ class MultiDR(Method):
 
     net: Trunk = field(default_factory=Trunk)
     learning_rate: float = 0.01
-    l2: Setting = None
+    l2: float | None = None
     error: str = "log"
-    clip: Setting = None
+    clip: float | None = None
     prediction_weight: float = 1.0
     imputation_weight: float = 1.0
     pairs_per_row: float = 2.0
@@ -41,8 +41,8 @@ class MultiDR(Method):
             check_number(self, name, above=0)
         for name in ("prediction_weight", "imputation_weight"):
             check_number(self, name, least=0)
-        check_auto(self, "l2", least=0)
-        check_auto(self, "clip", least=0, most=1)
+        check_rule(self, "l2", least=0)
+        check_rule(self, "clip", least=0, most=1)
         check_choice(self, "error", ERRORS)
 
     @property
@@ -76,11 +76,11 @@ class MultiDR(Method):
         return o.total(weight * gap.square()) / o.total(weight * stake).clamp(min=1e-12)
 
     def plan(self) -> Plan:
-        trunk = Role(self.net, learning_rate=self.learning_rate, l2=number_or_rule(self.l2))
+        trunk = Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
         tower = replace(trunk, net=Tower(), on="trunk")
         roles = {
             "trunk": trunk,
-            "propensity": replace(tower, clip=number_or_rule(self.clip), starts_at="seen"),
+            "propensity": replace(tower, clip=self.clip, starts_at="seen"),
             "imputation": tower,
             "prediction": tower,
         }

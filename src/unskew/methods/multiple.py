@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 from torch import Tensor
 
-from unskew.methods.base import PropensityMethod, number_or_rule
+from unskew.methods.base import PropensityMethod
 from unskew.methods.space import LogUniform, Space
 from unskew.propensity.base import Propensity
 from unskew.propensity.tables import Popularity
@@ -115,7 +115,7 @@ class MR(PropensityMethod):
     def plan(self) -> Plan:
         roles = {
             "propensity": self.propensity_role(),
-            "second_propensity": Role(self.second_propensity, clip=number_or_rule(self.clip)),
+            "second_propensity": Role(self.second_propensity, clip=self.clip),
             **{role: self.learner() for role in (*IMPUTATIONS, "prediction")},
             "combination": Role(Combines(self.ridge)),
         }

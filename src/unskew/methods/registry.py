@@ -8,11 +8,10 @@ from typing import Any
 
 from unskew.calibration.maps import GlobalPlatt, UserPlatt
 from unskew.errors import ParameterError
-from unskew.gone import sentence_about_method
+from unskew.gone import refuse_gone_setting, sentence_about_method
 from unskew.methods.base import Method
 from unskew.methods.bounded import BRDDR
 from unskew.methods.calibrated import DoublyCalibrated
-from unskew.methods.ensemble import Ensemble
 from unskew.methods.entropy import CVIB
 from unskew.methods.joint import ESCM2DR, MultiDR
 from unskew.methods.multiple import MR
@@ -38,16 +37,14 @@ class Entry:
     def summary(self) -> str:
         return self.note or (getdoc(self.defaults) or "").split("\n")[0]
 
-    def build(self, *, n_members: int = 1, **parameters: Any) -> Method:
-        """The method with these settings instead of its defaults; a wrapper hands on what is its base's.
-
-        With `n_members` above 1 it is an `Ensemble` of so many members.
-        """
+    def build(self, **parameters: Any) -> Method:
+        """The method with these settings instead of its defaults; a wrapper hands on what is its base's."""
         own, base = settings_of(self.defaults), {}
         inner = getattr(self.defaults, "base", None)
         for name in parameters:
             if name in own:
                 continue
+            refuse_gone_setting(name)
             if inner is None or name not in settings_of(inner):
                 known = own | (settings_of(inner) if inner is not None else {})
                 raise ParameterError(f"The method {self.name!r} has no setting {name!r}{nearest(name, known)}")
@@ -55,15 +52,7 @@ class Entry:
         mine = {name: value for name, value in parameters.items() if name not in base}
         if base:
             mine["base"] = with_settings(mine.get("base", inner), base)
-        return with_members(with_settings(self.defaults, mine), n_members)
-
-
-def with_members(method: Method, n_members: int) -> Method:
-    """The method alone or, above 1, an ensemble of it; an ensemble as it is but for the number of its members."""
-    base = method.base if isinstance(method, Ensemble) else method
-    if n_members == 1:
-        return base
-    return replace(method, n_members=n_members) if isinstance(method, Ensemble) else Ensemble(base, n_members)
+        return with_settings(self.defaults, mine)
 
 
 def with_settings(method: Any, settings: dict[str, Any]) -> Method:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from unskew.methods.base import PropensityMethod, number_or_rule
+from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
 from unskew.methods.space import L2Range, Space
 from unskew.risk.closed import DoublyRobust, Gap, Weighted, alike, closed_form
@@ -43,7 +43,7 @@ class DRJL(PropensityMethod):
             check_number(self, "imputation_l2", least=0)
 
     def space(self) -> Space:
-        return super().space() | {"imputation_l2": L2Range(0.001, 1.0, when_none=number_or_rule(self.l2))}
+        return super().space() | {"imputation_l2": L2Range(0.001, 1.0, when_none=self.l2)}
 
     @closed_form(lambda self: Gap(self.imputation_weight))
     def imputation_loss(self, v: View) -> Tensor:

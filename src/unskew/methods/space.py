@@ -105,7 +105,7 @@ def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | N
         value = method
         for part in name.split("."):
             value = getattr(value, part)
-        chosen[name] = dimension.at_rule(log) if value in (None, "auto") else value
+        chosen[name] = dimension.at_rule(log) if value is None else value
     return chosen if all(space[name].holds(value) for name, value in chosen.items()) else None
 
 

@@ -7,14 +7,14 @@ from typing import Literal
 
 from torch import Tensor
 
-from unskew.methods.base import NetMethod, Setting, number_or_rule
+from unskew.methods.base import NetMethod
 from unskew.methods.space import CLIP, LogUniform, Space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
 from unskew.risk.estimators import seen_likelihood, snips
 from unskew.risk.joint import balance
 from unskew.risk.robust import imputation_error, per_stake
-from unskew.training.checks import check_auto, check_choice, check_number
+from unskew.training.checks import check_choice, check_number, check_rule
 from unskew.training.plan import Plan, Role, Stage, Update
 from unskew.training.view import View
 
@@ -30,7 +30,7 @@ class StableDR(NetMethod):
 
     propensity_net: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
     propensity_l2: float = 0.01
-    clip: Setting = None
+    clip: float | None = None
     balance: float = 10.0
     imputation: Literal["dr", "mrdr"] = "dr"
     pairs_per_row: float = 2.0
@@ -39,7 +39,7 @@ class StableDR(NetMethod):
         super().__post_init__()
         for name in ("propensity_l2", "balance"):
             check_number(self, name, least=0)
-        check_auto(self, "clip", least=0, most=1)
+        check_rule(self, "clip", least=0, most=1)
         check_choice(self, "imputation", ("dr", "mrdr"))
         check_number(self, "pairs_per_row", above=0)
 
@@ -57,7 +57,7 @@ class StableDR(NetMethod):
         return seen_likelihood(v) + self.balance * balance(v).square()
 
     def plan(self) -> Plan:
-        clip = number_or_rule(self.clip)
+        clip = self.clip
         propensity = Role(self.propensity_net, self.learning_rate, self.propensity_l2, clip=clip, starts_at="seen")
         roles = {"propensity": propensity, "imputation": self.learner(), "prediction": self.learner()}
         updates = (

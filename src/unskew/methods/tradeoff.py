@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from torch import Tensor
 
-from unskew.data.log import RatingLog
-from unskew.methods.features import decided
 from unskew.methods.robust import DRJL, MRDR
 from unskew.methods.space import Choice, Space
-from unskew.recommender import Recommender
 from unskew.risk.estimators import snips
 from unskew.training.checks import check_number
-from unskew.training.options import Training
 from unskew.training.plan import Copy, Plan, Stage, Update
 from unskew.training.view import View
-
-TRADE_OFFS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,44 +19,24 @@ class DRMSE(DRJL):
     """DR-MSE: the imputation is fitted where its error hurts bias and variance of DR (Dai et al., KDD 2022).
 
     Imputation weights lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2, lambda = `trade_off`: 1 is DR-BIAS, 0 MRDR.
-    `trade_off=None` learns it on the hold-out: each of 0, 0.25, 0.5, 0.75, 1 is trained and the one of lowest
-    validation risk kept.
     """
 
-    trade_off: float | None = 0.5
+    trade_off: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.trade_off is not None:
-            check_number(self, "trade_off", least=0, most=1)
+        check_number(self, "trade_off", least=0, most=1)
 
     def space(self) -> Space:
         """The trade-off only if it is one: at either end this is another method, and so it remains."""
-        between = self.trade_off not in (None, 0, 1)
+        between = self.trade_off not in (0, 1)
         return super().space() | ({"trade_off": Choice((0.25, 0.5, 0.75))} if between else {})
 
     def imputation_weight(self, v: View) -> Tensor:
         """lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2, w = 1/p: w (w - 1) [lambda (w - 1) + 1 - lambda]."""
-        share = 0.5 if self.trade_off is None else self.trade_off
+        share = self.trade_off
         w = v.observed.inverse_propensity()
         return w * (w - 1) * (share * (w - 1) + 1 - share)
-
-    def fit_settled(self, log: RatingLog, *, training: Training, **arguments: Any) -> Recommender:
-        if self.trade_off is not None:
-            return super().fit_settled(log, training=training, **arguments)
-        method, notes = decided(self, log, seed=arguments["seed"], training=training)
-        fitted = [
-            replace(method, trade_off=share).fit_settled(
-                log, training=training.inside(f"trade-off-{share}"), **arguments
-            )
-            for share in TRADE_OFFS
-        ]
-        best = min(fitted, key=lambda model: model.history.risk("prediction"))
-        best.history.notes.append(
-            f"The trade-off {best.method.trade_off} had the lowest validation risk of {TRADE_OFFS}."
-        )
-        best.history.notes.extend(notes)
-        return replace(best, method=method)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ class Propensity(ABC):
     ) -> FittedPropensity:
         seed, training = checked_seed(seed), training or Training()
         split = training.split(log, seed).spread(training.group)
-        fitted = self.fit_split(split, seed=training.seed_of_member(seed), training=training, unbiased=unbiased)
+        fitted = self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
         if not split.group.alone:
             fitted.gather(split.group)
         return fitted

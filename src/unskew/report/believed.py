@@ -36,7 +36,7 @@ class BelievedFacts:
 
 
 def believed_of(material: Material) -> BelievedFacts:
-    found, model = material.diagnosis, material.voice
+    found, model = material.diagnosis, material.model
     experts, notes = _experts(material)
     return BelievedFacts(
         verdict=plainly("believed", found["believed"]),
@@ -90,7 +90,7 @@ def _groups(entries: tuple[Calibration, ...]) -> Table:
 
 def _experts(material: Material) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
     """A small diagram for every expert that has rows enough, and sentences about the others."""
-    figures, notes, model = [], [], material.voice
+    figures, notes, model = [], [], material.model
     for part, words, rows in rows_of(material.subject):
         calibrator = _calibrator(model, part.name)
         if calibrator is None or words == "random ratings":

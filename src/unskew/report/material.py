@@ -46,15 +46,13 @@ class Fitted:
 class Material:
     """A model, its counterpart that ignores the bias, and what their log says of both.
 
-    `voice` is what is judged and compared: the model or, of an ensemble, its first member, as ratings that one member
-    held out have taught the others. `debiased` is the voice or, if that ignores the bias, a model that does not.
-    `again` is the naive model of another seed: how it differs from `naive` is chance. `evidence` judges both by ratings
-    that neither was trained on, under propensities that are nobody's own; where these cannot speak for all pairs, it
-    has no weights, and `refusal` says why.
+    `debiased` is the model or, if that ignores the bias, one that does not. `again` is the naive model of another
+    seed: how it differs from `naive` is chance. `evidence` judges both by ratings that neither was trained on, under
+    propensities that are nobody's own; where these cannot speak for all pairs, it has no weights, and `refusal` says
+    why.
     """
 
     model: Recommender
-    voice: Recommender
     naive: Recommender
     debiased: Recommender
     again: Recommender
@@ -72,7 +70,7 @@ class Material:
 
     @property
     def is_naive(self) -> bool:
-        return self.naive is self.voice
+        return self.naive is self.model
 
 
 class Workshop:
@@ -95,29 +93,28 @@ def material_of(
     """Everything else is fitted on the model's own log, split, seed and options of training."""
     if model.n_fitted_users is not None:
         raise ParameterError("Users were folded into this model: report on the model as it was fitted.")
-    voice = model.members[0] if model.members else model
-    shop, log, seed = Workshop(announce), voice.log, voice.seed
-    training = replace(voice.training or Training(), progress=None, checkpoint="", spread=False)
-    naive = debiased = voice
-    if type(voice.method) is Naive:
+    shop, log, seed = Workshop(announce), model.log, model.seed
+    training = replace(model.training or Training(), progress=None, checkpoint="", spread=False)
+    naive = debiased = model
+    if type(model.method) is Naive:
         with shop.work("a debiased model, doubly calibrated, with the settings of this one"):
-            debiased = _debiased_like(voice.method).fit(log, seed=seed, training=training)
+            debiased = _debiased_like(model.method).fit(log, seed=seed, training=training)
     else:
         with shop.work("a naive model, which ignores the bias, with the settings of this one"):
-            naive = naive_beside(voice)
+            naive = naive_beside(model)
     n_folds = FOLDS if len(log) < MANY else FEWER_FOLDS
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
-        own = None if _speaks_of_unseen(voice) else propensity or Factors()
+        own = None if _speaks_of_unseen(model) else propensity or Factors()
         settings: dict[str, Any] = {"n_folds": n_folds, "seed": seed, "training": training, "naive": _small(len(log))}
-        subject = subject_of(voice, propensity=own, unbiased=unbiased, **settings)
-        diagnosis = diagnosis_of(subject, rival=naive if naive is not voice else None, name=NAIVE_RIVAL)
+        subject = subject_of(model, propensity=own, unbiased=unbiased, **settings)
+        diagnosis = diagnosis_of(subject, rival=naive if naive is not model else None, name=NAIVE_RIVAL)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
     with shop.work("the naive model once more with another seed, to see what is chance"):  # last, as it is large
         again = naive.method.fit(log, seed=seed + 1, training=training)
     random, left_out = _unseen_ratings(unbiased, log)
     facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
-    return Material(model, voice, naive, debiased, again, *facts)
+    return Material(model, naive, debiased, again, *facts)
 
 
 def _small(n_ratings: int) -> Naive:

@@ -72,7 +72,7 @@ def page_about(material: Material, announce: Announce = lambda words: None) -> P
     """The page, when everything is at hand."""
     announce("the figures")
     model, log = material.model, material.log
-    level, data, compared, changes = Level(log), data_of(material.voice), comparison_of(material), changes_of(material)
+    level, data, compared, changes = Level(log), data_of(material.model), comparison_of(material), changes_of(material)
     facts: dict[str, Any] = {
         "data": data,
         "bias": bias_of(material.diagnosis, level),

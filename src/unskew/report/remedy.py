@@ -45,8 +45,8 @@ def remedy_of(material: Material) -> RemedyFacts:
     pairs, seen = _propensities(subject)
     return RemedyFacts(
         method=name_of(model),
-        about=_about(material.voice.method),
-        parts=(*_parts(material.voice), *_members(model)),
+        about=_about(material.model.method),
+        parts=tuple(_parts(material.model)),
         verdict=plainly("works", material.diagnosis["works"]),
         overlap=overlap,
         propensities=_histogram(pairs, seen, subject.clip),
@@ -61,8 +61,7 @@ def remedy_of(material: Material) -> RemedyFacts:
 
 def name_of(model: Recommender) -> str:
     """The name by which the method is registered; of other settings the nearest one, else the name of its class."""
-    name = _named(model.members[0].method if model.members else model.method)
-    return f"{name}, the average of {len(model.members)}" if model.members else name
+    return _named(model.method)
 
 
 def _named(method: Any) -> str:
@@ -112,17 +111,6 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
             )
         )
     return said
-
-
-def _members(model: Recommender) -> list[tuple[str, str]]:
-    if not model.members:
-        return []
-    words = (
-        f"{len(model.members)} models of one method, each with random numbers and held-out ratings of its own, whose "
-        "predictions are averaged. What is judged, compared and drawn below is the first of them: ratings that one "
-        "held out have taught the others. The average usually does a little better."
-    )
-    return [("Members", words)]
 
 
 def _propensities(subject: Subject) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

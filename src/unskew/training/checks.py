@@ -32,9 +32,11 @@ def check_number(
         raise ParameterError(f"{name} of {type(owner).__name__} must be a number {wanted}, not {value!r}.")
 
 
-def check_auto(owner: object, name: str, *, least: float, most: float | None = None) -> None:
-    """Refuse `owner.name` unless it is None, "auto" or a number within the bounds."""
-    if getattr(owner, name) not in (None, "auto"):
+def check_rule(owner: object, name: str, *, least: float, most: float | None = None) -> None:
+    """Refuse `owner.name` unless it is None, for the rule, or a number within the bounds."""
+    if getattr(owner, name) == "auto":
+        raise ParameterError(f"{name}='auto' is gone: leave it out for the rule, or search it by `unskew tune`.")
+    if getattr(owner, name) is not None:
         check_number(owner, name, least=least, most=most)
 
 

@@ -63,7 +63,7 @@ def compare_features(
     Each of several workers compares on its own users and by itself; their risks are averaged, so all decide alike.
     """
     part = some_users(log, MOST_RATINGS, seed)
-    split = replace(training, part=0).split(part, seed)
+    split = training.split(part, seed)
     risks = []
     for read, name in ((True, "with"), (False, "without")):
         options, chosen = replace(training.inside(f"features-{name}"), spread=False), plan(with_features(net, read))

@@ -18,29 +18,13 @@ class Epoch:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A value of a setting that was tried, and how it was judged: see `methods.auto`."""
-
-    setting: str
-    value: float
-    log_loss: float
-    pair_loss: float
-    chosen: bool = False
-
-    @property
-    def score(self) -> float:
-        return self.log_loss + self.pair_loss
-
-
 @dataclass
 class History:
-    """All epochs in order, for each stage the epoch whose state was kept, and the values that were tried before."""
+    """All epochs in order, for each stage the epoch whose state was kept."""
 
     epochs: list[Epoch] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    tried: list[Tried] = field(default_factory=list)
 
     def of(self, stage: str) -> list[Epoch]:
         return [epoch for epoch in self.epochs if epoch.stage == stage]
@@ -69,17 +53,7 @@ class History:
             ending = "" if risk is None else f", validation risk {risk:.4f}"
             seconds = sum(epoch.seconds for epoch in epochs)
             lines.append(f"{words_of(stage)}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
-        return "\n".join([*self._choices(), *lines, *self.notes])
-
-    def _choices(self) -> list[str]:
-        """A line for each setting that was searched for."""
-        lines = []
-        for setting in dict.fromkeys(one.setting for one in self.tried):
-            found = [one for one in self.tried if one.setting == setting]
-            best = next(one for one in found if one.chosen)
-            shown = ", ".join(f"{one.value:g} ({one.score:.4f})" for one in found)
-            lines.append(f"{setting}: {best.value:g}, by log-loss and pairwise loss on parts held out, of {shown}")
-        return lines
+        return "\n".join([*lines, *self.notes])
 
 
 def words_of(stage: str) -> str:

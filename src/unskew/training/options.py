@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
-import numpy as np
-
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, Split, holdout_split
 from unskew.errors import ParameterError
@@ -16,7 +14,7 @@ from unskew.group import ALONE, Group
 from unskew.nets.base import Engine
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
-OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every", "workers")  # options that do not change what is learned
+OF_THE_RUN = ("progress", "checkpoint", "checkpoint_every")  # options that do not change what is learned
 
 
 def check_device(device: str, engine: str) -> None:
@@ -51,10 +49,6 @@ class Training:
 
     `spread=True` trains one model on all processes that torchrun has started, each with the users that are its own.
     `device` is where plain PyTorch nets compute, such as "cuda".
-
-    `member` and `part` tell the members of an `Ensemble` apart: members of different numbers draw from different random
-    streams, and `part` is the number of the random part of the log that is held out (see `holdout_split`). `workers`
-    processes of one thread each fit the members side by side, which changes no bit.
     """
 
     max_epochs: int = 200
@@ -68,13 +62,10 @@ class Training:
     checkpoint_every: int = 1000
     spread: bool = False
     device: str = "cpu"
-    member: int = 0
-    part: int = 0
-    workers: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
-        least = {"max_epochs": 1, "patience": 1, "checkpoint_every": 0, "member": 0, "part": 0, "workers": 1}
+        least = {"max_epochs": 1, "patience": 1, "checkpoint_every": 0}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise ParameterError(f"{name} must be at least {smallest}, not {getattr(self, name)}.")
@@ -105,11 +96,7 @@ class Training:
 
     def split(self, log: RatingLog, seed: int) -> Split:
         """Which rows of the log are trained on and which are held out."""
-        return holdout_split(log, self.holdout, by=self.holdout_by, seed=seed, part=self.part)
-
-    def seed_of_member(self, seed: int) -> int:
-        """The seed of what is random in training: that of the fit for the first member, a hash of it for others."""
-        return seed if self.member == 0 else int(np.random.default_rng([seed, self.member]).integers(2**63))
+        return holdout_split(log, self.holdout, by=self.holdout_by, seed=seed)
 
     def inside(self, name: str) -> Training:
         """The same options for a run inside this one, with a folder of its own for its checkpoints."""

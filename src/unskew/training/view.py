@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from unskew.data.rows import Batch, Rows
 from unskew.group import ALONE, Group
-from unskew.nets.base import Net, nets_of
 
 ErrorFunction = Callable[[Tensor, Tensor], Tensor]
 LARGEST_LOGIT = 13.8  # probabilities stay within 1e-6 of 0 and 1
@@ -26,7 +25,7 @@ class Cast:
 
     `known` holds, for calibrators, the maps of all users, for as long as neither they nor their roles are to be
     looked at anew. `group` are the workers who have a part of the rows each, `device` is where nets compute, None for
-    the CPU. `members` are the casts of an ensemble, which speak together: see `together`.
+    the CPU.
     """
 
     players: Mapping[str, Any]
@@ -36,35 +35,11 @@ class Cast:
     known: dict[str, Any] = field(default_factory=dict)
     group: Group = ALONE
     device: str | None = None
-    members: tuple[Cast, ...] = ()
-
-    @classmethod
-    def together(cls, members: Sequence[Cast]) -> Cast:
-        """Casts of one plan as one: every role says what they say on average, in probability."""
-        first = members[0]
-        players = {role: Several(tuple(member.players[role] for member in members)) for role in first.players}
-        return cls(players, first.clips, first.calibrators, first.error, members=tuple(members))
 
     @property
     def uncalibrated(self) -> Cast:
         """The same roles, all speaking raw."""
-        members = tuple(member.uncalibrated for member in self.members)
-        return Cast(self.players, self.clips, {}, self.error, members=members)
-
-
-@dataclass(frozen=True, eq=False)
-class Several:
-    """What plays a role in each member of an ensemble."""
-
-    players: tuple[Any, ...]
-
-    @property
-    def nets(self) -> list[Net]:
-        return [net for player in self.players for net in nets_of(player)]
-
-    @property
-    def answers_unseen(self) -> bool:
-        return all(getattr(player, "answers_unseen", True) for player in self.players)
+        return Cast(self.players, self.clips, {}, self.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +203,6 @@ def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) ->
     P(seen given the rating) / P(seen), which applies where the rating is known. The clip comes before the tilt: it
     bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
-    if cast.members:
-        said_by_each = [speak_at_rest(member, role, pairs, tilted=tilted) for member in cast.members]
-        return torch.stack(said_by_each).double().mean(0)
     player, name = cast.players[role], cast.calibrators.get(role, "")
     users, items = on_device(pairs.users, cast), on_device(pairs.items, cast)
     logits, calibrator = player(users, items), cast.players.get(name)
