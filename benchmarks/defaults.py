@@ -29,7 +29,7 @@ PACES = ((0.01, 256), (0.03, 512))  # learning rate and batch
 FACTORS = (16, 64)
 
 
-WITHOUT = unskew.MF(features="never")  # so that settings are chosen for nets as they are without features
+WITHOUT = unskew.MF()
 
 
 class Judged(NamedTuple):

@@ -86,7 +86,7 @@ def parts() -> dict[str, tuple[dict[str, Variant], tuple[str, ...]]]:
         for both in (False, True)
         for m in (0.5, 1.0, 2.0)
     }
-    robust = ("naive", "snips", "dr-jl", "dr-ml", "dce-dr", "dce-ml", "dce-tdr", "shared-dr", "dce-shared")
+    robust = ("naive", "snips", "dr-jl", "dce-dr", "dce-tdr")
     return {
         "l2": ({f"x {m:g}": Variant(naive, l2=m) for m in multiples}, everywhere),
         "l2-dr": ({f"x {m:g}": Variant(unskew.DRJL(), l2=m) for m in multiples[1:-1]}, LARGER),

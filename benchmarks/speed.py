@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,7 +114,7 @@ def our_epoch(log: unskew.RatingLog, batch_size: int, n_factors: int) -> Callabl
 
     def epoch() -> int:
         with one_thread():
-            return sum(len(values) for values in loop._taken(stage.turns[0], still, 0))
+            return sum(len(values) for values in loop._taken(stage.updates, still))
 
     return epoch
 
@@ -129,9 +128,6 @@ def fits(arguments: argparse.Namespace) -> list[str]:
         log = coat(arguments.coat)
         found = medians({"dce": lambda: fit("dce-dr", log), "naive": lambda: fit("naive", log)}, arguments.repeats)
         lines.append(f"DCE-DR whole fit on Coat: {found['dce']:.2f} s (Naive {found['naive']:.2f} s)")
-        bare = replace(log, user_features=None, item_features=None)
-        found = medians({"dce": lambda: fit("dce-dr", bare), "naive": lambda: fit("naive", bare)}, arguments.repeats)
-        lines.append(f"The same without features: {found['dce']:.2f} s (Naive {found['naive']:.2f} s)")
     large = yahoo()
     found = medians({"dce": lambda: fit("dce-dr", large), "naive": lambda: fit("naive", large)}, arguments.repeats)
     lines.append(f"DCE-DR whole fit, Yahoo-shaped: {found['dce']:.1f} s (Naive {found['naive']:.1f} s)")

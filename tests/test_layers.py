@@ -19,7 +19,6 @@ ALLOWED = {
     "_version": set(),
     "seeds": set(),
     "group": set(),
-    "workers": {"group"},
     "processes": set(),
     "risk": set(),
     "metrics": set(),

@@ -13,7 +13,7 @@ from unskew.words import nearest
         (" User ID", ["user_id", "rating"], "; did you mean 'user_id'?"),
         ("user_id", [" User ID ", "rating"], "; did you mean ' User ID '?"),
         ("mf", ["MF", "mf"], "; did you mean 'MF'?"),
-        ("dce", ["ce", "dr", "dce-dr", "dce-ml"], "; did you mean 'dce-dr' or 'dce-ml'?"),
+        ("dce", ["ce", "dr", "dce-dr", "dce-mrdr"], "; did you mean 'dce-dr' or 'dce-mrdr'?"),
         ("IPS-", ["ips", "ips-light"], "; did you mean 'ips-light'?"),
         ("na", [f"name{n}" for n in range(9)], "; did you mean 'name0', 'name1', 'name2', 'name3' or 'name4'?"),
         ("n", ["naive"], "."),

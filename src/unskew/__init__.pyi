@@ -33,10 +33,9 @@ from .methods.joint import ESCM2DR, MultiDR
 from .methods.multiple import MR
 from .methods.published import DRJLPublished
 from .methods.registry import make, methods
-from .methods.robust import DR, DRJL, DRML, MRDR, TDR, TMRDR
-from .methods.shared import SharedDR
+from .methods.robust import DR, DRJL, MRDR, TDR, TMRDR
 from .methods.stable import StableDR
-from .methods.tradeoff import DRMSE, MRDRDL
+from .methods.tradeoff import DRMSE
 from .methods.tritraining import AT
 from .methods.weighting import EIB, IPS, SNIPS, Naive
 from .metrics.calibration import (
@@ -67,7 +66,6 @@ __all__ = [
     "CVIB",
     "DR",
     "DRJL",
-    "DRML",
     "DRMSE",
     "EIB",
     "ESCM2DR",
@@ -75,7 +73,6 @@ __all__ = [
     "MF",
     "MR",
     "MRDR",
-    "MRDRDL",
     "NCF",
     "SNIPS",
     "TDR",
@@ -111,7 +108,6 @@ __all__ = [
     "RandomPlatt",
     "RatingLog",
     "Recommender",
-    "SharedDR",
     "Slice",
     "Split",
     "StableDR",

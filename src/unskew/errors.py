@@ -26,7 +26,7 @@ class FileError(UnskewError):
 
 
 class ModelFileError(FileError):
-    """A model or checkpoint cannot be saved, or one of its files is not what was saved."""
+    """A model cannot be saved, or one of its files is not what was saved."""
 
 
 class CacheWarning(UserWarning):

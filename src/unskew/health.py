@@ -98,7 +98,7 @@ def _device() -> Iterator[Check]:
     for name in devices:
         float(torch.ones(2, device=name).sum())
     cards = "; ".join(torch.cuda.get_device_name(number) for number in range(len(devices) - 1))
-    more = f", {cards}: fit --device cuda uses it for plain PyTorch nets" if cards else ", no GPU (none is needed)"
+    more = f", {cards}: not used" if cards else ", no GPU (none is needed)"
     yield Check("device", "ok", f"PyTorch {torch.__version__} computes on {', '.join(devices)}{more}")
 
 

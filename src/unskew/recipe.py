@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from unskew.calibration.chance import RandomPlatt
@@ -127,12 +126,9 @@ def read_recipe(path: PathLike) -> tuple[Method, Training]:
 
 
 def write_recipe(path: PathLike, method: Method, training: Training | None = None) -> None:
-    """Write a TOML file that `read_recipe` reads, whole or not at all.
-
-    A folder for checkpoints is a place on one machine, and is left out.
-    """
+    """Write a TOML file that `read_recipe` reads, whole or not at all."""
     target = checked_path(path)
-    text = FitRecipe(method, replace(training or Training(), checkpoint="")).as_text()
+    text = FitRecipe(method, training or Training()).as_text()
     try:
         replace_file(target, text.encode())
     except OSError as error:
@@ -154,10 +150,6 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
     if isinstance(training, dict):
         training = {"kind": "Training"} | training
     training = plain.read(Training, training, "The training")
-    if training.checkpoint:
-        raise ParameterError(
-            f"The recipe {name} says where to keep a checkpoint, which is for whoever fits to say: give --checkpoint."
-        )
     seed = plain.read(int | None, data.get("seed"), "The seed")
     return FitRecipe(
         make(method) if isinstance(method, str) else plain.read(Method, method, "The method"),

@@ -175,23 +175,20 @@ class Recommender:
                 said[chunk] = speak_at_rest(self.cast, role, Rows(Pairs(u, i, r), slice(None), 1.0)).numpy()
         return said
 
-    def fold_in(
-        self, user_log: Any, *, user_features: Any = None, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0
-    ) -> Recommender:
+    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
         """A model that knows new users too, by the few ratings they have given and without training.
 
         `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
         on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
         user gets the row that is most likely given the ratings, weighted by inverse propensity where the method weighs,
-        and given how fitted users are spread around their average; `shrinkage` multiplies the pull of the latter. Where
-        nets read features, `user_features`, a frame with the column user_id, moves where that average is. A user
-        without ratings is the average user. Other roles take newcomers for the average user, propensities with their
-        activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
+        and given how fitted users are spread around their average; `shrinkage` multiplies the pull of the latter. A
+        user without ratings is the average user. Other roles take newcomers for the average user, propensities with
+        their activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
         """
         from unskew.folding.fold import fold_in  # which imports this module
 
         rules: Any = {"on_unknown": on_unknown, "shrinkage": shrinkage}
-        return fold_in(self, user_log, user_features=user_features, **rules)
+        return fold_in(self, user_log, **rules)
 
     def player(self, role: str) -> Any:
         """Who plays a role."""

@@ -46,23 +46,6 @@ def test_predict_answers_for_new_users(run: Run, model: Path, newcomers: Path, t
     assert float(rows[1]["prediction"]) == pytest.approx(unskew.load(model).predict("u1", 1)[0])
 
 
-def test_features_of_new_users_are_read_where_nets_read_features(
-    run: Run, files: Path, newcomers: Path, tmp_path: Path
-) -> None:
-    rows = "".join(f"u{n},{'even' if n % 2 == 0 else 'odd'}\n" for n in range(60))
-    (tmp_path / "users.csv").write_text(f"user_id,kind\n{rows}")
-    (tmp_path / "new.csv").write_text("customer,kind\nann,even\nbob,odd\n")
-    few = ("--method", "naive", "--set", "net.features=always", "--epochs", 1, "--out", tmp_path / "m")
-    run("fit", files / "ratings.csv", *few, "--user-features", tmp_path / "users.csv")
-    words = ("recommend", tmp_path / "m", "--new-users", newcomers, "--k", 1, "--json")
-    plain = json.loads(run(*words).stdout)["recommendations"]
-    described = json.loads(run(*words, "--new-user-features", tmp_path / "new.csv").stdout)["recommendations"]
-    assert [row["user_id"] for row in described] == [row["user_id"] for row in plain] == ["ann", "bob"]
-    assert described != plain
-    alone = run("recommend", tmp_path / "m", "--new-user-features", tmp_path / "new.csv", code=2).stderr
-    assert "give their ratings by --new-users" in alone
-
-
 def test_ratings_of_items_nobody_knows_are_refused_or_left_out(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("user_id,item_id,rating\nann,1,5\nann,999,1\n")
     words = ("recommend", model, "--new-users", tmp_path / "new.csv", "--k", 1)

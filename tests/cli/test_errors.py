@@ -41,7 +41,7 @@ REFUSED = {
     "unknown nested setting": ((*FIT, "ips", "--set", "net.n_factrs=1"), "did you mean 'n_factors'?"),
     "unknown parent of a setting": ((*FIT, "ips", "--set", "nett.n_factors=1"), "did you mean 'net'?"),
     "setting inside a number": ((*FIT, "ips", "--set", "learning_rate.low=1"), "learning_rate is 0.01, which has"),
-    "text for a number": ((*FIT, "ips", "--set", "l2=high"), "l2 of IPS must be a number or one of 'auto' or"),
+    "text for a number": ((*FIT, "ips", "--set", "l2=high"), "l2 of IPS must be a number or 'none'"),
     "value out of range": ((*FIT, "ips", "--set", "clip=2"), "clip of IPS must be a number at least 0 and at most 1"),
     "setting without value": ((*FIT, "ips", "--set", "clip"), "--set clip is not of the form NAME=VALUE"),
     "setting without name": ((*FIT, "ips", "--set", "=3"), "--set =3 is not of the form NAME=VALUE"),
@@ -108,7 +108,6 @@ REFUSED = {
     "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),
     "users without a column": (("recommend", "model", "--users", "items.csv"), "is known to hold users, of 'item_id'"),
     "a model is there already": (("fit", "ratings.csv", "--method", "naive"), "model is there already: name a folder"),
-    "state kept and not kept": ((*FIT, "naive", "--checkpoint", "s", "--no-checkpoint"), "contradict each other"),
     "columns of a model's log": (
         ("fit", "model", "--method", "naive", "--out", "new", "--user", "who"),
         "--user is for files, and model is the folder of a model",

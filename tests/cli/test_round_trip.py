@@ -72,11 +72,9 @@ def test_fit_hands_features_and_the_unbiased_slice_to_the_method(run: Run, files
     features = ("--user-features", tmp_path / "users.csv", "--item-features", tmp_path / "items.csv")
     run(*common, *features, "--set", "propensity=logistic", "--out", tmp_path / "a")
     assert unskew.load(tmp_path / "a").log.user_features is not None
-    always = ("--set", "net.features=always", "--set", "propensity=additive", "--out", tmp_path / "c")
-    assert "features for ratings" not in run(*common, *features, *always).stdout
-    assert unskew.load(tmp_path / "c").player("prediction").users.shared.value.any()
-    left_open = run(*common, *features, "--set", "propensity=additive", "--out", tmp_path / "d").stdout
-    assert "features for ratings: risk " in left_open
+    refused = run(*common, *features, "--out", tmp_path / "c", code=2).stderr
+    assert "--user-features: the method 'ips' reads no features; use" in refused
+    assert "--set propensity=logistic." in refused
     test = rows_of(files / "ratings.csv")[:200]
     (tmp_path / "slice.csv").write_text(
         "user_id,item_id,rating\n" + "".join(f"{row['user_id']},{row['item_id']},{row['rating']}\n" for row in test)

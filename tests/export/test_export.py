@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit, logit
@@ -38,20 +37,13 @@ NETS = {
     "hidden layer": unskew.Naive(net=unskew.NCF(n_factors=4)),
     "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
     "towers": unskew.MultiDR(net=unskew.Trunk(n_factors=4)),
-    "features": unskew.Naive(net=unskew.MF(n_factors=4, features="always")),
-    "calibrated twice, with features": unskew.DoublyCalibrated(
-        unskew.DRJL(net=unskew.MF(n_factors=4, features="always"), propensity=unskew.Additive())
-    ),
+    "calibrated twice": unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=4), propensity=unskew.Additive())),
 }
-AGES = {"user_id": [f"user {n} é" for n in range(N_USERS)], "age": range(N_USERS), "town": ["a", "b", "c"] * 10}
-KINDS = {"item_id": range(0, 10 * N_ITEMS, 10), "kind": ["x", "y"] * (N_ITEMS // 2)}
-FEATURES = {"user_features": pa.table(AGES), "item_features": pa.table(KINDS)}
 
 
 @pytest.fixture(scope="module")
 def models():
-    told = {name: FEATURES if "features" in name else {} for name in NETS}
-    return {name: method.fit(log(**told[name]), training=BRIEF) for name, method in NETS.items()}
+    return {name: method.fit(log(), training=BRIEF) for name, method in NETS.items()}
 
 
 def asked(path, users, items):

@@ -118,7 +118,7 @@ def test_a_recipe_cannot_say_where_to_write(place, commanded, ratings, tmp_path,
     inside.mkdir()
     monkeypatch.chdir(inside)
     for text, sentence in (
-        (f'method = "naive"\n[training]\ncheckpoint = "{place}"\n', "says where to keep a checkpoint"),
+        (f'method = "naive"\n[training]\ncheckpoint = "{place}"\n', "Training has no setting 'checkpoint' any more"),
         (f'method = "naive"\nout = "{place}"\n', "may hold 'method', 'training', 'seed', 'scale', not 'out'"),
     ):
         (inside / "recipe.toml").write_text(text)

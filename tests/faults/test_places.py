@@ -9,8 +9,7 @@ import pytest
 
 FEW = ("--epochs", 2, "--batch-size", 64)
 WRITERS = {
-    "fit": "fit RATINGS --method naive --seed 1 --no-checkpoint --out PLACE/model",
-    "checkpoint": "fit RATINGS --method naive --out OTHER/model --checkpoint PLACE/states --checkpoint-every 2",
+    "fit": "fit RATINGS --method naive --seed 1 --out PLACE/model",
     "cache": "fit RATINGS --method naive --out OTHER/model --cache PLACE/cache",
     "tune": "tune RATINGS --method naive --trials 3 --judge-folds 3 --judges 1 --out PLACE/naive.toml",
     "benchmark": "benchmark RATINGS --test TEST --on-unknown fallback --methods naive --seeds 3 --out PLACE/bench",
@@ -25,7 +24,7 @@ def words_of(name, ratings, place):
     places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv")}
     words = [places.get(word) or word.replace("PLACE", str(place)) for word in WRITERS[name].split()]
     words = [str(word).replace("OTHER", str(place.with_name("other"))) for word in words]
-    return (*words, *(FEW if name in ("fit", "checkpoint", "cache", "tune", "benchmark") else ()))
+    return (*words, *(FEW if name in ("fit", "cache", "tune", "benchmark") else ()))
 
 
 def bytes_in(folder):

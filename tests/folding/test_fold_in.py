@@ -134,52 +134,6 @@ def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcom
     np.testing.assert_allclose(all_items(folded, ["u130"]), expected, rtol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def described():
-    """A model of users who like the items of their own kind, which is known of them."""
-    generator = np.random.default_rng(0)
-    users, items = np.divmod(generator.permutation(80 * 20)[:800], 20)
-    liked = generator.random(800) < np.where(users % 2 == items % 2, 0.9, 0.1)
-    features = pd.DataFrame({"user_id": range(80), "kind": ["even", "odd"] * 40, "age": range(80)})
-    log = unskew.RatingLog.from_arrays(users, items, liked, positive=1, user_ids=range(80), user_features=features)
-    method = unskew.IPS(net=unskew.MF(n_factors=4, features="always"), propensity=unskew.Factors(n_folds=2))
-    return method.fit(log, training=unskew.Training(max_epochs=30, progress=False))
-
-
-def test_newcomers_are_known_by_their_features_before_any_rating_and_after(described, tmp_path):
-    rated = pd.DataFrame({"user_id": ["a", "b", "c"], "item_id": [0, 0, 0], "rating": [1, 1, 1]})
-    features = pd.DataFrame({"user_id": ["a", "b", "d"], "kind": ["even", "odd", "odd"], "age": [40, 40, 40]})
-    folded = described.fold_in(rated, user_features=features)
-    even, odd = np.arange(0, 20, 2), np.arange(1, 20, 2)
-    for user, own, other in (("a", even, odd), ("b", odd, even)):
-        users = [user] * 10
-        assert folded.predict(users, own).mean() > folded.predict(users, other).mean() + 0.2
-    unknown = described.fold_in(rated)  # of whom nothing is known
-    assert np.abs(unknown.predict(["a"] * 20, range(20)) - unknown.predict(["b"] * 20, range(20))).max() < 1e-6
-    for name, model in (("folded", folded), ("unknown", unknown)):
-        model.save(tmp_path / name)
-        loaded = unskew.load(tmp_path / name)
-        for ask in (loaded.predict, loaded.propensity):
-            expected = getattr(model, ask.__name__)(["a"] * 20 + ["c"] * 20 + ["3"] * 20, [*range(20)] * 3)
-            np.testing.assert_array_equal(ask(["a"] * 20 + ["c"] * 20 + ["3"] * 20, [*range(20)] * 3), expected)
-    assert folded.log.user_features.n_missing == 1
-
-
-def test_somebody_without_ratings_and_features_is_the_average_user(described):
-    empty = unskew.RatingLog.from_arrays(["x", "x"], [0, 1], [0, 1], positive=1, user_ids=["x", "y"])
-    folded = described.fold_in(empty)
-    fallback = described.predict(["nobody"] * 20, range(20), on_unknown="fallback")
-    np.testing.assert_allclose(folded.predict(["y"] * 20, range(20)), fallback, atol=1e-6)
-
-
-def test_features_that_a_model_cannot_read_are_refused(models, described, frame):
-    features = pd.DataFrame({"user_id": ["u130"], "age": [3]})
-    with pytest.raises(ParameterError, match="The model knows no user features"):
-        models["naive"].fold_in(frame, user_features=features)
-    with pytest.raises(DataError, match="no column 'kind'"):
-        described.fold_in(bad(), user_features=features)
-
-
 def test_ids_stay_of_one_kind(world, models):
     part = world.log.take(world.log.users < 40)
     model = unskew.Naive(net=unskew.MF(n_factors=2)).fit(part, training=unskew.Training(max_epochs=1, progress=False))

@@ -37,14 +37,7 @@ def test_the_rewritten_plan_is_the_tri_level_loop():
     assert plan.stages[2].updates == ADDITIVE.plan().stages[1].updates
 
 
-def test_on_shared_rows_propensity_and_imputation_rest_while_the_prediction_learns():
-    plan = unskew.DoublyCalibrated(unskew.SharedDR(propensity=unskew.Additive())).plan()
-    assert [stage.name for stage in plan.stages] == ["propensity", "propensity calibration", "prediction"]
-    assert [update.trains for update in plan.stages[2].updates] == [
-        ("imputation",),
-        ("trunk", "exposure", "prediction"),
-    ]
-    assert plan.roles["propensity_calibrator"].net.once  # nothing moves it any more
+def test_a_propensity_that_learns_with_the_prediction_cannot_be_calibrated():
     with pytest.raises(PlanError, match="MultiDR trains its propensity in one step with the prediction"):
         unskew.DoublyCalibrated(unskew.MultiDR()).plan()
 

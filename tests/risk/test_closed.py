@@ -24,7 +24,6 @@ LOSSES = {
     "DR-JL prediction": (DR.prediction_loss, "prediction"),
     "DR-JL imputation": (DR.imputation_loss, "imputation"),
     "MRDR imputation": (unskew.MRDR().imputation_loss, "imputation"),
-    "DR-ML imputation": (unskew.DRML().imputation_loss, "imputation"),
     "TDR prediction": (TDR.prediction_loss, "prediction"),
     "TDR imputation": (TDR.imputation_loss, "imputation"),
     "TDR-JL imputation": (unskew.TDR(learning="joint").imputation_loss, "imputation"),

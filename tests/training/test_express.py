@@ -6,7 +6,6 @@ import sys
 import weakref
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -15,27 +14,11 @@ from unskew.calibration.published import PublishedExperts
 from unskew.data import feed as feeds
 from unskew.data.rows import Shuffled
 from unskew.express.turns import in_one_call
-from unskew.nets.compiled_features import CompiledFeatureNet
 from unskew.training import loop
-from unskew.training.loop import Loop
 
 LOG = unskew.simulate(n_users=60, n_items=40, density=0.2, selection="taste", seed=1).log
 TRAINING = unskew.Training(max_epochs=2, batch_size=32, progress=False)
 ADDITIVE = unskew.Additive()
-GENERATOR = np.random.default_rng(0)
-DESCRIBED = unskew.RatingLog.from_arrays(
-    LOG.users,
-    LOG.items,
-    LOG.ratings,
-    positive=1,
-    user_ids=range(60),
-    item_ids=range(40),
-    user_features=pa.table(
-        {"user_id": range(60), "age": GENERATOR.random(60), "town": GENERATOR.choice(list("abc"), 60)}
-    ),
-    item_features=pa.table({"item_id": range(40), "colour": GENERATOR.choice(list("rgb"), 40)}),
-)
-READER = unskew.MF(n_factors=6, features="always")
 METHODS = {
     "naive": unskew.Naive(),
     "without biases": unskew.Naive(net=unskew.MF(biases=False)),
@@ -48,11 +31,6 @@ METHODS = {
     "calibrated": unskew.DoublyCalibrated(
         unskew.DRJL(propensity=ADDITIVE), propensity=None, imputation=unskew.UserPlatt()
     ),
-}
-WITH_FEATURES = {
-    "naive": unskew.Naive(net=READER),
-    "tdr": unskew.TDR(net=READER, propensity=ADDITIVE),
-    "a personal propensity": unskew.IPS(net=READER, propensity=unskew.Factors(net=READER, n_folds=3)),
 }
 
 
@@ -70,18 +48,13 @@ def taken(monkeypatch):
     return roles
 
 
-CASES = [pytest.param(method, LOG, id=name) for name, method in METHODS.items()]
-CASES += [pytest.param(method, DESCRIBED, id=f"{name}, with features") for name, method in WITH_FEATURES.items()]
-
-
-@pytest.mark.parametrize(("method", "log"), CASES)
-def test_a_turn_in_one_call_is_its_steps_one_by_one(method, log, taken, monkeypatch):
-    whole = method.fit(log, training=TRAINING)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_turn_in_one_call_is_its_steps_one_by_one(method, taken, monkeypatch):
+    whole = method.fit(LOG, training=TRAINING)
     assert taken[True]
     assert not taken[False]
-    assert isinstance(whole.cast.players["prediction"], CompiledFeatureNet) == (log is DESCRIBED)
     monkeypatch.setattr(loop, "in_one_call", lambda *_: None)
-    single = method.fit(log, training=TRAINING)
+    single = method.fit(LOG, training=TRAINING)
     for ours, theirs in zip(whole.history.epochs, single.history.epochs, strict=True):
         assert ours.losses == pytest.approx(theirs.losses, rel=1e-3, abs=1e-4)
     users, items = np.divmod(np.arange(2400), 40)
@@ -108,11 +81,6 @@ def test_experts_that_draw_noise_are_asked_step_by_step_once_they_are_there(take
     assert taken[True] == taken[False] == {"imputation", "prediction"}
 
 
-def test_nets_of_plain_pytorch_are_taken_step_by_step(taken):
-    unskew.Naive().fit(LOG, training=unskew.Training(max_epochs=1, engine="torch", progress=False))
-    assert not taken[True]
-
-
 def test_how_many_batches_a_call_takes_changes_no_bit(monkeypatch):
     def trained(at_once):
         monkeypatch.setattr(loop, "BATCHES_AT_ONCE", at_once)
@@ -123,27 +91,6 @@ def test_how_many_batches_a_call_takes_changes_no_bit(monkeypatch):
         (table, losses), (others, theirs) = trained(at_once), trained(32)
         assert torch.equal(table, others)
         assert losses == theirs
-
-
-def test_a_turn_that_was_stopped_goes_on_where_it_was(monkeypatch):
-    method, split = METHODS["dr-jl"], TRAINING.split(LOG, 0)
-    stage = method.plan().stages[-1]
-
-    def run(*skips):
-        """One epoch, begun anew after so many batches."""
-        carried = Loop(method.plan(), split, 0, TRAINING, None, None, "")
-        carried._begin(carried.plan.stages[0])
-        state = carried.feed.state
-        for skip in skips:
-            carried.feed.state = state
-            next(carried._taken(stage.turns[0], frozenset({"propensity"}), skip))
-        return carried.players["prediction"].users.value
-
-    monkeypatch.setattr(loop, "BATCHES_AT_ONCE", 4)
-    n = Loop(method.plan(), split, 0, TRAINING, None, None, "").feed.n_batches
-    in_parts = run(*range(0, n, 4))
-    monkeypatch.setattr(loop, "BATCHES_AT_ONCE", n)
-    assert torch.equal(in_parts, run(0))
 
 
 FIRST_CALL = """

@@ -14,7 +14,7 @@ from unskew.risk.errors import log_error
 from unskew.risk.estimators import naive
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Copy, Fit, Plan, Role, Stage, Update
+from unskew.training.plan import Fit, Plan, Role, Stage, Update
 
 SHORT = Training(max_epochs=3, progress=False)
 
@@ -109,27 +109,6 @@ def test_two_equal_updates_with_batches_of_their_own_both_run(split):
     trained = train(plan, split, training=replace(SHORT, max_epochs=1))
     assert len(seen) == 2 * trained.feed.n_batches
     assert len({id(batch) for batch in seen}) == len(seen)
-
-
-def test_turns_are_whole_passes_and_copies_come_before_every_epoch(split):
-    order = []
-
-    def loss_named(role):
-        def loss(v):
-            if order[-1:] != [role]:
-                order.append(role)
-            return v.observed.error(role).mean()
-
-        return loss
-
-    updates = Update(("a",), loss_named("a"), turn=0), Update(("b",), loss_named("b"), turn=1)
-    stage = Stage("only", updates, copies=(Copy("b", "a", per="epoch"),))
-    plan = Plan({"a": Role(MF(), learning_rate=1e-9), "b": Role(MF())}, (stage,), log_error)
-    trained = train(plan, split, training=replace(SHORT, max_epochs=2))
-    assert order == ["a", "b", "a", "b"]
-    once = train(plan, split, training=replace(SHORT, max_epochs=1)).cast.players["b"].users
-    a = trained.cast.players["a"].users.value  # has hardly moved since it took over b at the start of epoch 2
-    torch.testing.assert_close(a[once.learned], once.value[once.learned], atol=1e-6, rtol=0)
 
 
 def test_a_loss_that_is_not_finite_is_reported_with_stage_role_and_epoch(split):

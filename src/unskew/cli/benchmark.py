@@ -86,6 +86,7 @@ def command(
     from unskew.cli.material import Options, material
 
     chosen = _methods(methods)
+    reading.refuse_unread(chosen)
     judging = Judging(
         criterion=criterion.value,
         folds=judge_folds,

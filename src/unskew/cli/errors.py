@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,9 +35,6 @@ _OPTIONS = (
     ("pass item_features=", "pass --item-features"),
     ("fit(log, unbiased=random_log)", "--unbiased FILE"),
     ("the same positive= or rating_scale=", "the same --positive or --graded"),
-    ("checkpoint_every must", "--checkpoint-every must"),
-    ("give device='cpu'", "give --device cpu"),
-    ("device='cuda'", "--device cuda"),
     ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
     ("log is missing", "--log is missing"),
     ("pass a log that neither has seen", "give --log LOG that neither has seen"),
@@ -88,7 +84,7 @@ class OneSentenceErrors(TyperGroup):
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as interrupt:
             typer.echo(str(interrupt) or "interrupted: no half-written file was left behind.", err=True)
-            if str(interrupt) and int(os.environ.get("WORLD_SIZE", "1")) == 1:  # there is something to go on from
+            if str(interrupt):  # there is something to go on from
                 typer.echo(f"to go on: {shlex.join(['unskew', *self._words])}", err=True)
             raise typer.Exit(INTERRUPTED) from None
 

@@ -35,7 +35,6 @@ def command(
         ),
     ] = None,
     new_users: options.NewUsers = None,
-    new_user_features: options.NewUserFeatures = None,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     as_json: options.AsJson = False,
 ) -> None:
@@ -50,7 +49,7 @@ def command(
     """
     if to is Format.ONNX and out is not None:
         check_file_path(out, (".onnx",))
-    recommender = with_newcomers(unskew.load(model), new_users, new_user_features, reading, on_unknown)
+    recommender = with_newcomers(unskew.load(model), new_users, reading, on_unknown)
     place = model.absolute()
     if to is Format.ONNX:
         scorer = unskew.export.to_onnx(recommender, out or place.with_name(f"{place.name}.onnx"))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unskew import progress
 from unskew.cli import options, settings
 from unskew.cli.output import print_json
 from unskew.cli.reading import SOURCE_HELP, Reading, reads
-from unskew.errors import ModelFileError, ParameterError, UnskewError
+from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.recommender import Recommender
@@ -53,64 +48,28 @@ def command(
     ] = None,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint", metavar="FOLDER", help="Where to keep the state of the run until it ends; OUT.states."
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        int | None,
-        typer.Option("--checkpoint-every", metavar="N", help="Steps between two states; 0 for what costs little time."),
-    ] = None,
-    no_checkpoint: Annotated[
-        bool, typer.Option("--no-checkpoint", help="Keep no state: an interrupted run is lost.")
-    ] = False,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where nets compute: cpu, or cuda for plain PyTorch nets.")
-    ] = "cpu",
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a method on a log of ratings and save the model.
 
-    Columns and the threshold of what is liked are guessed from the file, and said. An interrupted run goes on when the
-    same command is given again. Started by torchrun, all its processes train one model:
-    torchrun --nproc_per_node 2 -m unskew fit ...
+    Columns and the threshold of what is liked are guessed from the file, and said.
     """
     from unskew.files.lock import locked
 
     chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
-    first, spread = os.environ.get("RANK", "0") == "0", int(os.environ.get("WORLD_SIZE", "1")) > 1
     target = _model_path(out)
-    states = _states(target, checkpoint, kept=not (no_checkpoint or (spread and checkpoint is None)))
-    training = settings.limited(
-        chosen.training,
-        epochs,
-        batch_size,
-        device=device,
-        engine=None if device == "cpu" else "torch",
-        spread=spread,
-        checkpoint=states,
-        checkpoint_every=0 if checkpoint is None and checkpoint_every is None else checkpoint_every,
-    )
-    if not first:
-        progress.silence()
+    training = settings.limited(chosen.training, epochs, batch_size)
+    reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
-    say = typer.echo if first and not as_json else _silent
+    say = _silent if as_json else typer.echo
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
     if random_ratings is not None:
         say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
-    with locked(target if first else None), _resumable(states, asked_for=checkpoint is not None):
+    with locked(target):
         seed = (chosen.seed or 0) if seed is None else seed
         model = chosen.method.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
-        if first:
-            model.save(target)
-    training.group.total(0)  # waits until the model is written
-    if states is not None and os.environ.get("LOCAL_RANK", "0") == "0":
-        shutil.rmtree(states, ignore_errors=True)
-    if not first:
-        return
+        model.save(target)
     if as_json:
         print_json(_facts(model, target, reading))
         return
@@ -121,38 +80,6 @@ def command(
     if model.slice is not None:
         say(str(model.slice))
     say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
-
-
-def _states(target: Path, asked: Path | None, kept: bool) -> Path | None:
-    """The folder for the states of the run, which must be empty or hold such states."""
-    from unskew.training.checkpoint import refuse_foreign
-
-    if not kept:
-        if asked is not None:
-            raise ParameterError("--checkpoint and --no-checkpoint contradict each other: give one of the two.")
-        return None
-    states = asked or target.with_name(f"{target.name}.states")
-    refuse_foreign(states)
-    return states
-
-
-@contextmanager
-def _resumable(states: Path | None, asked_for: bool) -> Iterator[None]:
-    """Let an interruption say what is left to go on from, and leave nothing behind that nobody can go on from.
-
-    States that were there before are those of a run that somebody may still go on with.
-    """
-    own = states is not None and not asked_for and not states.exists()
-    try:
-        yield
-    except KeyboardInterrupt:
-        if states is None or not states.is_dir():
-            raise
-        raise KeyboardInterrupt(f"interrupted: the state of the run is kept in {states}.") from None
-    except UnskewError as error:
-        if states is not None and own and not isinstance(error, ModelFileError):  # as for want of room
-            shutil.rmtree(states, ignore_errors=True)
-        raise
 
 
 def _silent(_: str) -> None:

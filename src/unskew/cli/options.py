@@ -80,10 +80,6 @@ NewUsers = Annotated[
     Path | None,
     typer.Option("--new-users", metavar="FILE", help="Ratings of users the model does not know, who are folded in."),
 ]
-NewUserFeatures = Annotated[
-    Path | None,
-    typer.Option("--new-user-features", metavar="FILE", help="A row of features for each new user, if nets read them."),
-]
 UserFeatures = Annotated[
     Path | None, typer.Option("--user-features", metavar="FILE", help="A file with a row of features per user.")
 ]

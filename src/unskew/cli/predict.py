@@ -41,7 +41,6 @@ def command(
         bool, typer.Option("--propensity", help="Add how likely each pair is to be rated at all.")
     ] = False,
     new_users: options.NewUsers = None,
-    new_user_features: options.NewUserFeatures = None,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     as_json: options.AsJson = False,
 ) -> None:
@@ -50,7 +49,7 @@ def command(
     Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
     """
     check_table_path(out)
-    recommender = with_newcomers(unskew.load(model), new_users, new_user_features, reading, on_unknown)
+    recommender = with_newcomers(unskew.load(model), new_users, reading, on_unknown)
     table, names = _read_pairs(pairs, reading)
     users, items = table[names["user"]], table[names["item"]]
     unknown, line = unknown_pairs(recommender, users, items)

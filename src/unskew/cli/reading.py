@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unskew.data.log import RatingLog
     from unskew.data.scale import Scale
     from unskew.data.sources.source import Dataset
+    from unskew.methods.base import Method
 
 SOURCE_HELP = (
     "A file (.csv, .tsv, .txt, .inter, also as .gz; .parquet), a folder of such files, the folder of a model for the "
@@ -87,6 +88,16 @@ class Reading:
         limits = (log.scale.low, log.scale.high)
         ids = {"user_ids": log.user_ids, "item_ids": log.item_ids} if known else {}
         return self._read(source, self.columns(source), log.scale.positive, limits, **ids)
+
+    def refuse_unread(self, methods: Mapping[str, Method]) -> None:
+        """Refuse files of features that none of these methods would read."""
+        given = [name for name in ("user_features", "item_features") if getattr(self, name) is not None]
+        if given and not any(method.reads_features for method in methods.values()):
+            option, name = given[0].replace("_", "-"), next(iter(methods))
+            bayes = "--method dce-bayes or " if any(entry.name == "dce-bayes" for entry in unskew.methods()) else ""
+            raise ParameterError(
+                f"--{option}: the method {name!r} reads no features; use {bayes}--set propensity=logistic."
+            )
 
     def columns(self, source: str | Path, roles: Sequence[str] = ("user", "item", "rating")) -> Columns:
         """Which columns of a file hold what; what had to be guessed is said."""

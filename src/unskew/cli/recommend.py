@@ -49,7 +49,6 @@ def command(
         bool, typer.Option("--keep-seen", help="Recommend also what the user has rated already.")
     ] = False,
     new_users: options.NewUsers = None,
-    new_user_features: options.NewUserFeatures = None,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     as_json: options.AsJson = False,
 ) -> None:
@@ -65,7 +64,7 @@ def command(
     if users is not None and whom:
         raise ParameterError("--users and --for both say for whom: give one of the two.")
     known = unskew.load(model)
-    recommender = with_newcomers(known, new_users, new_user_features, reading, on_unknown)
+    recommender = with_newcomers(known, new_users, reading, on_unknown)
     wanted = _asked(reading, users, whom)
     if wanted is None and new_users is not None:
         wanted = recommender.log.user_ids.arrow[known.log.n_users :]

@@ -56,6 +56,7 @@ def command(
     from unskew.recipe import write_recipe
 
     start = settings.method_from(method, assignments or [])
+    reading.refuse_unread({method: start})
     target = out or Path(f"{method.replace('/', '-')}.toml")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise ParameterError(f"{target} cannot be written: give the path of a file in a folder that exists.")

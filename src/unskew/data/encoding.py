@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ from scipy.sparse import csr_array
 
 from unskew.errors import DataError
 
-MOST_CATEGORIES = 1_000  # distinct texts of a column that get a number each; more are hashed
-BUCKETS = 4_096  # into so many numbers
+MOST_CATEGORIES = 1_000  # distinct texts of a column
 FEW = 10  # ids: what so many have in common counts for half of what it would if many had it
 FARTHEST = 5.0  # standard deviations from the mean beyond which a number counts as no farther
 
@@ -27,8 +25,7 @@ class Column:
     """One feature and how it is encoded.
 
     A number becomes (x - center) / scale, at most 5 either way; one that is only ever 0 or 1 stays as it is. Of
-    `categories`, each has a number of its own that is 1 where it applies; `buckets` are categories too many to be told
-    apart, hashed. What is missing contributes nothing.
+    `categories`, each has a number of its own that is 1 where it applies. What is missing contributes nothing.
 
     `counts` says how many ids have each category, or a 1: what n have in common is weighed by sqrt(n / (n + 10)), which
     is as if its row took 1 + 10/n times the L2. Otherwise what hardly anybody shares would only loosen the hold on ids.
@@ -38,32 +35,26 @@ class Column:
     center: float = 0.0
     scale: float = 1.0
     categories: tuple[str, ...] = ()
-    buckets: int = 0
     counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.center) and math.isfinite(self.scale) and self.scale > 0 and self.buckets >= 0):
-            raise DataError(
-                f"feature {self.name!r} cannot have the center {self.center}, the scale {self.scale} "
-                f"and {self.buckets} buckets."
-            )
+        if not (math.isfinite(self.center) and math.isfinite(self.scale) and self.scale > 0):
+            raise DataError(f"feature {self.name!r} cannot have the center {self.center} and the scale {self.scale}.")
         if self.counts and (len(self.counts) != self.width or min(self.counts) < 0):
             raise DataError(f"feature {self.name!r} has {self.width} numbers and cannot have these counts of them.")
 
     @property
     def is_number(self) -> bool:
-        return not (self.categories or self.buckets)
+        return not self.categories
 
     @property
     def width(self) -> int:
         """How many numbers a net reads for this feature."""
-        return len(self.categories) or self.buckets or 1
+        return len(self.categories) or 1
 
     @property
     def names(self) -> list[str]:
         """What each of them stands for."""
-        if self.buckets:
-            return [f"{self.name}#{bucket}" for bucket in range(self.buckets)]
         return [f"{self.name}={category}" for category in self.categories] or [self.name]
 
     def counted(self, values: NDArray[Any]) -> Column:
@@ -80,16 +71,9 @@ class Column:
         return np.sqrt(1 - FEW / (counts + FEW))
 
     def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Where texts stand among the categories or buckets; -1 for one that is not known."""
-        if self.buckets:
-            return np.array([bucket_of(text, self.buckets) for text in texts], np.int64)
+        """Where texts stand among the categories; -1 for one that is not known."""
         known = {category: place for place, category in enumerate(self.categories)}
         return np.array([known.get(text, -1) for text in texts], np.int64)
-
-
-def bucket_of(text: str, buckets: int) -> int:
-    """The same on every machine and in every process."""
-    return crc32(text.encode()) % buckets
 
 
 def number_column(name: str, values: NDArray[Any]) -> Column:
@@ -104,7 +88,10 @@ def number_column(name: str, values: NDArray[Any]) -> Column:
 def text_column(name: str, categories: Sequence[str]) -> Column:
     """How texts are encoded, by all distinct ones in order."""
     if len(categories) > MOST_CATEGORIES:
-        return Column(name, buckets=BUCKETS)
+        raise DataError(
+            f"feature {name!r} has {len(categories):,} distinct texts, and at most {MOST_CATEGORIES:,} can be told "
+            "apart: leave the column out, or group its texts."
+        )
     return Column(name, categories=tuple(categories))
 
 
@@ -161,8 +148,3 @@ class Encoding:
             present = np.flatnonzero(~np.isnan(of_column) & (amount != 0))
             yield present, first + place[present], amount[present]
             first += column.width
-
-    def n_bounded(self, values: Values) -> int:
-        """How many numbers lie farther from their mean than is believed."""
-        far = (np.abs(values[:, n] - c.center) > FARTHEST * c.scale for n, c in enumerate(self.columns) if c.is_number)
-        return sum(int(column.sum()) for column in far)

@@ -82,23 +82,9 @@ class Features:
             if column.is_number:
                 parts.append(held)
                 continue
-            if column.buckets:
-                raise DataError(
-                    f"feature {column.name!r} holds too many distinct texts to tell them apart: leave the column out."
-                )
             places = np.arange(column.width)
             parts.append(np.where(np.isnan(held), np.nan, held == places).astype(np.float32))
         return np.hstack(parts)
-
-    @property
-    def told(self) -> str:
-        """Of what nets cannot read, how much; empty if there is nothing."""
-        counts = (
-            (int(np.isnan(self.values).sum()), "values are missing and contribute nothing"),
-            (self.n_unknown, "of these are texts that the encoding does not know"),
-            (self.encoding.n_bounded(self.values), "lie too far from the mean and count as 5 deviations"),
-        )
-        return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 
     def under(self, encoding: Encoding) -> Features:
         """The same features in another encoding of the same columns; texts that it does not know are missing."""
@@ -106,9 +92,8 @@ class Features:
         for number, (own, other) in enumerate(zip(self.encoding.columns, encoding.columns, strict=True)):
             if own.is_number != other.is_number:
                 raise DataError(f"feature {own.name!r} is a number in one log and text in the other: read both alike.")
-            if not own.is_number and not (own.buckets and own.buckets == other.buckets):
-                # Of texts that were hashed, nothing can be told by whoever tells them apart.
-                places = np.full(own.buckets, -1) if own.buckets else other.places(own.categories)
+            if not own.is_number:
+                places = other.places(own.categories)
                 held = np.isnan(values[:, number])
                 new = np.append(places, -1)[np.where(held, -1, values[:, number]).astype(np.int64)]
                 values[:, number] = np.where(new < 0, np.nan, new)

@@ -132,7 +132,7 @@ class Feed:
             )
         first = np.zeros(n, np.bool_)
         first[self._holdout_generator.permutation(n)[: n // 2]] = True
-        mine = first[split.holdout_places]
+        mine = first
         return HeldOut(split.holdout_rows[mine], n // 2), HeldOut(split.holdout_rows[~mine], n - n // 2)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -46,16 +46,12 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A log and the numbers of its training rows and hold-out rows, each in the order of the log.
-
-    On one worker of several, `log` is the log of that worker's users alone, and `facts` are those of all.
-    """
+    """A log and the numbers of its training rows and hold-out rows, each in the order of the log."""
 
     log: RatingLog
     train_rows: Rows
     holdout_rows: Rows
     group: Group = ALONE
-    _whole: tuple[Facts, Rows] | None = field(default=None, repr=False)
 
     @property
     def train(self) -> RatingLog:
@@ -64,30 +60,8 @@ class Split:
     @cached_property
     def facts(self) -> Facts:
         """Of the whole log."""
-        if self._whole is not None:
-            return self._whole[0]
         counts = len(self.log), self.log.n_users, self.log.n_items, len(self.train_rows), len(self.holdout_rows)
         return Facts(*counts, self.train_mean, scarcity(self.log))
-
-    @property
-    def holdout_places(self) -> Rows:
-        """Where the hold-out's rows stand in the hold-out of the whole log."""
-        return np.arange(len(self.holdout_rows)) if self._whole is None else self._whole[1]
-
-    def spread(self, group: Group) -> Split:
-        """The part of one worker: the ratings of its users, who have the codes of their rows there."""
-        if group.alone:
-            return self
-        mine = group.mine(self.log.users)
-        place = np.cumsum(mine) - 1
-        train, held_out = mine[self.train_rows], mine[self.holdout_rows]
-        return Split(
-            self.log.of_users(np.arange(group.rank, self.log.n_users, group.size), mine, group.rows),
-            place[self.train_rows[train]],
-            place[self.holdout_rows[held_out]],
-            group,
-            (self.facts, np.flatnonzero(held_out)),
-        )
 
     @property
     def train_mean(self) -> float:

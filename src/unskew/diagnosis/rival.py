@@ -22,5 +22,5 @@ def naive_beside(model: Recommender, progress: bool | None = None) -> Recommende
 
     A cross-fitted one, which learns from fewer ratings, would lose to the model for that reason alone.
     """
-    training = replace(model.training or Training(), progress=progress, checkpoint="", spread=False)
+    training = replace(model.training or Training(), progress=progress)
     return naive_like(model.method).fit(model.log, seed=model.seed, training=training)

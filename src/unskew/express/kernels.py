@@ -1,24 +1,20 @@
 """Compiled turns: for every batch what nets say, the risk's slopes, and the step, without a word of Python between.
 
 They are made of the kernels that single steps are made of. A net is (users, items, offset, biased, l2, learning rate),
-its first three states as in `nets.kernels`, or with features (users, items, states, clock, l2, learning rate), its
-sides and states as in `nets.compiled_features`, the clock put on by every step. Batch b are the rows from `cuts[b]` to
+its first three states as in `nets.kernels`. Batch b are the rows from `cuts[b]` to
 `cuts[b + 1]`. Each kernel says the risk of every batch, one column for each net that learned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from unskew.calibration.mixing import mixed
-from unskew.nets import feature_kernels
 from unskew.nets.compiled import CompiledFactorNet
-from unskew.nets.compiled_features import CompiledFeatureNet
 from unskew.nets.kernels import ENDINGS, compiled, families, family, parts
 from unskew.risk.closed import corrections, errors, gaps, softplus_sum
 
@@ -43,19 +39,6 @@ def _said(net, users, items):  # type: ignore[no-untyped-def]
 def _teach(net, users, items, slopes):  # type: ignore[no-untyped-def]
     """One step from d risk / d logit of these pairs."""
     learn(users, items, slopes, net[3], net[4], net[5], net[0], net[1], net[2])  # type: ignore[name-defined] # noqa: F821
-
-
-def _said_described(net, users, items):  # type: ignore[no-untyped-def]
-    """`_said` of a net with features."""
-    out = np.empty(len(users), np.float32)
-    described_dot(users, items, net[2][2][0][0, 0], net[3][0], net[0], net[1], out)  # type: ignore[name-defined] # noqa: F821
-    return out
-
-
-def _teach_described(net, users, items, slopes):  # type: ignore[no-untyped-def]
-    """`_teach` of a net with features."""
-    learn_described(users, items, slopes, net[4], net[5], net[3][0], net[0], net[1], *net[2])  # type: ignore[name-defined] # noqa: F821
-    net[3][0] += 1
 
 
 def _weighted(cuts, users, items, ratings, weights, cells, divisor, net, bound):  # type: ignore[no-untyped-def]
@@ -127,18 +110,15 @@ def _seeing(cuts, users, items, cells, pair_cuts, sampled_users, sampled_items, 
     return values
 
 
-def _compiled(described: bool, parallel: bool) -> SimpleNamespace:
-    ending = "_described" * described + ENDINGS[parallel]
-    steps = vars(feature_kernels.family(parallel) if described else family(parallel))
-    made_of = {**MADE_OF, **parts(parallel), **steps}
-    inner: dict[str, Callable[..., Any]]
-    inner = {"said": _said_described, "teach": _teach_described} if described else {"said": _said, "teach": _teach}
+def _compiled(parallel: bool) -> SimpleNamespace:
+    ending = ENDINGS[parallel]
+    made_of = {**MADE_OF, **parts(parallel), **vars(family(parallel))}
+    inner: dict[str, Callable[..., Any]] = {"said": _said, "teach": _teach}
     made_of |= {name: compiled(function, ENDINGS[parallel], **made_of) for name, function in inner.items()}
     return SimpleNamespace(**{name: compiled(function, ending, **made_of) for name, function in TURNS.items()})
 
 
 TURNS: dict[str, Callable[..., Any]] = {"weighted": _weighted, "joint": _joint, "seeing": _seeing}
 FOR: dict[type, tuple[SimpleNamespace, SimpleNamespace]] = {  # kinds of nets: kernels for one thread and for many
-    CompiledFactorNet: families(partial(_compiled, False)),
-    CompiledFeatureNet: families(partial(_compiled, True)),
+    CompiledFactorNet: families(_compiled),
 }

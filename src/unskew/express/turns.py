@@ -37,7 +37,7 @@ def in_one_call(turn: tuple[Update, ...], roles: Mapping[str, Role], cast: Cast)
     trained = [role for update in turn for role in update.trains]
     kinds = {type(cast.players[role]) for role in trained}
     shared = not any(update.own_batch for update in turn)
-    if not (shared and len(kinds) == 1 and kinds <= kernels.FOR.keys() and cast.group.alone and cast.device is None):
+    if not (shared and len(kinds) == 1 and kinds <= kernels.FOR.keys()):
         return None
     match [form_of(update.loss) for update in turn], trained:
         case [Weighted(role="prediction") as form], ["prediction"] if cast.error is log_error:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
-from unskew.nets.features import are_described
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -98,8 +97,7 @@ def _net_arrays(net: Net) -> Arrays:
 def _net(recipe: NetRecipe, arrays: Arrays, log: RatingLog, trunk: Any = None) -> Net:
     """A net of this architecture that has learned these arrays; its starting values are overwritten."""
     engine: Engine = "compiled" if arrays.get("compiled", True) else "torch"
-    features = log.features if are_described(arrays) else (None, None)
-    catalogue = Catalogue(log.n_users, log.n_items, engine=engine, features=features)
+    catalogue = Catalogue(log.n_users, log.n_items, engine=engine)
     net = recipe.build(catalogue, torch.Generator()) if trunk is None else recipe.on(trunk, catalogue)
     wanted, owner = _net_arrays(net), type(net).__name__
     _check_names(arrays, wanted, owner)

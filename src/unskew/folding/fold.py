@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
 from unskew.nets.base import Linear, Net, nets_of
-from unskew.nets.features import DescribedTable
 from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
@@ -29,14 +27,13 @@ def fold_in(
     model: Recommender,
     source: Any,
     *,
-    user_features: Any = None,
     on_unknown: OnUnknown = "raise",
     shrinkage: float = 1.0,
 ) -> Recommender:
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    new = newcomers_to(model.log, source, user_features, leave_out=on_unknown == "fallback")
+    new = newcomers_to(model.log, source, leave_out=on_unknown == "fallback")
     log = new.joined(model.log)
     return _folded(model, new, log, shrinkage)
 
@@ -53,14 +50,12 @@ def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float
         n_fitted_users=model.n_fitted,
         corrections=_corrections(model, len(new.ids)),
     )
-    _describe(joined, len(new.ids))
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
         squared = model.cast.error is squared_error
         with one_thread():
             (joined_net,) = nets_of(joined.player("prediction"))
-            told = _told_by_features(joined_net, joined, len(new.ids))
-            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared, told=told)
+            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
             joined_net.know_users(torch.from_numpy(rows).float())
     return joined
 
@@ -90,38 +85,6 @@ def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:
         if roles[role].on:
             players[role].stand_on(players[roles[role].on])
     return players
-
-
-def _describe(joined: Recommender, count: int) -> None:
-    """Let all nets with features know those of the new users."""
-    features = joined.log.user_features
-    for player in joined.cast.players.values():
-        for net in _nets(player):
-            for table in net.tables():
-                if isinstance(table, DescribedTable) and table.by_user and features is not None:
-                    table.describe_last(features.encoded[-count:])
-                    net.rest()
-
-
-def _nets(player: Any) -> Iterator[Net]:
-    """The nets that a player is, or is made of."""
-    if isinstance(player, Net):
-        yield player
-        return
-    for part in (*getattr(player, "nets", ()), getattr(player, "base", None)):
-        if part is not None:
-            yield from _nets(part)
-
-
-def _told_by_features(net: Net, joined: Recommender, count: int) -> NDArray[np.float64] | None:
-    """What a net reads of the new users' features; of whom nothing is known, what it reads of the average user's."""
-    form, features = net.linear(), joined.log.user_features
-    if form is None or form.told is None or features is None:
-        return None
-    told = form.told[-count:].double().numpy()
-    nothing = np.diff(features.encoded[-count:].indptr) == 0
-    told[nothing] = form.told[: joined.n_fitted].double().mean(0).numpy()
-    return told
 
 
 def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray[np.float64]:

@@ -62,12 +62,11 @@ class Newcomers:
         return replace(known, values=np.vstack([known.values, nothing]), n_missing=known.n_missing + len(self.ids))
 
 
-def newcomers_to(log: RatingLog, source: Any, user_features: Any = None, *, leave_out: bool) -> Newcomers:
+def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     """The users and ratings of another log, or of a frame with the columns user_id, item_id and rating.
 
-    A frame may hold a single user, and ratings that are all alike. `user_features`, a frame with the column user_id,
-    are theirs, if the log has none of its own. `leave_out` says what to do with ratings of items that the log does not
-    know: count them and go on, or refuse.
+    A frame may hold a single user, and ratings that are all alike. `leave_out` says what to do with ratings of items
+    that the log does not know: count them and go on, or refuse.
     """
     if isinstance(source, RatingLog):
         _refuse_another_scale(source.scale, log.scale)
@@ -88,15 +87,7 @@ def newcomers_to(log: RatingLog, source: Any, user_features: Any = None, *, leav
     kept = ~unknown
     users, codes, ratings = users[kept], codes[kept], np.asarray(ratings[kept], np.float32)
     refuse_duplicates(users, codes, ids, log.item_ids)
-    if user_features is not None:
-        features = _described(ids, user_features, log.user_features)
     return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features)
-
-
-def _described(ids: Vocabulary, frame: Any, known: Features | None) -> Features:
-    if known is None:
-        raise ParameterError("The model knows no user features: leave those of the new users out.")
-    return Features.aligned(frame, ids, "user_id", known.encoding)
 
 
 def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any, Any]:

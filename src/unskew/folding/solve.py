@@ -48,22 +48,18 @@ class Prior(NamedTuple):
         return cls(mean, (axes * np.sqrt(np.maximum(spread, 0))) @ axes.T)
 
 
-def solved_users(
-    form: Linear, n_known: int, rated: Rated, *, shrinkage: float, squared: bool, told: Values | None = None
-) -> Values:
+def solved_users(form: Linear, n_known: int, rated: Rated, *, shrinkage: float, squared: bool) -> Values:
     """A row for each new user: the maximum a posteriori under the prior of the first `n_known` users.
 
     minimise  sum_i w_i e(x_i . theta + c_i, r_i) + shrinkage / 2 (theta - mean)' covariance^-1 (theta - mean)
 
     With theta = mean + root beta the penalty is shrinkage / 2 |beta|^2, for singular covariances too: directions in
-    which known users do not differ stay as they are, and without a rating beta is 0, the average user. `told` is what
-    features tell of each new user: then the prior is of what they do not tell, and its mean is moved by what they do.
+    which known users do not differ stay as they are, and without a rating beta is 0, the average user.
     """
-    known = form.users[:n_known]
-    prior = Prior.of((known if told is None or form.told is None else known - form.told[:n_known]).numpy())
+    prior = Prior.of(form.users[:n_known].numpy())
     used, place = np.unique(rated.items, return_inverse=True)
     items, offsets = form.items[used].double().numpy(), form.offsets[used].double().numpy()
-    x, rows = items @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1)) + (0 if told is None else told)
+    x, rows = items @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1))
     for users in _chunks(rated.starts):
         part = slice(rated.starts[users[0]], rated.starts[users[-1] + 1])
         starts = rated.starts[users] - part.start

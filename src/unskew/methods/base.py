@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
-from unskew.data.split import Split
-from unskew.group import ALONE
-from unskew.methods.features import decided
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -24,7 +21,7 @@ from unskew.risk.errors import ERRORS
 from unskew.seeds import checked_seed
 from unskew.training.checks import check_choice, check_number, check_rule
 from unskew.training.compiling import announced
-from unskew.training.loop import Trained, train
+from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
@@ -43,6 +40,11 @@ class Method(ABC):
         """Which settings a search tries, and where; nothing if there is nothing to tune."""
         return {}
 
+    @property
+    def reads_features(self) -> bool:
+        """Whether some part of the method reads what a log knows of its users and items."""
+        return any(_reads_features(role.net) for role in self.plan().roles.values())
+
     def fit(
         self,
         log: RatingLog,
@@ -51,41 +53,32 @@ class Method(ABC):
         training: Training | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `unbiased` is a slice of randomly collected ratings, see docs/slice.md.
-
-        With `training.spread` the first worker gets the whole model, and every other one the model of its own users;
-        of a slice only the first one's answers are corrected.
-        """
+        """Train on a log; `unbiased` is a slice of randomly collected ratings, see docs/slice.md."""
         seed, training = checked_seed(seed), training or Training()
         with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
             known = None if unbiased is None else sample_of(log, unbiased).log
-            method, notes = decided(self, log, seed=seed, training=training)
-            model = method.fit_plan(method.plan(), log, seed=seed, training=training, unbiased=known)
-        model.history.notes.extend(notes)
-        return model if unbiased is None or training.group.rank else informed(model, unbiased, in_training=True)
+            model = self.fit_plan(self.plan(), log, seed=seed, training=training, unbiased=known)
+        if log.features != (None, None) and not self.reads_features:
+            model.history.notes.append("The log has features, and no part of this method reads them.")
+        return model if unbiased is None else informed(model, unbiased, in_training=True)
 
     def fit_plan(
         self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
     ) -> Recommender:
         """Carry out a plan of this method."""
-        split = training.split(log, seed).spread(training.group)
+        split = training.split(log, seed)
         with announced(training.progress):
             trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
-        if not split.group.alone:
-            log = gathered(trained, split, log)
-        cast = replace(trained.cast, group=ALONE)
-        return Recommender(self, log, cast, trained.history, seed, overlap, report, training)
+        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report, training)
 
 
-def gathered(trained: Trained, split: Split, log: RatingLog) -> RatingLog:
-    """Let the first worker's roles know everybody; the log of those that each worker's roles know."""
-    for player in trained.cast.players.values():
-        if hasattr(player, "gather"):
-            player.gather(split.group)
-    return log if split.group.rank == 0 else split.log
+def _reads_features(part: Any) -> bool:
+    """A part that does, or one over a base that does."""
+    base = getattr(part, "base", None)
+    return getattr(part, "reads_features", False) or (base is not None and _reads_features(base))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 from unskew.methods.base import PropensityMethod
 from unskew.methods.prior import MeanRating
 from unskew.methods.space import L2Range, Space
-from unskew.risk.closed import DoublyRobust, Gap, Weighted, alike, closed_form
-from unskew.risk.estimators import naive, snips
+from unskew.risk.closed import DoublyRobust, Gap, closed_form
+from unskew.risk.estimators import snips
 from unskew.risk.robust import (
     dr,
     imputation_error,
@@ -107,20 +107,6 @@ class MRDR(DRJL):
         """(1 - p) / p^2."""
         weight = v.observed.inverse_propensity()
         return weight * (weight - 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DRML(DRJL):
-    """Doubly robust around an outcome regression: the imputation learns the seen ratings by maximum likelihood.
-
-    (1/|O|) sum_O e of the imputation itself, as in the first doubly robust estimators (Robins, Rotnitzky & Zhao, JASA
-    1994). The squared gap of imputed errors that DR-JL minimises learns nothing of a rating while the prediction is
-    undecided about it, because nothing is at stake there then.
-    """
-
-    @closed_form(lambda self: Weighted(alike, normalised=True, role="imputation"))
-    def imputation_loss(self, v: View) -> Tensor:
-        return naive(v, "imputation")
 
 
 @dataclass(frozen=True, kw_only=True)

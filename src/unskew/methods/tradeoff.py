@@ -1,16 +1,14 @@
-"""DR-MSE and MRDR with double learning: variants of DR-JL that change how the imputation learns."""
+"""DR-MSE: DR-JL with other weights of the imputation's errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from unskew.methods.robust import DRJL, MRDR
+from unskew.methods.robust import DRJL
 from unskew.methods.space import Choice, Space
-from unskew.risk.estimators import snips
 from unskew.training.checks import check_number
-from unskew.training.plan import Copy, Plan, Stage, Update
 from unskew.training.view import View
 
 
@@ -37,25 +35,3 @@ class DRMSE(DRJL):
         share = self.trade_off
         w = v.observed.inverse_propensity()
         return w * (w - 1) * (share * (w - 1) + 1 - share)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MRDRDL(MRDR):
-    """MRDR with double learning: copy, then alternate (Guo et al., SIGIR 2021).
-
-    Every epoch the imputation takes over the prediction's state, learns the seen ratings by cross-entropy weighted with
-    (1 - p) / p^2 for a whole pass, and then rests while the prediction minimises the doubly robust risk for a pass.
-    """
-
-    def imputation_loss(self, v: View) -> Tensor:
-        o, weight = v.observed, self.imputation_weight(v)
-        return o.total(weight * o.error("imputation")) / o.total(weight).clamp(min=1e-12)
-
-    def plan(self) -> Plan:
-        base = super().plan()
-        updates = (
-            Update(("imputation",), self.imputation_loss, turn=0),
-            Update(("prediction",), self.prediction_loss, turn=1),
-        )
-        copies = (Copy("prediction", "imputation", per="epoch"),)
-        return replace(base, stages=(base.stages[0], Stage("prediction", updates, copies=copies, validate=snips)))

@@ -7,31 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from unskew.errors import ParameterError
 from unskew.group import ALONE, Group
-from unskew.nets.features import DescribedTable, repeated
 from unskew.nets.table import Table
 
 Engine = Literal["compiled", "torch"]
-UseOfFeatures = Literal["auto", "always", "never"]
 ROWS_AT_ONCE = 1 << 20
 MOST_FACTORS, WIDEST = 100_000, 1e9
-
-
-class Described(Protocol):
-    """Features, one row an id."""
-
-    @property
-    def encoded(self) -> csr_array:
-        """What nets read of them."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +29,7 @@ class Catalogue:
 
     The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
     One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
-    many times over, one after the other. `features` are those of users and of items, None where nothing is known.
+    many times over, one after the other.
     """
 
     n_users: int
@@ -49,7 +38,6 @@ class Catalogue:
     engine: Engine = "compiled"
     group: Group = ALONE
     copies: int = 1
-    features: tuple[Described | None, Described | None] = (None, None)
 
     @property
     def base_logit(self) -> float:
@@ -75,38 +63,17 @@ class Catalogue:
     def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
         return normal(self.n_items * self.copies, columns, spread, generator)
 
-    def reads(self, features: UseOfFeatures) -> bool:
-        """Whether a net that says so reads features here."""
-        known = self.features != (None, None)
-        if features == "always" and not known:
-            raise ParameterError(
-                "features='always' needs features and the log has none; pass user_features= or item_features= when "
-                "reading it."
-            )
-        return known and features != "never"
-
-    def tables(
-        self, users: Tensor, items: Tensor, decay: Tensor, shared_decay: Tensor | None = None
-    ) -> tuple[Table, Table]:
-        """Tables of users and items that start with these rows; with a decay for rows of features, with those too."""
-        if shared_decay is None:
-            return Table(users, decay, by_user=True), Table(items, decay.clone())
-        sides = zip(self.features, (users, items), strict=True)
-        known = [csr_array((len(rows), 0)) if of is None else repeated(of.encoded, self.copies) for of, rows in sides]
-        of_users = DescribedTable(users, known[0], decay, shared_decay, by_user=True)
-        return of_users, DescribedTable(items, known[1], decay.clone(), shared_decay.clone())
+    def tables(self, users: Tensor, items: Tensor, decay: Tensor) -> tuple[Table, Table]:
+        """Tables of users and items that start with these rows."""
+        return Table(users, decay, by_user=True), Table(items, decay.clone())
 
 
 class Linear(NamedTuple):
-    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each.
-
-    `told` is that part of the users' rows which their features tell, None without any.
-    """
+    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each."""
 
     users: Tensor
     items: Tensor
     offsets: Tensor
-    told: Tensor | None = None
 
 
 class Net(nn.Module, ABC):
@@ -229,8 +196,3 @@ def check_factors(n_factors: int, spread: float, least: int = 1) -> None:
         raise ParameterError(f"n_factors must be at least {least} and at most {MOST_FACTORS:,}, not {n_factors}.")
     if not 0 <= spread <= WIDEST:
         raise ParameterError(f"spread must be a number of at least 0 and at most {WIDEST:g}, not {spread}.")
-
-
-def check_features(features: UseOfFeatures) -> None:
-    if features not in get_args(UseOfFeatures):
-        raise ParameterError(f"features must be 'auto', 'always' or 'never', not {features!r}.")

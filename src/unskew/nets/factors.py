@@ -7,65 +7,42 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, UseOfFeatures, check_factors, check_features, normal
-from unskew.nets.features import DescribedTable
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
 from unskew.nets.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class MF(NetRecipe):
-    """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c), to whose rows features are added if there are any.
+    """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c).
 
     Biases start at zero and the offset at the log's own rate; a bias takes only `bias_l2` of the L2 that a factor
     takes, because every rating informs it. Factors start `spread` wide: L2 then prunes interactions from a rich start
     instead of having to let them grow, which validates better. `MF(biases=False, spread=1.0)` is the net of the
     literature: no biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
 
-    `features="auto"` reads what the log knows of users and items (see `unskew.nets.features`), unless validation speaks
-    against it (see `unskew.methods.features`); "always" reads it whatever validation says, "never" leaves it alone, as
-    does a net without biases. The factors of features take `feature_l2` of the L2, their linear terms `bias_l2`.
     """
 
     n_factors: int = 64
     biases: bool = True
     spread: float = 0.5
     bias_l2: float = 0.2
-    features: UseOfFeatures = "auto"
-    feature_l2: float = 0.7
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
-        check_features(self.features)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
         users = self._start(catalogue.user_rows(self.n_factors, self.spread, generator))
         items = self._start(catalogue.item_rows(self.n_factors, self.spread, generator))
-        reads = self._reads(catalogue)
-        tables = catalogue.tables(users, items, self._decay(1.0), self._decay(self.feature_l2) if reads else None)
+        tables = catalogue.tables(users, items, torch.tensor([1.0] * self.n_factors + [self.bias_l2] * self.biases))
         offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
-        # Workers share the rows of features in PyTorch.
-        compiled = catalogue.engine == "compiled" and (catalogue.group.alone or not reads)
-        return _compiled(*tables, offset) if compiled else FactorNet(*tables, offset)
-
-    def _reads(self, catalogue: Catalogue) -> bool:
-        if self.features == "always" and not self.biases:
-            raise ParameterError("features='always' needs biases=True, as features have linear terms too.")
-        return self.biases and catalogue.reads(self.features)
+        return _compiled(*tables, offset) if catalogue.engine == "compiled" else FactorNet(*tables, offset)
 
     def _start(self, factors: Tensor) -> Tensor:
         return torch.cat([factors, torch.zeros(len(factors), 1)], 1) if self.biases else factors
 
-    def _decay(self, of_factors: float) -> Tensor:
-        return torch.tensor([of_factors] * self.n_factors + [self.bias_l2] * self.biases)
-
 
 def _compiled(users: Table, items: Table, offset: Table | None) -> Net:
     """A net on kernels; numba takes a second to import."""
-    if isinstance(users, DescribedTable) and isinstance(items, DescribedTable) and offset is not None:
-        from unskew.nets.compiled_features import CompiledFeatureNet
-
-        return CompiledFeatureNet(users, items, offset)
     from unskew.nets.compiled import CompiledFactorNet
 
     return CompiledFactorNet(users, items, offset)
@@ -89,11 +66,11 @@ class FactorNet(Net):
             return self.users.rows(users)
 
     def linear(self) -> Linear:
-        users, items, told = self.users.whole, self.items.whole, self.users.told
+        users, items = self.users.whole, self.items.whole
         if self.offset is None:
-            return Linear(users, items, items.new_zeros(len(items)), told)
+            return Linear(users, items, items.new_zeros(len(items)))
         ones = items.new_ones(len(items), 1)
-        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0], told)
+        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0])
 
     def know_users(self, rows: Tensor) -> None:
         self.users.take_last(rows)

@@ -79,11 +79,6 @@ class Table(nn.Module):
         """All rows as they are read."""
         return self.value
 
-    @property
-    def told(self) -> Tensor | None:
-        """That part of them which is not a row's own."""
-        return None
-
     def take_last(self, rows: Tensor) -> None:
         """Let the last rows be read as these."""
         self.value[-len(rows) :] = rows

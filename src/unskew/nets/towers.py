@@ -8,34 +8,25 @@ import torch
 from torch import Tensor
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, UseOfFeatures, check_factors, check_features
-from unskew.nets.features import DescribedTable
+from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors
 from unskew.nets.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trunk(NetRecipe):
-    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i.
-
-    `features` and `feature_l2` are as in `MF`: with features, vectors have their factor terms, and every tower has
-    linear terms of its own.
-    """
+    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
 
     n_factors: int = 64
     spread: float = 0.5
-    features: UseOfFeatures = "auto"
-    feature_l2: float = 0.7
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.spread)
-        check_features(self.features)
 
     def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
         users = catalogue.user_rows(self.n_factors, self.spread, generator)
         items = catalogue.item_rows(self.n_factors, self.spread, generator)
         decay = torch.ones(self.n_factors)
-        shared = self.feature_l2 * decay if catalogue.reads(self.features) else None
-        return SharedVectors(*catalogue.tables(users, items, decay, shared))
+        return SharedVectors(*catalogue.tables(users, items, decay))
 
 
 class SharedVectors(Net):
@@ -94,8 +85,7 @@ class TowerNet(Net):
         self.mix = Table(torch.ones(1, trunk.users.value.shape[1]))
         n_users, n_items = catalogue.n_rows
         starts = torch.zeros(n_users, 1), torch.zeros(n_items, 1)
-        shared = decay.clone() if isinstance(trunk.users, DescribedTable) else None
-        self.user_bias, self.item_bias = catalogue.tables(*starts, decay, shared)
+        self.user_bias, self.item_bias = catalogue.tables(*starts, decay)
         self.offset = Table(torch.full((1, 1), catalogue.base_logit))
 
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
@@ -108,12 +98,11 @@ class TowerNet(Net):
 
     def linear(self) -> Linear:
         trunk = self._trunk[0]
-        items, told = trunk.items.whole * self.mix.value, (trunk.users.told, self.user_bias.told)
+        items = trunk.items.whole * self.mix.value
         return Linear(
             torch.cat([trunk.users.whole, self.user_bias.whole], 1),
             torch.cat([items, items.new_ones(len(items), 1)], 1),
             self.item_bias.whole[:, 0] + self.offset.value[0, 0],
-            None if told[0] is None or told[1] is None else torch.cat([told[0], told[1]], 1),
         )
 
     def know_users(self, rows: Tensor) -> None:

@@ -90,16 +90,14 @@ class Propensity(ABC):
     """A recipe for propensities: settings only; `fit` gives the fitted thing and leaves the recipe as it was."""
 
     fitted: ClassVar[type[FittedPropensity]]  # what `fit` gives, if files can hold it
+    reads_features: ClassVar[bool] = False
 
     def fit(
         self, log: RatingLog, *, seed: int = 0, training: Training | None = None, unbiased: RatingLog | None = None
     ) -> FittedPropensity:
         seed, training = checked_seed(seed), training or Training()
-        split = training.split(log, seed).spread(training.group)
-        fitted = self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
-        if not split.group.alone:
-            fitted.gather(split.group)
-        return fitted
+        split = training.split(log, seed)
+        return self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
 
     @abstractmethod
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:

@@ -15,14 +15,13 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import ParameterError
 from unskew.group import Group
-from unskew.nets.base import Catalogue, Engine, Net, NetRecipe
+from unskew.nets.base import Catalogue, Net, NetRecipe
 from unskew.nets.factors import MF, FactorNet
 from unskew.propensity.activity import activity
 from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.risk.errors import log_error
 from unskew.risk.estimators import seen_likelihood, seen_squares
 from unskew.training.checks import check_choice, check_number
-from unskew.training.choice import compare_features, is_open, with_features
 from unskew.training.history import History
 from unskew.training.loop import train
 from unskew.training.options import Training
@@ -55,16 +54,14 @@ class FoldNets:
         member = (fold + 1 + copy) % self.n_members
         return users + member * self.split.log.n_users, items + member * self.split.log.n_items
 
-    def apart(self, net: Net, recipe: NetRecipe, engine: Engine) -> list[Net]:
+    def apart(self, net: Net, recipe: NetRecipe) -> list[Net]:
         """The nets of the folds, each by itself."""
         nets, facts = [], self.split.facts
         for member in range(self.n_members):
             catalogue = Catalogue(
                 facts.n_users,
                 facts.n_items,
-                engine=engine,
                 group=self.split.group,
-                features=self.split.log.features,
             )
             alone = recipe.build(catalogue, torch.Generator())
             sizes = {name: len(value) for name, value in alone.state_dict().items()}
@@ -130,8 +127,7 @@ class Factors(Propensity):
     Cross-fitted: all pairs of the catalogue, seen or not, are dealt into `n_folds` folds, and each pair is read from
     the net trained without its fold, because a net read on its own training pairs is overconfident. `n_folds=None` is
     5, and 2 for logs of 100,000 ratings and more; `n_folds=1` is the classifier of the literature, without that
-    protection; `loss="squared"` is what public code minimises. Where the net leaves open whether it reads features, two
-    nets without folds are compared first, by the risk of telling held-out pairs from all pairs.
+    protection; `loss="squared"` is what public code minimises.
     """
 
     fitted = FittedFactors
@@ -152,31 +148,22 @@ class Factors(Propensity):
         check_number(self, "l2", least=0)
         check_number(self, "pairs_per_row", above=0)
 
-    def plan(self, net: NetRecipe | None = None) -> Plan:
-        role = Role(net or self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
+    def plan(self) -> Plan:
+        role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares
         stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss, tolerance=self.tolerance)
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
     def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
-        recipe, notes = self._decided(split, seed, training)
         n_folds = self.n_folds or (2 if split.facts.n_ratings >= LARGE_LOG else 5)
         folds = FoldNets(split, n_folds, seed) if n_folds > 1 else None
-        trained = train(self.plan(recipe), split, seed=seed, training=training, members=folds)
+        trained = train(self.plan(), split, seed=seed, training=training, members=folds)
         net: Net = trained.cast.players["propensity"]
-        nets = folds.apart(net, recipe, training.engine) if folds else [net]
+        nets = folds.apart(net, self.net) if folds else [net]
         fitted = FittedFactors(nets, seed, trained.history)
-        fitted.group, fitted.notes = split.group, notes
+        fitted.group = split.group
         self.check(fitted, split, seed)
         return fitted
-
-    def _decided(self, split: Split, seed: int, training: Training) -> tuple[NetRecipe, tuple[str, ...]]:
-        """The net with its mind made up about features: by which tells seen pairs from all pairs better."""
-        net, log, group = self.net, split.log, split.group
-        if not is_open(net, log):
-            return net, ()
-        found = compare_features("the propensity", net, self.plan, log, group, seed=seed, training=training)
-        return with_features(net, found.favours_features), (str(found),)
 
     def check(self, fitted: FittedPropensity, split: Split, seed: int) -> None:
         """Refuse a propensity that has collapsed or misses the base rate."""

@@ -50,6 +50,7 @@ class Logistic(Propensity):
     """
 
     fitted = FittedLogistic
+    reads_features = True
 
     l2: float = 1.0
     pairs_per_row: float = 10.0

@@ -94,7 +94,7 @@ def material_of(
     if model.n_fitted_users is not None:
         raise ParameterError("Users were folded into this model: report on the model as it was fitted.")
     shop, log, seed = Workshop(announce), model.log, model.seed
-    training = replace(model.training or Training(), progress=None, checkpoint="", spread=False)
+    training = replace(model.training or Training(), progress=None)
     naive = debiased = model
     if type(model.method) is Naive:
         with shop.work("a debiased model, doubly calibrated, with the settings of this one"):

@@ -30,7 +30,6 @@ from unskew.risk.errors import ERRORS
 from unskew.testing.logs import awkward, graded, ordinary
 from unskew.testing.parts import exchanged, is_plain, is_recipe, parts_of, same
 from unskew.testing.watch import Watch
-from unskew.training.choice import leaves_open, with_features
 from unskew.training.options import Training
 from unskew.training.plan import Plan
 
@@ -53,7 +52,7 @@ def check_method(method: Method, *, seed: int = 0) -> None:
     check = _Check(type(method).__name__, seed)
     check.plan(method)
     check.writing(method)
-    light: Method = exchanged(exchanged(method, lightened), reading_features)
+    light: Method = exchanged(method, lightened)
     said = check.training(light)
     check.updates(light, said)
     check.scale(light)
@@ -67,11 +66,6 @@ def lightened(part: Any) -> Any:
     if isinstance(part, ExpertPlatt):
         return replace(part, steps=min(part.steps, 5), steps_per_epoch=min(part.steps_per_epoch, 2))
     return part
-
-
-def reading_features(part: Any) -> Any:
-    """A net that reads features whatever validation would say."""
-    return with_features(part, read=True) if leaves_open(part) else part
 
 
 def lightest(part: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unskew.nets.base import Net
-from unskew.training.plan import Loss, Plan, Stage, Update
+from unskew.training.plan import Fit, Loss, Plan, Stage, Update
 from unskew.training.view import View
 
 NOBODY: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class Watch:
     def _moved_by_the_loop(self, stage: int) -> frozenset[str]:
         if stage == self._last.stage:
             steps = self._stages[stage].steps
-            return _roles(step for step in steps if not isinstance(step, Update) and step.per == "epoch")
+            return _roles(step for step in steps if isinstance(step, Fit) and step.per == "epoch")
         restored = self._stages[self._last.stage].moves if self._states else NOBODY
         passed = (step for later in self._stages[self._last.stage + 1 : stage + 1] for step in later.steps)
         return restored | _roles(step for step in passed if not isinstance(step, Update))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,21 +17,16 @@ from unskew.data.rows import Batch, Members
 from unskew.data.split import Split
 from unskew.errors import DivergedError
 from unskew.express.turns import in_one_call
-from unskew.files.arrays import arrays_of
 from unskew.nets.base import Net
 from unskew.progress import bar
 from unskew.risk.closed import form_of
 from unskew.seeds import checked_seed
-from unskew.training.checkpoint import Checkpoint, Place, reserved
 from unskew.training.fitted import Occasion
 from unskew.training.fresh import fresh_nets
 from unskew.training.history import Epoch, History, words_of
-from unskew.training.identity import identity
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Stage, Update
-from unskew.training.resume import put_back_loop, state_of_loop
 from unskew.training.rules import by_rules
-from unskew.training.stopping import Patience
 from unskew.training.threads import one_thread
 from unskew.training.view import Cast, View
 
@@ -60,12 +54,12 @@ def train(
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
     seed, training = checked_seed(seed), training or Training()
-    with one_thread(), reserved(training.checkpoint, split.group):
+    with one_thread():
         return Loop(plan, split, seed, training, unbiased, members, title).run()
 
 
 class Loop:
-    """A plan being carried out; all that changes on the way is in attributes, for `resume` to keep and put back."""
+    """A plan being carried out."""
 
     def __init__(
         self,
@@ -89,73 +83,45 @@ class Loop:
             calibrates=any(role.calibrator for role in plan.roles.values()),
         )
         self.group = split.group
-        self.players = fresh_nets(plan, split, training, members.n_members if members else 1, start)
+        self.players = fresh_nets(plan, split, members.n_members if members else 1, start)
         self.cast = Cast(
             self.players,
             clips={name: role.clip or 0.0 for name, role in plan.roles.items()},
             calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
             error=plan.error,
             group=self.group,
-            device=None if training.device == "cpu" else training.device,
         )
-        self.history, self.place = History(), Place()
-        self.patience: Patience | None = None
-        self.fitted_again: dict[str, Any] = {}  # roles that are no data, and the generator they were fitted with
-        self.checkpoint: Checkpoint | None = None
-        if training.checkpoint:
-            made_of = identity(plan, split, seed, training, unbiased, members)
-            self.checkpoint = Checkpoint(training.checkpoint, training.checkpoint_every, made_of, self.group)
+        self.history = History()
 
     def run(self) -> Trained:
         self.feed.forget_columns()  # which draws the hold-out's pairs, always in one order
-        self._go_on()
-        for stage in self.plan.stages[self.place.stage :]:
+        for stage in self.plan.stages:
             self.feed.forget_columns()
             self._begin(stage)
             if stage.updates:
                 self._run_epochs(stage)
-            self.place = Place(self.place.stage + 1)
-            self._save()
         self.feed.forget_columns()
         self.cast.known.clear()
         for player in self.players.values():
             if isinstance(player, Net):
-                player.cpu().rest()
-        return Trained(replace(self.cast, device=None), self.history, self.feed)
-
-    def _go_on(self) -> None:
-        """From the last checkpoint, if there is one."""
-        state = None if self.checkpoint is None else self.checkpoint.load()
-        if state is not None:
-            put_back_loop(self, *state)
-
-    def _save(self) -> None:
-        if self.checkpoint is not None and self.checkpoint.affordable:
-            self.checkpoint.save(*state_of_loop(self))
+                player.rest()
+        return Trained(self.cast, self.history, self.feed)
 
     def _begin(self, stage: Stage) -> None:
-        """The copies and fits with which a stage begins, or those that are left of them."""
-        if not self.place.begun:
-            self._copy(stage, "stage")
-            self.place.begun = True
-        fits = [fit for fit in stage.fits if fit.per == "stage"]
-        for fit in fits[self.place.fits :]:
-            self._fit(fit, planned=0.0)
-            self.place.fits += 1
-            self._save()
+        """The copies and fits with which a stage begins."""
+        for copy in stage.copies:
+            self.players[copy.target].take_over(self.players[copy.source])
+        for fit in stage.fits:
+            if fit.per == "stage":
+                self._fit(fit, planned=0.0)
 
     def _run_epochs(self, stage: Stage) -> None:
         still = frozenset(self.plan.roles) - stage.moves
-        if self.patience is None:
-            self.patience = stage.stopping(self.training.patience)
-        patience = self.patience
-        title, done, most = words_of(f"{self.title} {stage.name}"), self.place.epoch, self.training.max_epochs
-        shown = self.training.progress if self.group.rank == 0 else False
-        with bar(title, most, "epoch", done=done, shown=shown, at_most=True) as progress:
-            for epoch in range(done + 1, most + 1):
-                began = time.perf_counter() - self.place.seconds
-                risk = self._run_epoch(stage, epoch, still, began)
-                self.place = Place(self.place.stage, begun=True, fits=self.place.fits, epoch=epoch)
+        patience, most, epoch = stage.stopping(self.training.patience), self.training.max_epochs, 0
+        title = words_of(f"{self.title} {stage.name}")
+        with bar(title, most, "epoch", shown=self.training.progress, at_most=True) as progress:
+            for epoch in range(1, most + 1):
+                risk = self._run_epoch(stage, epoch, still)
                 progress.advance(None if risk is None else f"validation {risk:.4f}")
                 if risk is None:
                     continue
@@ -164,57 +130,37 @@ class Loop:
                     break
         patience.restore(self.players)
         self._look_up(stage.moves)
-        self.history.kept[stage.name] = patience.kept_epoch or self.place.epoch
-        self.patience = None
+        self.history.kept[stage.name] = patience.kept_epoch or epoch
         self._settle(stage)
 
-    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str], began: float) -> float | None:
-        """Copies, turns, fits; the validation risk if the stage validates."""
-        if not self.place.batch:
-            self._copy(stage, "epoch")
-        for number, turn in list(enumerate(stage.turns))[self.place.turn :]:
-            self._run_turn(stage, turn, still, began)
-            totals = self.group.total(self.place.totals).tolist()
-            for update, total in zip(turn, totals, strict=True):
-                self._check_finite(stage, update.trains, epoch, total)
-                name = "+".join(update.trains)
-                self.place.losses[name] = self.place.losses.get(name, 0.0) + total / self.feed.n_batches
-            self.place.turn, self.place.batch = number + 1, 0
+    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
+        """Updates, fits; the validation risk if the stage validates."""
+        began, totals, losses = time.perf_counter(), [0.0] * len(stage.updates), dict[str, float]()
+        for values in self._taken(stage.updates, still):
+            for of_batch in values:
+                totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
+        for update, total in zip(stage.updates, totals, strict=True):
+            self._check_finite(stage, update.trains, epoch, total)
+            name = "+".join(update.trains)
+            losses[name] = losses.get(name, 0.0) + total / self.feed.n_batches
         for fit in stage.fits:
             if fit.per == "epoch":
                 self._fit(fit, planned=epoch / self.training.max_epochs)
         risk = self._validate(stage, epoch, still)
-        self.history.epochs.append(Epoch(stage.name, epoch, self.place.losses, risk, time.perf_counter() - began))
+        self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
         return risk
 
-    def _run_turn(self, stage: Stage, turn: tuple[Update, ...], still: frozenset[str], began: float) -> None:
-        """One pass over the rows, or what is left of it."""
-        place = self.place
-        if place.batch:
-            self.feed.state = place.feed
-        else:
-            place.feed, place.totals = self.feed.state, [0.0] * len(turn)
-        for values in self._taken(turn, still, place.batch):
-            for of_batch in values:
-                place.totals = [total + value for total, value in zip(place.totals, of_batch, strict=True)]
-            place.batch += len(values)
-            if self.checkpoint is not None and self.checkpoint.due(len(values)):
-                place.seconds = time.perf_counter() - began
-                self._save()
-
-    def _taken(self, turn: tuple[Update, ...], still: frozenset[str], skip: int) -> Iterator[Sequence[Sequence[float]]]:
-        """Take the batches of a turn but the first `skip`, one or several at once, and say the losses of each."""
-        take = in_one_call(turn, self.plan.roles, self.cast)
+    def _taken(self, updates: tuple[Update, ...], still: frozenset[str]) -> Iterator[Sequence[Sequence[float]]]:
+        """Take the batches of a pass, one or several at once, and say the losses of each."""
+        take = in_one_call(updates, self.plan.roles, self.cast)
         if take is None:
-            for batches in islice(self._batches(turn), skip, None):
-                yield [[self._step(update, batch, still) for update, batch in zip(turn, batches, strict=True)]]
+            for batches in self._batches(updates):
+                yield [[self._step(update, batch, still) for update, batch in zip(updates, batches, strict=True)]]
             return
-        at_once = min(BATCHES_AT_ONCE, self.training.checkpoint_every or BATCHES_AT_ONCE)
         for stretch in self.feed.stretches():
             view = View(self.cast, stretch.whole, still=still)
-            for first in range(skip, len(stretch), at_once):
-                yield take(view, stretch, first, min(first + at_once, len(stretch))).tolist()
-            skip = max(skip - len(stretch), 0)
+            for first in range(0, len(stretch), BATCHES_AT_ONCE):
+                yield take(view, stretch, first, min(first + BATCHES_AT_ONCE, len(stretch))).tolist()
 
     def _settle(self, stage: Stage) -> None:
         """Rows that no update has read still hold their random start: count them and let them answer as the average."""
@@ -225,9 +171,9 @@ class Loop:
                     "and are answered for as the average one."
                 )
 
-    def _batches(self, turn: tuple[Update, ...]) -> Iterator[tuple[Batch, ...]]:
-        """One pass over the rows: for each update the batch that those of a turn share, or one of its own."""
-        own = [self.feed.epoch() if update.own_batch else None for update in turn]
+    def _batches(self, updates: tuple[Update, ...]) -> Iterator[tuple[Batch, ...]]:
+        """One pass over the rows: for each update the batch that all share, or one of its own."""
+        own = [self.feed.epoch() if update.own_batch else None for update in updates]
         for shared in self.feed.epoch():
             yield tuple(shared if batches is None else next(batches) for batches in own)
 
@@ -270,11 +216,6 @@ class Loop:
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk
 
-    def _copy(self, stage: Stage, per: str) -> None:
-        for copy in stage.copies:
-            if copy.per == per:
-                self.players[copy.target].take_over(self.players[copy.source])
-
     def _fit(self, fit: Fit, planned: float) -> None:
         self.players[fit.role] = self._fitted(fit, planned)
         self._look_up({fit.role})
@@ -288,18 +229,12 @@ class Loop:
 
     def _fitted(self, fit: Fit, planned: float) -> Any:
         recipe: Any = self.plan.roles[fit.role].net
-        before = self.generator.bit_generator.state
-        occasion = self.occasion(self.generator, planned, inner=f"{self.place.stage}.{self.place.epoch}.{fit.role}")
-        fitted = recipe.fit_on(occasion, self.players.get(fit.role))
+        fitted = recipe.fit_on(self.occasion(self.generator, planned), self.players.get(fit.role))
         if fit.per == "stage":
             self.history.take_in(fit.role, fitted)
-            nothing_learned = not any(stage.updates for stage in self.plan.stages[: self.place.stage])
-            if self.checkpoint is not None and nothing_learned and arrays_of(fitted, recipe) is None:
-                self.fitted_again[fit.role] = before
         return fitted
 
-    def occasion(self, generator: np.random.Generator, planned: float, inner: str = "") -> Occasion:
-        """What a role may look at now; `inner` names the folder for checkpoints of runs of its own."""
+    def occasion(self, generator: np.random.Generator, planned: float) -> Occasion:
+        """What a role may look at now."""
         view, train = View(self.cast, self.feed.calibration), View(self.cast, self.feed.train)
-        training = self.training.inside(inner) if inner else replace(self.training, checkpoint="")
-        return Occasion(self.split, training, generator, self.unbiased, view, train, planned)
+        return Occasion(self.split, self.training, generator, self.unbiased, view, train, planned)

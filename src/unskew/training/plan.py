@@ -42,23 +42,20 @@ class Role:
 class Update:
     """One gradient step a batch: the named roles learn, everyone else is frozen.
 
-    `own_batch` gives the update batches of its own instead of those the others of its turn share. Updates of one
-    `turn` are interleaved batch by batch; turns follow each other, each with a whole pass over the rows.
+    `own_batch` gives the update batches of its own instead of those the others share.
     """
 
     trains: tuple[str, ...]
     loss: Loss
     own_batch: bool = False
-    turn: int = 0
 
 
 @dataclass(frozen=True)
 class Copy:
-    """What one role has learned is given to another: once when the stage begins, or before every epoch."""
+    """What one role has learned is given to another when the stage begins."""
 
     source: str
     target: str
-    per: Literal["stage", "epoch"] = "stage"
 
     @property
     def trains(self) -> tuple[str, ...]:
@@ -101,17 +98,10 @@ class Stage:
         return (*self.copies, *self.updates, *self.fits)
 
     @property
-    def turns(self) -> tuple[tuple[Update, ...], ...]:
-        """The updates by turn, in order."""
-        numbers = sorted({update.turn for update in self.updates})
-        return tuple(tuple(update for update in self.updates if update.turn == number) for number in numbers)
-
-    @property
     def moves(self) -> frozenset[str]:
         """The roles that change while this stage runs its epochs."""
         fits = {fit.role for fit in self.fits if fit.per == "epoch"}
-        copied = {copy.target for copy in self.copies if copy.per == "epoch"}
-        return frozenset(fits | copied | {role for update in self.updates for role in update.trains})
+        return frozenset(fits | {role for update in self.updates for role in update.trains})
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ class Cast:
     """The roles of a plan as they are now: what plays each, its clip, who calibrates it, the error they share.
 
     `known` holds, for calibrators, the maps of all users, for as long as neither they nor their roles are to be
-    looked at anew. `group` are the workers who have a part of the rows each, `device` is where nets compute, None for
-    the CPU.
+    looked at anew. `group` are the workers who have a part of the rows each.
     """
 
     players: Mapping[str, Any]
@@ -34,7 +33,6 @@ class Cast:
     error: ErrorFunction
     known: dict[str, Any] = field(default_factory=dict)
     group: Group = ALONE
-    device: str | None = None
 
     @property
     def uncalibrated(self) -> Cast:
@@ -85,19 +83,19 @@ class RowsView:
 
     @property
     def users(self) -> Tensor:
-        return on_device(self._rows.users, self._cast)
+        return self._rows.users
 
     @property
     def items(self) -> Tensor:
-        return on_device(self._rows.items, self._cast)
+        return self._rows.items
 
     @property
     def ratings(self) -> Tensor:
-        return on_device(self._rows.ratings, self._cast)
+        return self._rows.ratings
 
     @property
     def seen(self) -> Tensor:
-        return on_device(self._rows.seen, self._cast)
+        return self._rows.seen
 
     @property
     def weight(self) -> float:
@@ -191,10 +189,6 @@ def _bounded(logit: Tensor) -> Tensor:
     return logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
 
 
-def on_device(column: Tensor, cast: Cast) -> Tensor:
-    return column if cast.device is None else column.to(cast.device)
-
-
 @torch.no_grad()
 def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) -> Tensor:
     """What a resting role says about pairs: calibrated if its calibrator is fitted, and without gradient.
@@ -204,7 +198,7 @@ def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) ->
     bounds for how many pairs a rating may stand because of where it was found, not what the rating itself tells.
     """
     player, name = cast.players[role], cast.calibrators.get(role, "")
-    users, items = on_device(pairs.users, cast), on_device(pairs.items, cast)
+    users, items = pairs.users, pairs.items
     logits, calibrator = player(users, items), cast.players.get(name)
     if calibrator is None:
         said: Tensor = torch.sigmoid(logits)
@@ -215,5 +209,5 @@ def speak_at_rest(cast: Cast, role: str, pairs: Rows, *, tilted: bool = True) ->
     ratings, tilt = pairs.known_ratings, getattr(player, "tilt", None)
     if tilt is None or ratings is None or not tilted:
         return said
-    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(users, items, on_device(ratings, cast))
+    given: Tensor = said.clamp(min=cast.clips.get(role, 0.0)) * tilt(users, items, ratings)
     return given.clamp(max=1.0)
