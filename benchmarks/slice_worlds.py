@@ -1,23 +1,20 @@
 """What random ratings buy where the truth is known: the tables of docs/slice.md.
 
     python benchmarks/slice_worlds.py --seeds 10
-    python benchmarks/slice_worlds.py --part rules
 
-`worlds` has 500 users, 250 items and about 10,000 ratings, seen by popularity alone (nothing to correct), by the
+Worlds have 500 users, 250 items and about 10,000 ratings, seen by popularity alone (nothing to correct), by the
 rating itself (constant odds), by liking of any cause, or by taste. Every model is given slices of random ratings, ten
 of each size and one of the largest, and asked for its true risk; a method that trains by the slice is fitted anew for
-two of each size. `rules` compares ways to decide whether to follow an estimate, by its true size in standard errors. A
-run that is stopped goes on where it ended.
+two of each size. A run that is stopped goes on where it ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from scipy.stats import ttest_1samp
 from scripts import bare_parser, count, failed, publish, script
 
@@ -63,8 +60,8 @@ def risks(_: Any, *, method: unskew.Method, selection: str, seed: int) -> Values
     def informed(size: int, number: int) -> unskew.Recommender:
         random = drawn(here, size, number)
         if alone is not None and not trains:
-            return alone.with_slice(random)
-        return method.fit(here.log, seed=seed, training=TRAINING, unbiased=random)
+            return alone.with_random_ratings(random)
+        return method.fit(here.log, seed=seed, training=TRAINING, random_ratings=random)
 
     found = {
         str(size): [here.risk(informed(size, number).predict_codes) for number in range(_times(size, trains))]
@@ -115,35 +112,11 @@ def _cell(risk: np.ndarray, without: np.ndarray) -> str:
     return f"{text} ({change.mean():+.4f}{p})"
 
 
-RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "never": lambda z: 0 * z,
-    "always": lambda z: z,
-    "if it gains out of fold": lambda z: np.where(z**2 / 2 > 1, z, 0),
-    "if it gains a standard error": lambda z: np.where(z**2 / 2 - 1 > np.abs(z), z, 0),
-    "as far as trusted (ours)": lambda z: expit(z**2 / 2 - 1 - np.log(2)) * z,
-}
-TRUTHS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-def rule_table() -> str:
-    """Mean squared error of a followed estimate z ~ N(truth, 1), whose gain out of fold is about z^2 / 2 - 1."""
-    noise = np.random.default_rng(0).standard_normal(400_000)
-    rows = [
-        [name, *(f"{np.mean((rule(noise + truth) - truth) ** 2):.2f}" for truth in TRUTHS)]
-        for name, rule in RULES.items()
-    ]
-    return markdown_grid(["followed", *(f"{truth:g}" for truth in TRUTHS)], rows)
-
-
 def main(arguments: list[str] | None = None) -> None:
     options = bare_parser(__doc__, "slice.jsonl")
     options.add_argument("--seeds", type=count, default=10, help="worlds of each kind (default: 10)")
-    options.add_argument("--part", choices=("worlds", "rules"), default="worlds")
     options.add_argument("--method", action="append", choices=METHODS, help="may be repeated (default: all)")
     asked = options.parse_args(arguments)
-    if asked.part == "rules":
-        publish((rule_table(),), asked.out)
-        return
     methods = {name: METHODS[name] for name in asked.method or METHODS}
     outcome = run(jobs(methods, asked.seeds), asked.records, asked.workers)
     tables = (world_table(outcome, selection, list(methods), asked.seeds) for selection in SELECTIONS)

@@ -57,8 +57,8 @@ from .propensity.published import PublishedFactors
 from .propensity.tables import Known, Popularity, Uniform
 from .recommender import Recommender
 from .report.report import write_report
+from .selection.random_ratings import RandomRatings
 from .training.options import Training
-from .unbiased.report import Slice
 
 __all__ = [
     "AT",
@@ -106,9 +106,9 @@ __all__ = [
     "PublishedExperts",
     "PublishedFactors",
     "RandomPlatt",
+    "RandomRatings",
     "RatingLog",
     "Recommender",
-    "Slice",
     "Split",
     "StableDR",
     "Training",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from unskew.errors import ParameterError
 
+Given = TypeVar("Given")
 BAYES = ("dce-bayes", "dce-dr")  # the first that is registered
 METHODS: dict[str, tuple[str, ...]] = {
     "naive-utility": BAYES,
@@ -29,6 +31,7 @@ NAMES = {
     "NaiveUtility": "DoublyCalibrated",
     "OddsSensitivity": "diagnose",
     "Sensitivity": "diagnose",
+    "Slice": "RandomRatings",
     "SharedDR": "MultiDR",
     "Utility": "Factors, or NaiveBayes with random ratings",
     "UtilityModel": "DoublyCalibrated",
@@ -45,6 +48,8 @@ OPTIONS = {
     "--members": "fit one model, by one seed",
     "--new-user-features": "new users are told by their ratings alone",
     "--odds": "use `unskew diagnose`",
+    "--slices": "use `unskew fit --random-ratings`",
+    "--unbiased-curve": "use `unskew fit --random-ratings`",
 }
 TRAINING = {
     "checkpoint": CHECKPOINT,
@@ -60,7 +65,7 @@ SETTINGS = {"n_members": "fit one model, by one seed"}  # of methods
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Column": {"buckets": (0,)},
-    "Contents": {"members": ([],)},
+    "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},
     "Training": {
@@ -119,3 +124,12 @@ def without_gone(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
                 f"{kind} has no setting {name!r} any more, and here it is {settings[name]!r}: fit again."
             )
     return {name: value for name, value in settings.items() if name not in gone}
+
+
+def called_otherwise(value: Given | None, **before: Given | None) -> Given | None:
+    """Take an argument by the name it had before, with a warning."""
+    ((name, given),) = before.items()
+    if given is None:
+        return value
+    warnings.warn(f"{name}= is called random_ratings= now.", FutureWarning, stacklevel=3)
+    return given

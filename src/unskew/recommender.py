@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,15 +20,13 @@ from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.nets.base import NetRecipe
 from unskew.overlap import Overlap
+from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
 from unskew.topk import top_items
 from unskew.training.history import History
 from unskew.training.options import Training
 from unskew.training.rules import by_rules
 from unskew.training.threads import one_thread
 from unskew.training.view import Cast, speak_at_rest
-from unskew.unbiased.correction import Correction
-from unskew.unbiased.family import BINARY, Family
-from unskew.unbiased.report import Slice
 
 if TYPE_CHECKING:
     from unskew.diagnosis.diagnosis import Diagnosis
@@ -47,8 +45,8 @@ class Recommender:
     or the average item in their place. `overlap` says how the propensities weighed the training ratings, `calibration`
     how well propensity and imputation were calibrated before and after; each is None for a method without. `training`
     are the options of the run, None for the usual ones. Users with codes from `n_fitted_users` on were folded in; None
-    if nobody was. `slice` tells what random ratings were used for, None without any, and `corrections` are what they
-    have made of what a role says.
+    if nobody was. `random_ratings` tells what random ratings were used for, None without any, and `corrections` are
+    the lines that they have put through the logits of roles.
     """
 
     method: Any
@@ -60,8 +58,8 @@ class Recommender:
     calibration: CalibrationReport | None = None
     training: Training | None = None
     n_fitted_users: int | None = None
-    slice: Slice | None = None
-    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    random_ratings: RandomRatings | None = None
+    corrections: Mapping[str, Line] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, float]:
@@ -134,21 +132,17 @@ class Recommender:
             }
         )
 
-    def with_slice(self, unbiased: RatingLog) -> Recommender:
-        """The model corrected by ratings of random pairs, as far as they foretell each other; see `model.slice`.
-
-        `fit(log, unbiased=...)` does this too, after those parts of the method that train by a slice have done so.
-        """
-        from unskew.unbiased.inform import informed  # which knows of models
-
-        return informed(self, unbiased)
-
-    def law_of(self, role: str) -> Family:
-        """The laws of ratings with the means that a role says, fitted to ratings held out."""
-        if self.log.binary:
-            return BINARY
-        held = self.holdout.take(np.arange(min(len(self.holdout), SOME_HELD_OUT)))
-        return Family.of(held.ratings, self.uncorrected(role, held.users, held.items))
+    def with_random_ratings(self, random: RatingLog) -> Recommender:
+        """The model corrected by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""
+        known, n_unknown, n_in_log = in_codes(self.log, random)
+        lines, found = dict[str, Line](), list[Correction]()
+        for role in ROLES:
+            if role in self.cast.players:
+                answers = self.uncorrected(role, known.users, known.items)
+                lines[role], tried = learn(role, answers, known.ratings, self.seed)
+                found += tried
+        report = RandomRatings(len(known), n_unknown, n_in_log, known.positive_rate, tuple(found))
+        return replace(self, random_ratings=report, corrections=lines)
 
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
         """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
@@ -159,7 +153,7 @@ class Recommender:
     ) -> NDArray[np.float64]:
         """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
         said = self.uncorrected(role, users, items, ratings)
-        return said if role not in self.corrections else self.corrections[role](said, users)
+        return said if role not in self.corrections else self.corrections[role](said)
 
     def uncorrected(
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
@@ -195,11 +189,11 @@ class Recommender:
         self._require(role)
         return self.cast.players[role]
 
-    def diagnose(self, *, unbiased: RatingLog | None = None, rival: Any = None, **settings: Any) -> Diagnosis:
+    def diagnose(self, *, rival: Any = None, **settings: Any) -> Diagnosis:
         """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""
         from unskew.diagnosis.diagnosis import diagnose  # which imports this module
 
-        return diagnose(self, unbiased=unbiased, rival=rival, **settings)
+        return diagnose(self, rival=rival, **settings)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""

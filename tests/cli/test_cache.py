@@ -45,7 +45,7 @@ def test_a_folder_of_files_with_and_without_a_cache_gives_the_model_of_the_file(
 
 def test_every_log_of_a_command_is_cached(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
     cache = ("--cache", tmp_path / "cache")
-    fit(run, files / "ratings.csv", tmp_path / "m", "--unbiased", files / "test.csv", *cache)
+    fit(run, files / "ratings.csv", tmp_path / "m", "--random-ratings", files / "test.csv", *cache)
     assert len(list((tmp_path / "cache").iterdir())) == 2
     plain = run("evaluate", model, files / "test.csv").stdout
     for _ in range(2):

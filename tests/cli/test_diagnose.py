@@ -20,7 +20,7 @@ def _few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_is_diagnosed_in_words_and_then_in_figures(run: Run, files: Path, tmp_path: Path) -> None:
     words = ("diagnose", files / "ratings.csv", "--propensity", "additive", *QUICK)
-    text = run(*words, "--unbiased", files / "test.csv", "--plot", tmp_path / "curves.png").stdout
+    text = run(*words, "--random-ratings", files / "test.csv", "--plot", tmp_path / "curves.png").stdout
     assert text.index("Is debiasing needed?") < text.index("Figures")
     assert "random ratings" in text
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -39,7 +39,7 @@ def test_a_model_is_diagnosed_as_json(run: Run, model: Path) -> None:
         (("no-model",), "no-model does not exist: check the path"),
         (("ratings.csv", "--propensity", "aditive"), "did you mean 'Additive'?"),
         (("ratings.csv", "--plot", "curves.jpg"), "ends in none of .png"),
-        (("ratings.csv", "--unbiased", "coat:x"), "random ratings are its test"),
+        (("ratings.csv", "--random-ratings", "coat:x"), "random ratings are its test"),
         (("model", "--positive", "4"), "a model knows its own scale"),
     ],
 )

@@ -48,7 +48,7 @@ REFUSED = {
     "setting given twice": ((*FIT, "ips", "--set", "clip=0", "--set", "clip=1"), "--set clip is given twice"),
     "unknown propensity": ((*FIT, "ips", "--set", "propensity=aditive"), "did you mean 'Additive'?"),
     "net for a propensity": ((*FIT, "ips", "--set", "propensity=mf"), "cannot be of the kind 'MF'"),
-    "propensity that needs more": ((*FIT, "ips", "--set", "propensity=naivebayes"), "pass --unbiased FILE"),
+    "propensity that needs more": ((*FIT, "ips", "--set", "propensity=naivebayes"), "pass --random-ratings FILE"),
     "features that are needed": ((*FIT, "ips", "--set", "propensity=logistic"), "pass --user-features when"),
     "threshold and grades": ((*FIT, "naive", "--positive", 3, "--graded", 1, 5), "give one of the two"),
     "threshold beyond all ratings": ((*FIT, "naive", "--positive", 9), "set --positive to a threshold"),
@@ -70,7 +70,7 @@ REFUSED = {
         "--cache is for files, and coat:x is a dataset",
     ),
     "file with options of datasets": ((*FIT, "naive", "--accept-altered"), "--accept-altered is for datasets"),
-    "dataset as unbiased slice": ((*FIT, "naive", "--unbiased", "coat:x"), "random ratings are its test"),
+    "dataset as random ratings": ((*FIT, "naive", "--random-ratings", "coat:x"), "random ratings are its test"),
     "model in a missing folder": (
         ("fit", "ratings.csv", "--method", "naive", "--out", "no/where"),
         "the folder no does not exist",

@@ -18,9 +18,9 @@ def _few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_model_becomes_a_page(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    words = ("report", model, "--out", out, "--propensity", "additive", "--unbiased", files / "test.csv")
+    words = ("report", model, "--out", out, "--propensity", "additive", "--random-ratings", files / "test.csv")
     told = run(*words, "--duplicates", "last")
-    assert "unbiased: RatingLog(" in told.stderr
+    assert "random ratings: RatingLog(" in told.stderr
     assert f"wrote the report to {out}" in told.stdout
     page = out.read_text()
     assert "Report on a model by <strong>ips" in page
@@ -33,7 +33,7 @@ def test_a_benchmark_becomes_a_page(run: Run, files: Path, tmp_path: Path) -> No
     run("report", tmp_path / "results", "--out", tmp_path / "benchmark.html")
     page = (tmp_path / "benchmark.html").read_text()
     assert "Report on a benchmark of 2 methods" in page
-    run("report", tmp_path / "results", "--unbiased", files / "test.csv", "--out", tmp_path / "x.html", code=2)
+    run("report", tmp_path / "results", "--random-ratings", files / "test.csv", "--out", tmp_path / "x.html", code=2)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_benchmark_becomes_a_page(run: Run, files: Path, tmp_path: Path) -> No
         (("model", "--out", "r.pdf"), "r.pdf ends in none of .html, .htm"),
         (("model", "--out", "no/r.html"), "the folder no does not exist"),
         (("model", "--out", "r.html", "--propensity", "aditive"), "did you mean 'Additive'?"),
-        (("model", "--out", "r.html", "--unbiased", "none.csv"), "none.csv does not exist"),
+        (("model", "--out", "r.html", "--random-ratings", "none.csv"), "none.csv does not exist"),
     ],
 )
 def test_bad_input_gets_one_sentence(

@@ -64,7 +64,7 @@ def test_fit_counts_merged_duplicates_and_passes_columns_and_scale_on(run: Run, 
     assert (scale.positive, scale.low, scale.high) == (None, 1, 5)
 
 
-def test_fit_hands_features_and_the_unbiased_slice_to_the_method(run: Run, files: Path, tmp_path: Path) -> None:
+def test_fit_hands_features_and_random_ratings_to_the_method(run: Run, files: Path, tmp_path: Path) -> None:
     for side, ids in (("user", [f"u{n}" for n in range(60)]), ("item", range(40))):
         text = "".join(f"{name},{number % 7}\n" for number, name in enumerate(ids))
         (tmp_path / f"{side}s.csv").write_text(f"{side}_id,x\n{text}")
@@ -79,10 +79,10 @@ def test_fit_hands_features_and_the_unbiased_slice_to_the_method(run: Run, files
     (tmp_path / "slice.csv").write_text(
         "user_id,item_id,rating\n" + "".join(f"{row['user_id']},{row['item_id']},{row['rating']}\n" for row in test)
     )
-    unbiased = ("--unbiased", tmp_path / "slice.csv")
+    random = ("--random-ratings", tmp_path / "slice.csv")
     assert (
-        "unbiased: RatingLog(200 ratings"
-        in run(*common, *unbiased, "--set", "propensity=naivebayes", "--out", tmp_path / "b").stdout
+        "random ratings: RatingLog(200 ratings"
+        in run(*common, *random, "--set", "propensity=naivebayes", "--out", tmp_path / "b").stdout
     )
 
 

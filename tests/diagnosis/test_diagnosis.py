@@ -25,7 +25,7 @@ def found(here):
     known = unskew.Known(here.propensity)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unskew.diagnosis.calibration.REPLICATES", 40)
-        return unskew.diagnose(here.log, propensity=known, unbiased=here.test, n_folds=2, training=TRAINING)
+        return unskew.diagnose(here.log, propensity=known, random_ratings=here.test, n_folds=2, training=TRAINING)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_figures_of_a_very_long_log_come_from_a_sample_that_stands_for_it(found,
     assert rows.n_seen == 900 < len(here.log)
     assert rows.weight.sum() == pytest.approx(here.n_pairs)
     sampled = unskew.diagnose(
-        here.log, propensity=unskew.Known(here.propensity), unbiased=here.test, n_folds=2, training=TRAINING
+        here.log, propensity=unskew.Known(here.propensity), random_ratings=here.test, n_folds=2, training=TRAINING
     )
     assert "figures rest on 900 of the ratings, drawn at random" in str(sampled)
     assert "drawn at random" not in found.log
@@ -184,7 +184,7 @@ def test_what_cannot_be_diagnosed_is_refused_with_one_sentence(here):
         unskew.diagnose([1, 2])
     other = unskew.simulate(50, 40, density=0.3, seed=0)
     with pytest.raises(unskew.DataError, match="other users or items than the log"):
-        unskew.diagnose(here.log, unbiased=other.test)
+        unskew.diagnose(here.log, random_ratings=other.test)
     column = unskew.Known(np.full(len(here.log), 0.3))
     short = unskew.Training(progress=False, max_epochs=1)
     with pytest.raises(unskew.DataError, match="known of seen pairs only"):

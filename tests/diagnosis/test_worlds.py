@@ -42,7 +42,7 @@ def by_the_log_alone(found):
 
 def test_no_bias_needs_no_debiasing():
     here = world("uniform")
-    found = diagnosed(here.log, unbiased=here.test)
+    found = diagnosed(here.log, random_ratings=here.test)
     assert found["needed"].kind == by_the_log_alone(found).kind == "none"
     assert found["works"].level == "fine"
     assert found.selection.evidence > 0.01
@@ -52,7 +52,7 @@ def test_no_bias_needs_no_debiasing():
 
 def test_popularity_is_told_from_liking():
     here = world("popularity")
-    found = diagnosed(here.log, unbiased=here.test)
+    found = diagnosed(here.log, random_ratings=here.test)
     assert found["needed"].kind == by_the_log_alone(found).kind == "popularity"
     assert "no sign that it is for being liked" in found["needed"].words
     assert found["works"].kind == "good"
@@ -64,7 +64,7 @@ def test_popularity_is_told_from_liking():
 
 def test_taste_is_seen_in_the_log_and_mended_by_what_the_log_knows_of_pairs():
     here = world("taste")
-    found = diagnosed(here.log, unbiased=here.test, propensity=unskew.Known(here.propensity))
+    found = diagnosed(here.log, random_ratings=here.test, propensity=unskew.Known(here.propensity))
     assert found["needed"].kind == "taste"
     assert "the log can mend it" in found["needed"].words
     alone = by_the_log_alone(found)
@@ -76,7 +76,7 @@ def test_taste_is_seen_in_the_log_and_mended_by_what_the_log_knows_of_pairs():
 
 def test_where_the_rating_itself_decides_it_says_that_no_log_alone_can_mend_it_and_what_would():
     here = world("rating", 1.5)
-    found = diagnosed(here.log, unbiased=here.test, propensity=unskew.Known(here.propensity))
+    found = diagnosed(here.log, random_ratings=here.test, propensity=unskew.Known(here.propensity))
     assert found["needed"].kind == "rating"
     assert found["needed"].level == "problem"
     for words in (found["needed"].words, by_the_log_alone(found).words):

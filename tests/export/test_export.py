@@ -12,8 +12,7 @@ from scipy.special import expit, logit
 import unskew
 from unskew.errors import ParameterError, UnskewError
 from unskew.export import scorer, to_onnx, to_parquet
-from unskew.unbiased.correction import Correction
-from unskew.unbiased.lines import Lines
+from unskew.selection.random_ratings import Line
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -114,12 +113,8 @@ def test_vectors_are_written_in_stretches_and_replace_only_vectors(models, tmp_p
         to_parquet(models["towers"], tmp_path / "file")
 
 
-LINES = Lines(np.array([1.0, 0.7, 1.3]), np.array([0.2, -0.4, 0.0]), np.arange(N_USERS) % 3)
-
-
-@pytest.mark.parametrize("lines", [Lines.everybody(0.8, -0.3), LINES], ids=["everybody", "experts"])
-def test_what_random_ratings_have_corrected_is_in_scorer_and_vectors(models, lines, tmp_path):
-    model = replace(models["towers"], corrections={"prediction": Correction(lines=lines)})
+def test_what_random_ratings_have_corrected_is_in_scorer_and_vectors(models, tmp_path):
+    model = replace(models["towers"], corrections={"prediction": Line(0.8, -0.9)})
     assert np.abs(model.predict("user 1 é", 10) - models["towers"].predict("user 1 é", 10))[0] > 0.05
     assert_scores_alike(model, tmp_path / "model.onnx")
     assert to_parquet(model, tmp_path / "vectors").notes == ()
@@ -132,12 +127,10 @@ def test_corrected_graded_ratings_are_corrected_in_the_scorer_and_ranked_by_vect
     graded = unskew.Naive(net=unskew.MF(n_factors=3)).fit(
         log(positive=None, rating_scale=(1, 5)), training=unskew.Training(max_epochs=2, holdout=0.3, progress=False)
     )
-    model = replace(
-        graded, corrections={"prediction": Correction(graded.law_of("prediction"), Lines.everybody(1.0, -1.0))}
-    )
+    model = replace(graded, corrections={"prediction": Line(1.0, -1.0)})
     assert (model.predict(["user 1 é"], [10]) < graded.predict(["user 1 é"], [10])).all()
     assert_scores_alike(model, tmp_path / "model.onnx")
-    assert "changes no user's ranking" in to_parquet(model, tmp_path / "vectors").notes[0]
+    assert to_parquet(model, tmp_path / "vectors").notes == ()
 
 
 def test_new_users_are_exported_as_all_others(models, tmp_path):

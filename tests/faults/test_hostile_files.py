@@ -137,7 +137,7 @@ def folders(log, tmp_path_factory):
     models = {
         "dce": make("dce-tdr").fit(world.log, training=BRIEF),
         "features": base.fit(described, training=BRIEF),
-        "slice": base.fit(world.log, training=BRIEF, unbiased=world.test),
+        "slice": base.fit(world.log, training=BRIEF, random_ratings=world.test),
     }
     root = tmp_path_factory.mktemp("hostile")
     for name, model in models.items():
@@ -161,7 +161,7 @@ def used(folder):
     users, items = np.divmod(np.arange(model.log.n_pairs), model.log.n_items)
     model.predict_codes(users[:500], items[:500])
     model.recommend(k=3)
-    return str(model.history), str(model.overlap), str(model.calibration), str(model.slice)
+    return str(model.history), str(model.overlap), str(model.calibration), str(model.random_ratings)
 
 
 def test_any_manifest_with_the_right_digest_is_used_or_refused(contained, in_our_words, folders, tmp_path):

@@ -77,7 +77,7 @@ COLUMN = np.random.default_rng(3).uniform(0.1, 1, N_RATINGS)
 
 def fitted(method: Any, log: RatingLog = LOG, seed: int = 7) -> Recommender:
     scale = {} if log.binary else {"positive": None, "rating_scale": (log.scale.low, log.scale.high)}
-    return method.fit(log, seed=seed, training=BRIEF, unbiased=drawn(2, **scale))
+    return method.fit(log, seed=seed, training=BRIEF, random_ratings=drawn(2, **scale))
 
 
 def fitted_to_seen_pairs(method: Any) -> Recommender:
@@ -214,10 +214,10 @@ def test_every_folder_holds_the_recipe_that_makes_the_same_bits_again(method, sc
 
 def test_a_recipe_says_what_it_takes_beside_the_log(tmp_path):
     model = fitted(Naive(net=MF(n_factors=2)))
-    assert model.slice is not None
+    assert model.random_ratings is not None
     model.save(tmp_path / "model")
     text = (tmp_path / "model" / "recipe.toml").read_text()
-    assert text.startswith(f"# Beside its log: {model.slice.n_ratings:,} random ratings (--unbiased).\n")
+    assert text.startswith(f"# Beside its log: {model.random_ratings.n_ratings:,} random ratings (--random-ratings).\n")
     assert read_fit(tmp_path / "model" / "recipe.toml").method == model.method
 
 

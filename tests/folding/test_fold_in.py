@@ -11,8 +11,7 @@ from scipy.special import expit, logit
 import unskew
 from unskew.errors import DataError, ParameterError
 from unskew.folding import solve
-from unskew.unbiased.correction import Correction
-from unskew.unbiased.lines import Lines
+from unskew.selection.random_ratings import Line
 
 SHORT = unskew.Training(max_epochs=25, progress=False)
 N_KNOWN, N_ITEMS = 120, 60
@@ -125,12 +124,11 @@ def test_one_user_who_likes_everything_is_enough(models):
 
 
 def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcomers(models, frame):
-    lines = Lines(np.array([1.0, 0.5]), np.array([-1.0, 0.0]), np.arange(N_KNOWN) % 2)
-    model = replace(models["naive"], corrections={"prediction": Correction(lines=lines)})
+    model = replace(models["naive"], corrections={"prediction": Line(1.0, -1.0)})
     folded, plain = model.fold_in(frame), models["naive"].fold_in(frame)
     users = list(model.log.user_ids)
     assert all_items(folded, users).tobytes() == all_items(model, users).tobytes()
-    expected = expit(logit(all_items(plain, ["u130"])) - 1)  # whom no expert knows
+    expected = expit(logit(all_items(plain, ["u130"])) - 1)
     np.testing.assert_allclose(all_items(folded, ["u130"]), expected, rtol=1e-6)
 
 

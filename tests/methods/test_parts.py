@@ -37,7 +37,7 @@ def test_every_propensity_serves_every_method_that_weights(name, world):
     kinds = [unskew.Uniform(), unskew.Popularity(), unskew.NaiveBayes(), unskew.Additive(), factors, known]
     for propensity in kinds:
         method = replace(unskew.make(name), propensity=propensity)
-        model = method.fit(world.log, training=SHORT, unbiased=world.test)
+        model = method.fit(world.log, training=SHORT, random_ratings=world.test)
         p = model.propensity([0, 1], [2, 3])
         assert ((p > 0) & (p <= 1)).all()
 

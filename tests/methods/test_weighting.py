@@ -43,7 +43,7 @@ def test_naive_bayes_weights_use_each_pairs_own_rating():
     world = unskew.simulate(n_users=300, n_items=200, density=0.15, selection="rating", strength=1.5, seed=2)
     naive = unskew.Naive().fit(world.log, training=QUIET)
     method = unskew.SNIPS(propensity=unskew.NaiveBayes(), clip=0.0)
-    weighted = method.fit(world.log, training=QUIET, unbiased=world.test)
+    weighted = method.fit(world.log, training=QUIET, random_ratings=world.test)
     assert world.risk(weighted.predict_codes) < world.risk(naive.predict_codes)
 
 

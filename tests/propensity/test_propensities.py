@@ -46,7 +46,7 @@ def test_relative_popularity_is_the_published_score():
 
 def test_naive_bayes_is_exact_when_only_the_rating_drives_selection():
     world = unskew.simulate(n_users=500, n_items=300, density=0.1, selection="rating", strength=1.5, seed=3)
-    fitted = unskew.NaiveBayes().fit(world.log, unbiased=world.test)
+    fitted = unskew.NaiveBayes().fit(world.log, random_ratings=world.test)
     ones, zeros = fitted.given_rating(np.zeros(2, int), np.zeros(2, int), [1.0, 0.0])
     users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
     ratings = world.rating(users, items)
@@ -57,11 +57,11 @@ def test_naive_bayes_is_exact_when_only_the_rating_drives_selection():
 
 
 def test_naive_bayes_asks_for_a_slice_and_refuses_one_that_makes_propensities_exceed_one(world):
-    with pytest.raises(ParameterError, match="unbiased=random_log"):
+    with pytest.raises(ParameterError, match="random_ratings=random_log"):
         unskew.NaiveBayes().fit(world.log)
     one_class = world.test.take(np.flatnonzero(world.test.ratings == 1))
-    with pytest.raises(DataError, match="implies a propensity above 1"):
-        unskew.NaiveBayes().fit(world.log, unbiased=one_class)
+    with pytest.raises(DataError, match="imply a propensity above 1"):
+        unskew.NaiveBayes().fit(world.log, random_ratings=one_class)
 
 
 def test_factors_come_nearer_to_the_truth_than_counts_under_taste_driven_selection():

@@ -50,7 +50,7 @@ def model(log: unskew.RatingLog) -> unskew.Recommender:
 
 @pytest.fixture(scope="session")
 def material(model: unskew.Recommender) -> Material:
-    return material_of(model, unbiased=None, propensity=unskew.Additive(), announce=lambda words: None)
+    return material_of(model, random_ratings=None, propensity=unskew.Additive(), announce=lambda words: None)
 
 
 @pytest.fixture(scope="session")

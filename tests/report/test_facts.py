@@ -75,7 +75,7 @@ def test_where_weights_cannot_be_trusted_the_table_is_of_ratings_as_they_are_and
 
 def test_a_model_with_users_folded_in_is_refused(model: unskew.Recommender) -> None:
     with pytest.raises(unskew.ParameterError, match="report on the model as it was fitted"):
-        making.material_of(replace(model, n_fitted_users=3), unbiased=None, propensity=None, announce=print)
+        making.material_of(replace(model, n_fitted_users=3), random_ratings=None, propensity=None, announce=print)
 
 
 def test_random_ratings_are_believed_before_the_log(material: Material, log: unskew.RatingLog) -> None:

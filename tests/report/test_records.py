@@ -116,5 +116,5 @@ def test_a_source_is_a_model_or_records_and_nothing_else(model: unskew.Recommend
     for wrong, sentence in ((tmp_path / "text.txt", "neither a model nor"), (tmp_path / "none", "does not exist")):
         with pytest.raises(unskew.ParameterError, match=sentence):
             opened(wrong)
-    with pytest.raises(unskew.ParameterError, match="unbiased= is for a report on a model"):
-        unskew.write_report(file, tmp_path / "r.html", unbiased=model.log)
+    with pytest.raises(unskew.ParameterError, match="random_ratings= is for a report on a model"):
+        unskew.write_report(file, tmp_path / "r.html", random_ratings=model.log)

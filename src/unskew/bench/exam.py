@@ -27,8 +27,7 @@ from unskew.training.options import Training
 class Exam:
     """What fitted models are asked. `world`, if the log is simulated, tells the true risk over all pairs as well.
 
-    `cutoffs` are the lengths of lists that ranking metrics look at, `unbiased` random ratings that models are fitted
-    with.
+    `cutoffs` are the lengths of lists that ranking metrics look at.
     """
 
     log: RatingLog
@@ -38,11 +37,10 @@ class Exam:
     on_unknown: OnUnknown = "raise"
     world: World | None = None
     cutoffs: tuple[int, ...] = (5, 10)
-    unbiased: RatingLog | None = None
 
     def sat(self, method: Method, seed: int) -> Values:
         """A fit, what it cost and its marks."""
-        model, costs = measured_fit(method, self.log, seed, self.training, self.unbiased)
+        model, costs = measured_fit(method, self.log, seed, self.training)
         return costs | self.marks(model)
 
     def marks(self, model: Recommender) -> Values:
@@ -50,8 +48,7 @@ class Exam:
         found = self._evaluated(model)
         truth = {} if self.world is None else {"true_risk": self.world.risk(model.predict_codes)}
         apart = {"validation": self._validated(model), "test": found.metrics | truth}
-        trust = {} if model.slice is None else {"trust": {use.name: use.trust for use in model.slice.uses}}
-        return apart | trust | {"notes": list(found.notes)}
+        return apart | {"notes": list(found.notes)}
 
     def _validated(self, model: Recommender) -> Values:
         """On the ratings that this fit held out, by which it stopped: a little too good, for all methods alike."""

@@ -18,14 +18,12 @@ from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 
-def measured_fit(
-    method: Method, log: RatingLog, seed: int, training: Training, unbiased: RatingLog | None = None
-) -> tuple[Recommender, Values]:
+def measured_fit(method: Method, log: RatingLog, seed: int, training: Training) -> tuple[Recommender, Values]:
     """The fitted model, and wall-clock seconds, peak memory of the process in megabytes and parameter count."""
     warm_up()
     Memory.forget_peak()
     began = time.perf_counter()
-    model = method.fit(log, seed=seed, training=quiet(training), unbiased=unbiased)
+    model = method.fit(log, seed=seed, training=quiet(training))
     seconds = time.perf_counter() - began
     costs = {
         "seconds": round(seconds, 3),

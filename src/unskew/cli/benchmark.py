@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import unskew
-from unskew.cli import curve, options, settings
+from unskew.cli import options, settings
 from unskew.cli.output import print_json, print_table
 from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
@@ -38,13 +38,6 @@ def command(
     tune: Annotated[
         int, typer.Option("--tune", metavar="N", help="Trials for each method; 0 leaves settings as they are.")
     ] = 0,
-    unbiased_curve: Annotated[
-        bool,
-        typer.Option("--unbiased-curve", help="Show what random ratings buy instead: --slices of them, --seeds draws."),
-    ] = False,
-    slices: Annotated[
-        str, typer.Option("--slices", metavar="NUMBERS", help="How many random ratings, with commas.")
-    ] = "0,50,100,500,1000",
     workers: options.Workers = 1,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FOLDER", help="Where a dataset's files are, or its folder is.")
@@ -80,9 +73,8 @@ def command(
     \b
     unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
     unskew benchmark world --methods naive,snips,dce-dr --seeds 5 --out world
-    unskew benchmark coat --data DATA --methods naive,dr-jl --unbiased-curve --seeds 20 --out curve
     """
-    from unskew.bench import Exam, Judging, benchmark
+    from unskew.bench import Judging, benchmark
     from unskew.cli.material import Options, material
 
     chosen = _methods(methods)
@@ -96,12 +88,6 @@ def command(
     )
     asked = Options(data=data, test=test, test_fraction=test_fraction, on_unknown=on_unknown.value, seed=seed)
     given = material(source, reading, asked)
-    if unbiased_curve:
-        rules: dict[str, Any] = {"empty_users": empty_users.value, "on_unknown": on_unknown.value}
-        exam = Exam(log=given.log, test=given.test, training=judging.training, world=given.world, **rules)
-        curve.check(given, tune)
-        curve.show(exam, chosen, out, slices, draws=seeds, workers=workers, about=given.about, as_json=as_json)
-        return
     result = benchmark(
         given.log,
         given.test,

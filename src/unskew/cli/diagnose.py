@@ -31,9 +31,9 @@ def command(
         ),
     ],
     reading: Reading,
-    unbiased: Annotated[
+    random_ratings: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs: they alone tell if ratings decide."),
+        typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs: they tell if ratings decide."),
     ] = None,
     propensity: Annotated[
         str | None,
@@ -63,7 +63,7 @@ def command(
     found = unskew.diagnose(
         subject,
         propensity=recipe,
-        unbiased=None if unbiased is None else reading.unbiased(unbiased, log),
+        random_ratings=None if random_ratings is None else reading.random_ratings(random_ratings, log),
         rival=rival,
         seed=seed,
         training=unskew.Training(**limits),

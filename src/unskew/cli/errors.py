@@ -33,13 +33,13 @@ _OPTIONS = (
     ("expect_original=False", "--accept-altered"),
     ("pass user_features=", "pass --user-features"),
     ("pass item_features=", "pass --item-features"),
-    ("fit(log, unbiased=random_log)", "--unbiased FILE"),
+    ("fit(log, random_ratings=random_log)", "--random-ratings FILE"),
     ("the same positive= or rating_scale=", "the same --positive or --graded"),
     ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
     ("log is missing", "--log is missing"),
     ("pass a log that neither has seen", "give --log LOG that neither has seen"),
-    ("pass them as unbiased= here", "pass them by --unbiased here"),
-    ("(unbiased=)", "(--unbiased)"),
+    ("pass them as random_ratings= here", "pass them by --random-ratings here"),
+    ("(random_ratings=)", "(--random-ratings)"),
     ("max_epochs must", "--epochs must"),
     ("batch_size must", "--batch-size must"),
     ("judges must", "--judges must"),
@@ -69,6 +69,7 @@ class OneSentenceErrors(TyperGroup):
     _words: list[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        args = [_renamed(word) for word in args]
         self._words = list(args)
         with _usage_in_a_sentence(args) if args else nullcontext():
             return super().parse_args(ctx, args)
@@ -87,6 +88,15 @@ class OneSentenceErrors(TyperGroup):
             if str(interrupt):  # there is something to go on from
                 typer.echo(f"to go on: {shlex.join(['unskew', *self._words])}", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _renamed(word: str) -> str:
+    """An option by its old name becomes the new one, which is said."""
+    option, equals, value = word.partition("=")
+    if option != "--unbiased":
+        return word
+    typer.echo("warning: --unbiased is called --random-ratings now.", err=True)
+    return f"--random-ratings{equals}{value}"
 
 
 @contextmanager

@@ -38,9 +38,9 @@ def command(
         ),
     ] = None,
     assignments: options.Settings = None,
-    unbiased: Annotated[
+    random_ratings: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, even a few: see docs/slice.md."),
+        typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs, even a few."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -63,12 +63,12 @@ def command(
     ratings = reading.log(log, chosen.scale)
     say = _silent if as_json else typer.echo
     say(f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
-    random_ratings = None if unbiased is None else reading.unbiased(unbiased, ratings, known=False)
-    if random_ratings is not None:
-        say(f"unbiased: {random_ratings!r}, {random_ratings.duplicates_merged:,} duplicates merged")
+    random = None if random_ratings is None else reading.random_ratings(random_ratings, ratings, known=False)
+    if random is not None:
+        say(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
     with locked(target):
         seed = (chosen.seed or 0) if seed is None else seed
-        model = chosen.method.fit(ratings, seed=seed, training=training, unbiased=random_ratings)
+        model = chosen.method.fit(ratings, seed=seed, training=training, random_ratings=random)
         model.save(target)
     if as_json:
         print_json(_facts(model, target, reading))
@@ -77,8 +77,8 @@ def command(
     say(str(model.history))
     if model.overlap is not None:
         say(str(model.overlap))
-    if model.slice is not None:
-        say(str(model.slice))
+    if model.random_ratings is not None:
+        say(str(model.random_ratings))
     say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
 
 
@@ -123,7 +123,7 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
         "overlap": None if model.overlap is None else asdict(model.overlap),
-        "slice": None if model.slice is None else asdict(model.slice),
+        "random_ratings": None if model.random_ratings is None else asdict(model.random_ratings),
     }
 
 

@@ -29,7 +29,6 @@ class Material:
     test: RatingLog
     about: tuple[str, ...]
     world: World | None = None
-    random: bool = True  # whether the test's pairs are meant to be drawn at random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ def _own(source: str, reading: Reading, options: Options) -> Material:
         f"Learned from {name}, of which a random {fraction:.0%} was set aside as the test. This test is biased as the "
         "log is: its pairs are pairs that users chose to rate, so it cannot tell what a method is worth on the others."
     )
-    return Material(split.train, split.holdout, (about,), random=False)
+    return Material(split.train, split.holdout, (about,))
 
 
 def _with_folder(source: str, data: Path | None) -> str:

@@ -79,11 +79,11 @@ class Reading:
         dataset = self._dataset(source, scale.positive)
         return self._file(source, (scale.positive, (scale.low, scale.high))) if dataset is None else dataset.test
 
-    def unbiased(self, source: str, log: RatingLog, *, known: bool = True) -> RatingLog:
+    def random_ratings(self, source: str, log: RatingLog, *, known: bool = True) -> RatingLog:
         """A file of randomly collected ratings on the scale of the log it belongs to; with `known`, in its ids too."""
         if _named_dataset(source) is not None:
             raise ParameterError(
-                f"--unbiased {source} is a dataset, whose random ratings are its test: give a file of other ones."
+                f"--random-ratings {source} is a dataset, whose random ratings are its test: give a file of other ones."
             )
         limits = (log.scale.low, log.scale.high)
         ids = {"user_ids": log.user_ids, "item_ids": log.item_ids} if known else {}

@@ -36,9 +36,9 @@ def command(
         Path | None,
         typer.Option("--out", metavar="FILE", help="The page to write; report.html, if there is none yet."),
     ] = None,
-    unbiased: Annotated[
+    random_ratings: Annotated[
         str | None,
-        typer.Option("--unbiased", metavar="FILE", help="Ratings of random pairs, which no model was trained on."),
+        typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs, as a test."),
     ] = None,
     propensity: options.PropensityName = "factors",
     as_json: options.AsJson = False,
@@ -50,7 +50,7 @@ def command(
     significance, the spread over seeds, time and memory.
 
     \b
-    unskew report model --unbiased random.csv --out report.html
+    unskew report model --random-ratings random.csv --out report.html
     unskew report results --out benchmark.html
     """
     page = _page_path(out)
@@ -60,11 +60,11 @@ def command(
 
     found: Any = opened(source)
     random = None
-    if unbiased is not None:
+    if random_ratings is not None:
         if not isinstance(found, Recommender):
-            raise ParameterError("--unbiased is for a report on a model; a benchmark has been judged by its own test.")
-        random = _random_ratings(reading, unbiased, found)
-    write_report(found, page, unbiased=random, propensity=recipe)
+            raise ParameterError("--random-ratings is for a report on a model; a benchmark has a test of its own.")
+        random = _random_ratings(reading, random_ratings, found)
+    write_report(found, page, random_ratings=random, propensity=recipe)
     if as_json:
         print_json({"report": str(page), "bytes": page.stat().st_size})
         return
@@ -80,6 +80,6 @@ def _page_path(out: Path | None) -> Path:
 
 
 def _random_ratings(reading: Reading, source: str, model: Recommender) -> RatingLog:
-    ratings = reading.unbiased(source, model.log)
-    say(f"unbiased: {ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
+    ratings = reading.random_ratings(source, model.log)
+    say(f"random ratings: {ratings!r}, {ratings.duplicates_merged:,} duplicates merged")
     return ratings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,17 +73,6 @@ def propensity_from(name: str) -> Propensity:
         raise ParameterError(f"--propensity {name} is not known; {hint}") from error
     if not isinstance(found, Propensity):
         raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
-    return found
-
-
-def numbers(text: str, option: str) -> list[float]:
-    """What an option says that takes numbers with commas."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or not all(map(math.isfinite, found)):
-        raise ParameterError(f"{option} {text} must be numbers with commas, such as 1,2,4.")
     return found
 
 

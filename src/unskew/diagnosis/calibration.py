@@ -118,7 +118,7 @@ def rows_of(subject: Subject) -> Iterator[tuple[Nuisance, str, Rows]]:
     rated = Rows(judging.users, judging.items, judging.ratings.astype(np.float64), weight)
     words = "ratings it was not trained on, weighted"
     yield subject.imputation, words, rated.thinned(len(judging), subject.seed)
-    slice_ = subject.unbiased
+    slice_ = subject.random_ratings
     if slice_ is not None:
         random = Rows(slice_.users, slice_.items, slice_.ratings.astype(np.float64), None)
         yield subject.imputation, "random ratings", random

@@ -56,7 +56,7 @@ def rates_of(subject: Subject) -> Rates:
     error = math.sqrt(clustered((r - r.mean()) / len(r), log.users, log.items))
     weighted, robust = snips(terms, evidence), dr(terms, evidence)
     found = Rates(normal_interval(float(r.mean()), error), weighted.interval(0.95), robust.interval(0.95))
-    slice_ = subject.unbiased
+    slice_ = subject.random_ratings
     if slice_ is None:
         return found
     s = slice_.ratings.astype(np.float64)

@@ -18,6 +18,7 @@ from unskew.diagnosis.sensitivity import SensitivityFigures, sensitivity_of
 from unskew.diagnosis.subject import Subject, subject_of
 from unskew.diagnosis.verdicts import Verdict
 from unskew.estimation.calibrated import some_rows
+from unskew.gone import called_otherwise
 from unskew.methods.weighting import Naive
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
@@ -67,6 +68,7 @@ def diagnose(
     source: RatingLog | Recommender,
     *,
     propensity: Propensity | None = None,
+    random_ratings: RatingLog | None = None,
     unbiased: RatingLog | None = None,
     rival: Any = None,
     n_folds: int = 5,
@@ -77,16 +79,18 @@ def diagnose(
 
     `source` is a log, or a fitted model, whose own propensity, imputation and prediction are then diagnosed on the
     ratings it held out. For a log, `propensity` (by default `Factors()`) is fitted and calibrated, and cross-fitted
-    `Naive` predictions are what is imputed and judged. `unbiased` are ratings of random pairs, in the log's ids: only
-    they can tell whether the rating itself decides what is seen. `rival` are scores to compare with, as in `compare`;
-    without any, a model is compared with `Naive` fitted beside it, and predictions of a log with a constant.
+    `Naive` predictions are what is imputed and judged. `random_ratings` are ratings of random pairs, in the log's
+    ids: only they can tell whether the rating itself decides what is seen; they were called `unbiased`. `rival` are
+    scores to compare with, as in `compare`; without any, a model is compared with `Naive` fitted beside it, and
+    predictions of a log with a constant.
 
     Ratings are weighted by calibrated propensities *without the model's clip*: a clip serves training, where it buys
     less variance for some bias, but a judge that clips leaves what it clips to the imputation, and his interval does
     not know of it. Fits `n_folds` nets of `Naive` on the log, whatever the source.
     """
+    random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
     subject = subject_of(
-        source, propensity=propensity, unbiased=unbiased, n_folds=n_folds, seed=seed, training=training
+        source, propensity=propensity, random_ratings=random_ratings, n_folds=n_folds, seed=seed, training=training
     )
     if rival is None and isinstance(source, Recommender) and not isinstance(source.method, Naive):
         progress = None if training is None else training.progress

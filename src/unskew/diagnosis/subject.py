@@ -61,7 +61,7 @@ class Subject:
     seen_after: Values
     clip: float
     fitted_here: bool  # whether the propensity was fitted for this diagnosis
-    unbiased: RatingLog | None
+    random_ratings: RatingLog | None
     seed: int
 
     @property
@@ -77,7 +77,7 @@ def subject_of(
     source: RatingLog | Recommender,
     *,
     propensity: Propensity | None = None,
-    unbiased: RatingLog | None = None,
+    random_ratings: RatingLog | None = None,
     n_folds: int = 5,
     seed: int = 0,
     training: Training | None = None,
@@ -91,14 +91,14 @@ def subject_of(
     log = source.log if isinstance(source, Recommender) else source
     if not isinstance(log, RatingLog):
         raise ParameterError(f"diagnose takes a log or a fitted model, not a {type(source).__name__}.")
-    if unbiased is not None:
-        _require_same_ids(log, unbiased)
+    if random_ratings is not None:
+        _require_same_ids(log, random_ratings)
     fitted = cross_fit(naive or Naive(), log, n_folds=n_folds, seed=seed, training=training)
-    common: dict[str, Any] = {"log": log, "naive": fitted, "unbiased": unbiased, "seed": seed}
+    common: dict[str, Any] = {"log": log, "naive": fitted, "random_ratings": random_ratings, "seed": seed}
     if model is not None and "propensity" in model.cast.players and propensity is None:
         part = _from_model(model)
     else:
-        part = _fitted_here(propensity or Factors(), log, seed, training, unbiased)
+        part = _fitted_here(propensity or Factors(), log, seed, training, random_ratings)
     judged = np.arange(len(log)) if model is None else model.split.holdout_rows
     weights = 1 / np.maximum(part["seen_after"], FLOOR)[judged]
     recipe = type(propensity or Factors()).__name__
@@ -131,9 +131,9 @@ def _from_model(model: Recommender) -> dict[str, Any]:
 
 
 def _fitted_here(
-    recipe: Propensity, log: RatingLog, seed: int, training: Training | None, unbiased: RatingLog | None
+    recipe: Propensity, log: RatingLog, seed: int, training: Training | None, random_ratings: RatingLog | None
 ) -> dict[str, Any]:
-    fitted = recipe.fit(log, seed=seed, training=training, unbiased=unbiased)
+    fitted = recipe.fit(log, seed=seed, training=training, random_ratings=random_ratings)
     if not fitted.answers_unseen:
         raise DataError(
             "These propensities are known of seen pairs only, so nothing can be said of overlap; give a function."
@@ -191,10 +191,10 @@ def _uncalibrated(model: Recommender) -> Recommender:
     return replace(model, cast=model.cast.uncalibrated)
 
 
-def _require_same_ids(log: RatingLog, unbiased: RatingLog) -> None:
-    same = log.user_ids.arrow.equals(unbiased.user_ids.arrow) and log.item_ids.arrow.equals(unbiased.item_ids.arrow)
+def _require_same_ids(log: RatingLog, random: RatingLog) -> None:
+    same = log.user_ids.arrow.equals(random.user_ids.arrow) and log.item_ids.arrow.equals(random.item_ids.arrow)
     if not same:
         raise DataError(
-            "The unbiased ratings have other users or items than the log; read them with user_ids=log.user_ids and "
+            "The random ratings have other users or items than the log; read them with user_ids=log.user_ids and "
             "item_ids=log.item_ids."
         )

@@ -91,9 +91,9 @@ def _proof(test: SelectionTest, rates: Rates) -> str:
     if test.blind:
         return (
             " Predictions tell next to nothing about who likes what here, so the test of liking is nearly blind; "
-            "only random ratings (unbiased=) could tell."
+            "only random ratings (random_ratings=) could tell."
         )
-    return " Only random ratings (unbiased=) could rule out that the rating itself decides."
+    return " Only random ratings (random_ratings=) could rule out that the rating itself decides."
 
 
 def _by_liking(test: SelectionTest) -> Verdict:
@@ -103,7 +103,7 @@ def _by_liking(test: SelectionTest) -> Verdict:
         f"one standard deviation of predicted liking multiplies the odds by {math.exp(test.slope.value):.2f}). If "
         "that is liking the log can predict, a personal propensity such as Factors() mends it. If the rating itself "
         f"decides, no log alone can tell or mend it: collect random ratings (about {ENOUGH_RANDOM} show a rest of 4 "
-        "points), pass them as unbiased= here, and weight by NaiveBayes()."
+        "points), pass them as random_ratings= here, and weight by NaiveBayes()."
     )
     return Verdict(NEEDED, "liking", "caution", words)
 
@@ -129,7 +129,7 @@ def _with_random_ratings(rates: Rates) -> Verdict:
     words = (
         f"Yes, and no log alone can mend it: {facts}, so most of the shift is left. The rating itself decides what "
         f"is seen, or something about the pair that the log does not show.{odds} What helps is random ratings, which "
-        "tell P(rating): NaiveBayes() with fit(log, unbiased=...) weights each rating by its own value."
+        "tell P(rating): NaiveBayes() with fit(log, random_ratings=...) weights each rating by its own value."
     )
     return Verdict(NEEDED, "rating", "problem", words)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.special import logit as logit_of
 from torch import Tensor
 
 from unskew._version import __version__
@@ -31,7 +28,7 @@ def graph_of(model: Recommender) -> Any:
     graph = _Graph()
     users = graph.codes("user_id", model.log.user_ids)
     items = graph.codes("item_id", model.log.item_ids)
-    mean = _corrected(graph, model, _said(graph, model, users, items), users)
+    mean = graph.node("Sigmoid", _corrected(graph, model, _said(graph, model, users, items)))
     low, span = (0.0, 1.0) if model.log.binary else (model.log.scale.low, model.log.scale.high - model.log.scale.low)
     graph.node("Add", graph.node("Mul", mean, graph.number(span)), graph.number(low), out="prediction")
     return graph.model()
@@ -53,59 +50,22 @@ def _logit(graph: _Graph, net: Net, users: str, items: str) -> str:
 
 
 def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
-    """Probabilities of one model: what its net says."""
+    """What the net of a model says."""
     (net,) = nets_of(model.player("prediction"))
     logit = _logit(graph, net, users, items)
     name = model.cast.calibrators.get("prediction")
     if name is not None:
         calibrator = type(model.player(name)).__name__
         raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
-    return graph.node("Sigmoid", logit)
+    return logit
 
 
-def _corrected(graph: _Graph, model: Recommender, mean: str, users: str) -> str:
-    """What random ratings make of a prediction; users may have lines of their own."""
-    correction = model.corrections.get("prediction")
-    if correction is None:
-        return mean
-    lines, n_users = correction.lines, model.log.n_users
-    kinds = np.append(lines.expert, 0) if len(lines.expert) else np.zeros(n_users + 1)
-
-    def of_logits(nodes: Values, user: Codes) -> Values:
-        return np.asarray(logit_of(np.clip(correction(expit(nodes), user), SMALLEST, 1 - SMALLEST)))
-
-    inside = graph.node("Clip", mean, graph.number(SMALLEST), graph.number(1 - SMALLEST))
-    logit = graph.node("Log", graph.node("Div", inside, graph.node("Sub", graph.number(1.0), inside)))
-    return graph.node("Sigmoid", _looked_up(graph, kinds, of_logits, logit, users))
-
-
-def _everybody(n_users: int) -> NDArray[np.int64]:
-    """All codes, and that of somebody unknown."""
-    return np.append(np.arange(n_users), -1)
-
-
-def _looked_up(
-    graph: _Graph, kinds: NDArray[Any], of_logits: Callable[[Values, Codes], Values], logit: str, users: str
-) -> str:
-    """A map of logits by lines between 24,001 nodes, one for each kind of users; the last kind is a stranger's.
-
-    `of_logits` answers for logits of pairs of some users.
-    """
-    nodes = np.linspace(-WIDEST, WIDEST, int(2 * WIDEST * NODES_PER_LOGIT) + 1)
-    _, firsts, of_user = np.unique(kinds[::-1], return_index=True, return_inverse=True)
-    codes = _everybody(len(kinds) - 1)[::-1][firsts]
-    of_user = of_user[::-1]
-    tables = np.stack([of_logits(nodes, np.full(len(nodes), code)) for code in codes])
-    place = graph.node("Clip", logit, graph.number(-WIDEST), graph.number(WIDEST))
-    place = graph.node("Mul", graph.node("Add", place, graph.number(WIDEST)), graph.number(NODES_PER_LOGIT))
-    below = graph.node("Clip", graph.node("Floor", place), graph.number(0.0), graph.number(len(nodes) - 2.0))
-    start = graph.node("Gather", graph.array(of_user * len(nodes)), users)
-    left = graph.node("Add", start, graph.node("Cast", below, to=7))  # 7 is int64
-    right = graph.node("Add", left, graph.array(np.array(1)))
-    table = graph.array(tables.ravel().astype(np.float32))
-    from_value, to_value = (graph.node("Gather", table, side) for side in (left, right))
-    share = graph.node("Sub", place, below)
-    return graph.node("Add", from_value, graph.node("Mul", share, graph.node("Sub", to_value, from_value)))
+def _corrected(graph: _Graph, model: Recommender, logit: str) -> str:
+    """The logit with the line that random ratings have put through it."""
+    line = model.corrections.get("prediction")
+    if line is None:
+        return logit
+    return graph.node("Add", graph.node("Mul", logit, graph.number(line.slope)), graph.number(line.shift))
 
 
 class _Graph:

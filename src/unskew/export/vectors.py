@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from scipy.special import expit, logit
 from torch import Tensor
 
 from unskew._version import __version__
@@ -45,7 +44,7 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
     The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
     """
     target = checked_path(folder)
-    mapped = _is_mapped(model)
+    mapped = "prediction" in model.cast.calibrators
     form, notes = _form(model) if mapped else _corrected(model, _form(model)), (MAPPED,) if mapped else ()
     ones = torch.ones(1, 1)
     sides = {
@@ -72,27 +71,12 @@ def _form(model: Recommender) -> Linear:
     return form
 
 
-def _is_mapped(model: Recommender) -> bool:
-    """Whether an answer is more than a line of the net's logit."""
-    calibrator, correction = model.cast.calibrators.get("prediction"), model.corrections.get("prediction")
-    mapped = calibrator is not None and bool(getattr(model.player(calibrator), "slope", True))
-    return mapped or (correction is not None and not correction.family.binary)
-
-
 def _corrected(model: Recommender, form: Linear) -> Linear:
-    """The form whose products are a_u (theta . x + c) + b_u, with the lines that random ratings have made.
-
-    That is the product of (a theta, a, b) and (x, c, 1).
-    """
-    correction = model.corrections.get("prediction")
-    if correction is None:
+    """The form with the line that random ratings have put through the logit, which its offsets and items take in."""
+    line = model.corrections.get("prediction")
+    if line is None:
         return form
-    users = np.arange(len(form.users))
-    ends = [logit(correction(np.full(len(users), expit(end)), users)) for end in (0.0, 1.0)]
-    zero, one = (torch.from_numpy(end).float()[:, None] for end in ends)
-    items = torch.cat([form.items, form.offsets[:, None]], 1)
-    rows = torch.cat([form.users * (one - zero), one - zero], 1)
-    return Linear(torch.cat([rows, zero], 1), torch.cat([items, torch.ones(len(items), 1)], 1), 0 * form.offsets)
+    return Linear(form.users, line.slope * form.items, line.slope * form.offsets + line.shift)
 
 
 def _write(path: Path, ids: Vocabulary, key: str, vectors: Tensor, last: Tensor, notes: tuple[str, ...]) -> None:

@@ -32,13 +32,10 @@ from unskew.overlap import Overlap
 from unskew.propensity.base import Propensity
 from unskew.recipe import FitRecipe, kinds
 from unskew.recommender import Recommender
+from unskew.selection.random_ratings import Correction, Line, RandomRatings
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.view import Cast
-from unskew.unbiased.correction import Correction
-from unskew.unbiased.family import Family
-from unskew.unbiased.lines import Lines
-from unskew.unbiased.report import Slice, Use
 
 WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
@@ -60,8 +57,8 @@ class Contents:
     log: LogFacts | None
     training: Training | None = None
     n_fitted_users: int | None = None
-    slice: Slice | None = None
-    corrections: dict[str, Correction] = field(default_factory=dict)
+    random_ratings: RandomRatings | None = None
+    corrections: dict[str, Line] = field(default_factory=dict)
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -79,11 +76,9 @@ RECORDS = (
     RoleCalibration,
     Figures,
     FileEntry,
-    Slice,
-    Use,
+    RandomRatings,
     Correction,
-    Family,
-    Lines,
+    Line,
 )
 
 
@@ -161,7 +156,7 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         log=None,
         training=None if model.training is None else model.training.lasting,
         n_fitted_users=model.n_fitted_users,
-        slice=model.slice,
+        random_ratings=model.random_ratings,
         corrections=dict(model.corrections),
     )
     return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
@@ -186,9 +181,8 @@ def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
 def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
     """The file by which the model can be fitted again, or a note that says why there is none."""
     recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
-    beside = (
-        "" if model.slice is None else f"# Beside its log: {model.slice.n_ratings:,} random ratings (--unbiased).\n"
-    )
+    random = model.random_ratings
+    beside = "" if random is None else f"# Beside its log: {random.n_ratings:,} random ratings (--random-ratings).\n"
     try:
         return {RECIPE: (beside + recipe.as_text()).encode()}, []
     except (ParameterError, UnicodeEncodeError):
@@ -211,7 +205,7 @@ def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
     cast = _cast(told, arrays, log)
     training = None if told.training is None else told.training.lasting  # a file does not say where to write
     facts = told.history, told.seed, told.overlap, told.calibration, training, told.n_fitted_users
-    return Recommender(told.method, log, cast, *facts, slice=told.slice, corrections=told.corrections)
+    return Recommender(told.method, log, cast, *facts, random_ratings=told.random_ratings, corrections=told.corrections)
 
 
 def _cast(told: Contents, arrays: Arrays, log: RatingLog) -> Cast:

@@ -18,7 +18,6 @@ from unskew.recommender import OnUnknown, Recommender
 from unskew.risk.errors import squared_error
 from unskew.training.history import History
 from unskew.training.threads import one_thread
-from unskew.unbiased.correction import Correction
 
 WEIGH = ("propensity",)
 
@@ -48,7 +47,6 @@ def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float
         cast=replace(model.cast, players=_joined(model, new.counts), known={}),
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
-        corrections=_corrections(model, len(new.ids)),
     )
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
@@ -58,11 +56,6 @@ def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float
             rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
             joined_net.know_users(torch.from_numpy(rows).float())
     return joined
-
-
-def _corrections(model: Recommender, count: int) -> dict[str, Correction]:
-    """What random ratings have made of what roles say, beside so many new users."""
-    return {role: each.joined_by(count) for role, each in model.corrections.items()}
 
 
 def _form(net: Net) -> Linear:

@@ -10,6 +10,7 @@ from unskew.calibration.base import Calibrates
 from unskew.calibration.report import report_of
 from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
+from unskew.gone import called_otherwise
 from unskew.methods.space import CLIP, L2, Space, net_space
 from unskew.nets.base import NetRecipe
 from unskew.nets.factors import MF
@@ -19,14 +20,13 @@ from unskew.propensity.factors import Factors
 from unskew.recommender import Recommender
 from unskew.risk.errors import ERRORS
 from unskew.seeds import checked_seed
+from unskew.selection.random_ratings import in_codes
 from unskew.training.checks import check_choice, check_number, check_rule
 from unskew.training.compiling import announced
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Fit, Plan, Role, Stage
 from unskew.training.view import ErrorFunction, View
-from unskew.unbiased.inform import informed
-from unskew.unbiased.sample import sample_of
 
 
 class Method(ABC):
@@ -51,24 +51,26 @@ class Method(ABC):
         *,
         seed: int = 0,
         training: Training | None = None,
+        random_ratings: RatingLog | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `unbiased` is a slice of randomly collected ratings, see docs/slice.md."""
+        """Train on a log; `random_ratings` are of random pairs (docs/slice.md), and were called `unbiased`."""
+        random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
         seed, training = checked_seed(seed), training or Training()
         with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
-            known = None if unbiased is None else sample_of(log, unbiased).log
-            model = self.fit_plan(self.plan(), log, seed=seed, training=training, unbiased=known)
+            known = None if random_ratings is None else in_codes(log, random_ratings)[0]
+            model = self.fit_plan(self.plan(), log, seed=seed, training=training, random_ratings=known)
         if log.features != (None, None) and not self.reads_features:
             model.history.notes.append("The log has features, and no part of this method reads them.")
-        return model if unbiased is None else informed(model, unbiased, in_training=True)
+        return model if random_ratings is None else model.with_random_ratings(random_ratings)
 
     def fit_plan(
-        self, plan: Plan, log: RatingLog, *, seed: int, training: Training, unbiased: RatingLog | None = None
+        self, plan: Plan, log: RatingLog, *, seed: int, training: Training, random_ratings: RatingLog | None = None
     ) -> Recommender:
         """Carry out a plan of this method."""
         split = training.split(log, seed)
         with announced(training.progress):
-            trained = train(plan, split, seed=seed, training=training, unbiased=unbiased)
+            trained = train(plan, split, seed=seed, training=training, random_ratings=random_ratings)
         overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
         calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
         report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None

@@ -51,7 +51,9 @@ class Additive(Propensity):
 
     fitted = FittedAdditive
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         log, group = split.log, split.group
         user_counts = np.bincount(log.users, minlength=log.n_users)
         item_counts = group.total(np.bincount(log.items, minlength=log.n_items))

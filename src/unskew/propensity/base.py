@@ -93,20 +93,29 @@ class Propensity(ABC):
     reads_features: ClassVar[bool] = False
 
     def fit(
-        self, log: RatingLog, *, seed: int = 0, training: Training | None = None, unbiased: RatingLog | None = None
+        self,
+        log: RatingLog,
+        *,
+        seed: int = 0,
+        training: Training | None = None,
+        random_ratings: RatingLog | None = None,
     ) -> FittedPropensity:
         seed, training = checked_seed(seed), training or Training()
         split = training.split(log, seed)
-        return self.fit_split(split, seed=seed, training=training, unbiased=unbiased)
+        return self.fit_split(split, seed=seed, training=training, random_ratings=random_ratings)
 
     @abstractmethod
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         """Fit on a log that is already split; learners train on the one part and stop by the other."""
 
     def fit_on(self, occasion: Occasion, previous: Any) -> FittedPropensity:
         """The training loop's way in."""
         seed = int(occasion.generator.integers(2**63))
-        return self.fit_split(occasion.split, seed=seed, training=occasion.training, unbiased=occasion.unbiased)
+        return self.fit_split(
+            occasion.split, seed=seed, training=occasion.training, random_ratings=occasion.random_ratings
+        )
 
 
 def refuse_spread(recipe: Propensity, split: Split) -> None:

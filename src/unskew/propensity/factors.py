@@ -154,7 +154,9 @@ class Factors(Propensity):
         stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss, tolerance=self.tolerance)
         return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         n_folds = self.n_folds or (2 if split.facts.n_ratings >= LARGE_LOG else 5)
         folds = FoldNets(split, n_folds, seed) if n_folds > 1 else None
         trained = train(self.plan(), split, seed=seed, training=training, members=folds)

@@ -59,7 +59,9 @@ class Logistic(Propensity):
         check_number(self, "l2", least=0)
         check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         refuse_spread(self, split)
         log = split.log
         tables = [_table(features, side) for features, side in _sides(log)]

@@ -35,7 +35,9 @@ class Uniform(Propensity):
 
     fitted = FittedItems
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         return FittedItems(np.full(split.facts.n_items, split.facts.density))
 
 
@@ -53,7 +55,9 @@ class Popularity(Propensity):
     exponent: float = 0.5
     relative: bool = False
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         log = split.log
         counts = split.group.total(np.bincount(log.items, minlength=log.n_items)).astype(np.float64)
         unrated = int((counts == 0).sum())
@@ -156,7 +160,9 @@ class Known(Propensity):
     pairs: Callable[[Codes, Codes], ArrayLike] | ArrayLike
     given_rating: Callable[[Codes, Codes, NDArray[np.float64]], ArrayLike] | None = None
 
-    def fit_split(self, split: Split, *, seed: int, training: Training, unbiased: RatingLog | None) -> FittedPropensity:
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedPropensity:
         refuse_spread(self, split)
         function = self.pairs if callable(self.pairs) else KnownColumn(split.log, np.asarray(self.pairs))
         if self.given_rating is None:

@@ -23,7 +23,7 @@ def _of_the_log(material: Material, data: DataFacts) -> list[str]:
         said.append(
             "Nobody asked people about things they did not choose to rate. If they rate something because they like "
             "it, whatever the reason, no log alone can show that fully. Some 600 ratings of pairs drawn at random "
-            "would: pass them to this report by --unbiased."
+            "would: pass them to this report by --random-ratings."
         )
     else:
         said.append(
@@ -48,7 +48,7 @@ def _of_the_judgement(material: Material, versus: Versus) -> list[str]:
         "Intervals are about chance: which pairs happened to be rated. They take the estimated chances of being rated "
         "as given, and know nothing of how wrong these may be.",
     ]
-    if (learned := material.model.slice) is not None:
+    if (learned := material.model.random_ratings) is not None:
         said.append(
             f"This model also learned from {learned.n_ratings:,} random ratings; its naive counterpart did not."
         )

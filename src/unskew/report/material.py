@@ -88,7 +88,7 @@ class Workshop:
 
 
 def material_of(
-    model: Recommender, *, unbiased: RatingLog | None, propensity: Propensity | None, announce: Announce
+    model: Recommender, *, random_ratings: RatingLog | None, propensity: Propensity | None, announce: Announce
 ) -> Material:
     """Everything else is fitted on the model's own log, split, seed and options of training."""
     if model.n_fitted_users is not None:
@@ -106,13 +106,13 @@ def material_of(
     with shop.work(f"{n_folds} naive models, each without a part of the log, to diagnose it"):
         own = None if _speaks_of_unseen(model) else propensity or Factors()
         settings: dict[str, Any] = {"n_folds": n_folds, "seed": seed, "training": training, "naive": _small(len(log))}
-        subject = subject_of(model, propensity=own, unbiased=unbiased, **settings)
+        subject = subject_of(model, propensity=own, random_ratings=random_ratings, **settings)
         diagnosis = diagnosis_of(subject, rival=naive if naive is not model else None, name=NAIVE_RIVAL)
     with shop.work("propensities of the judge, which are no model's own"):
         evidence, refusal = _evidence(debiased, naive, subject, propensity, training)
     with shop.work("the naive model once more with another seed, to see what is chance"):  # last, as it is large
         again = naive.method.fit(log, seed=seed + 1, training=training)
-    random, left_out = _unseen_ratings(unbiased, log)
+    random, left_out = _unseen_ratings(random_ratings, log)
     facts = subject, diagnosis, evidence, refusal, random, left_out, tuple(shop.done)
     return Material(model, naive, debiased, again, *facts)
 
@@ -145,9 +145,9 @@ def _evidence(
         return Evidence(judging.log, None, imputation, subject.seed, MAX_PAIRS), str(error)
 
 
-def _unseen_ratings(unbiased: RatingLog | None, log: RatingLog) -> tuple[RatingLog | None, int]:
+def _unseen_ratings(random_ratings: RatingLog | None, log: RatingLog) -> tuple[RatingLog | None, int]:
     """Random ratings without those of pairs in the log, and how many these were."""
-    if unbiased is None:
+    if random_ratings is None:
         return None, 0
-    known = SeenPairs(log)(unbiased.users, unbiased.items)
-    return unbiased.take(np.flatnonzero(~known)), int(known.sum())
+    known = SeenPairs(log)(random_ratings.users, random_ratings.items)
+    return random_ratings.take(np.flatnonzero(~known)), int(known.sum())

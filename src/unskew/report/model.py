@@ -59,12 +59,12 @@ class Reproduction(NamedTuple):
 def model_page(
     model: Recommender,
     *,
-    unbiased: RatingLog | None = None,
+    random_ratings: RatingLog | None = None,
     propensity: Propensity | None = None,
 ) -> Page:
     """Everything about a fitted model; whatever is missing is fitted on its own split and options."""
     with bar("report", STEPS, "step") as shown:
-        material = material_of(model, unbiased=unbiased, propensity=propensity, announce=shown.advance)
+        material = material_of(model, random_ratings=random_ratings, propensity=propensity, announce=shown.advance)
         return page_about(material, shown.advance)
 
 

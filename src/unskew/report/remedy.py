@@ -54,7 +54,7 @@ def remedy_of(material: Material) -> RemedyFacts:
         n_pairs=len(pairs),
         n_seen=len(seen),
         balance=_balance(overlap),
-        random_ratings="" if model.slice is None else str(model.slice),
+        random_ratings="" if model.random_ratings is None else str(model.random_ratings),
         plain=material.is_naive,
     )
 

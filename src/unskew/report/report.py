@@ -11,6 +11,7 @@ from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.manifest import MANIFEST
 from unskew.files.model import load
+from unskew.gone import called_otherwise
 from unskew.propensity.base import Propensity
 from unskew.recommender import Recommender
 from unskew.report.model import model_page
@@ -22,18 +23,20 @@ def write_report(
     source: Recommender | PathLike,
     path: PathLike,
     *,
+    random_ratings: RatingLog | None = None,
     unbiased: RatingLog | None = None,
     propensity: Propensity | None = None,
 ) -> None:
     """Write one self-contained HTML page about a model, or about a benchmark, whole or not at all.
 
     `source` is a fitted model, the folder of one, or the folder or records.jsonl of a benchmark. What a page about a
-    model needs beside it, such as a naive model to compare with, is fitted on the same split and options. `unbiased`
-    are ratings of random pairs in the log's ids; `propensity` is the recipe by whose propensities both models are
-    judged, by default `Factors()`.
+    model needs beside it, such as a naive model to compare with, is fitted on the same split and options.
+    `random_ratings`, once called `unbiased`, are ratings of random pairs in the log's ids; `propensity` is the recipe
+    by whose propensities both models are judged, by default `Factors()`.
     """
+    random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
     target = checked_path(path)
-    page = page_of(source, unbiased=unbiased, propensity=propensity)
+    page = page_of(source, random_ratings=random_ratings, propensity=propensity)
     try:
         replace_file(target, rendered(page).encode())
     except OSError as error:
@@ -45,8 +48,8 @@ def page_of(source: Recommender | PathLike, **settings: Any) -> Page:
     found = opened(source)
     if isinstance(found, Recommender):
         return model_page(found, **settings)
-    if settings.get("unbiased") is not None:
-        raise ParameterError("unbiased= is for a report on a model; a benchmark has been judged by its own test.")
+    if settings.get("random_ratings") is not None:
+        raise ParameterError("random_ratings= is for a report on a model; a benchmark has a test of its own.")
     return records_page(found)
 
 

@@ -156,11 +156,11 @@ class _Check:
         self.claim(bool((everywhere(model) != said).any()), "another seed gives other bits", "they are the same")
 
     def scale(self, method: Method) -> None:
-        log, unbiased = graded()
+        log, random_ratings = graded()
         claim = "graded ratings are answered within their scale or refused with a DataError"
         for variant in with_each_error(method):
             with suppress(DataError), self.without_error(claim, DataError):
-                model = variant.fit(log, seed=self.seed, training=SHORTEST, unbiased=unbiased)
+                model = variant.fit(log, seed=self.seed, training=SHORTEST, random_ratings=random_ratings)
                 users, items = _all_pairs(log)
                 said = model.predict(log.user_ids.take(users), log.item_ids.take(items))
                 self.within(said, log.scale.low, log.scale.high, claim)
@@ -176,9 +176,9 @@ class _Check:
 
     def fit(self, method: Method, *, seed: int | None = None) -> Recommender:
         with self.without_error("an ordinary log is learned from"):
-            log, unbiased = ordinary()
+            log, random_ratings = ordinary()
             used = self.seed if seed is None else seed
-            return method.fit(log, seed=used, training=SHORT, unbiased=unbiased)
+            return method.fit(log, seed=used, training=SHORT, random_ratings=random_ratings)
 
     def probabilities(self, model: Recommender, log: str) -> None:
         """Also for a user or an item that the log does not know, whose code is -1."""

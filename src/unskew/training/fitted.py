@@ -26,7 +26,7 @@ class Occasion:
     split: Split
     training: Training
     generator: np.random.Generator
-    unbiased: RatingLog | None
+    random_ratings: RatingLog | None
     view: View
     train: View
     planned: float

@@ -48,14 +48,14 @@ def train(
     *,
     seed: int = 0,
     training: Training | None = None,
-    unbiased: RatingLog | None = None,
+    random_ratings: RatingLog | None = None,
     members: Members | None = None,
     title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
     seed, training = checked_seed(seed), training or Training()
     with one_thread():
-        return Loop(plan, split, seed, training, unbiased, members, title).run()
+        return Loop(plan, split, seed, training, random_ratings, members, title).run()
 
 
 class Loop:
@@ -67,12 +67,18 @@ class Loop:
         split: Split,
         seed: int,
         training: Training,
-        unbiased: RatingLog | None,
+        random_ratings: RatingLog | None,
         members: Members | None,
         title: str,
     ) -> None:
         plan = by_rules(plan, split.facts)
-        self.plan, self.split, self.training, self.unbiased, self.title = plan, split, training, unbiased, title
+        self.plan, self.split, self.training, self.random_ratings, self.title = (
+            plan,
+            split,
+            training,
+            random_ratings,
+            title,
+        )
         start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
         self.feed = Feed(
             split,
@@ -237,4 +243,4 @@ class Loop:
     def occasion(self, generator: np.random.Generator, planned: float) -> Occasion:
         """What a role may look at now."""
         view, train = View(self.cast, self.feed.calibration), View(self.cast, self.feed.train)
-        return Occasion(self.split, self.training, generator, self.unbiased, view, train, planned)
+        return Occasion(self.split, self.training, generator, self.random_ratings, view, train, planned)
