@@ -51,7 +51,6 @@ ALLOWED = {
     | {"overlap", "selection"},
     "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
     "evaluation": {"data", "metrics"},
-    "adapters": {"data"},
     "crossfit": {"data", "methods", "recommender", "training"},
     "estimation": {"data", "metrics", "theory", "training", "propensity", "calibration", "methods", "recommender"}
     | {"topk", "crossfit"},

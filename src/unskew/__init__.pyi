@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import adapters, bench, datasets, export, theory
+from . import bench, datasets, export, theory
 from ._version import __version__
 from .calibration.base import Calibrator
 from .calibration.chance import RandomPlatt
@@ -118,7 +118,6 @@ __all__ = [
     "UserPlatt",
     "World",
     "__version__",
-    "adapters",
     "bench",
     "calibration_summary",
     "compare",

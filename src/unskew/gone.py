@@ -36,6 +36,7 @@ NAMES = {
     "Utility": "Factors, or NaiveBayes with random ratings",
     "UtilityModel": "DoublyCalibrated",
     "odds_sensitivity": "diagnose",
+    "adapters": "the model as a function of (users, items)",
     "sensitivity": "diagnose",
 }
 COMMANDS = {"odds": "use `unskew diagnose`"}

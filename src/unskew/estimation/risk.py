@@ -45,9 +45,8 @@ def estimate_risk(
     """What the metrics would be if every pair of the catalogue were rated, by each estimator, with an interval.
 
     `scores` may be a frame or a file with columns user_id, item_id and score, a function of (users, items) in
-    external ids, an object with such a `predict`, an array with one score a row of the log, or an unskew model; see
-    `unskew.adapters` for models of other libraries. Scores that list seen pairs only are enough for naive, ips and
-    snips of mse, mae, log_loss and auc.
+    external ids, an object with such a `predict`, an array with one score a row of the log, or an unskew model.
+    Scores that list seen pairs only are enough for naive, ips and snips of mse, mae, log_loss and auc.
 
     `log` holds ratings that the scores were not fitted to; for an unskew model it may be left out, and the ratings
     that the model held out judge it (they also stopped its training, so they flatter it a little). `propensity` is a

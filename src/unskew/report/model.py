@@ -12,7 +12,6 @@ from unskew.report.believed import believed_of
 from unskew.report.bias import bias_of
 from unskew.report.changes import Changes, changes_of
 from unskew.report.comparison import comparison_of
-from unskew.report.curves import curves_of
 from unskew.report.data import data_of
 from unskew.report.figure import Figure
 from unskew.report.limits import limits_of
@@ -22,6 +21,7 @@ from unskew.report.page import Page, Section
 from unskew.report.remedy import name_of, remedy_of
 from unskew.report.reproduce import ReproduceFacts, reproduce_of
 from unskew.report.summary import Summary, summary_of
+from unskew.report.trained import trained_of
 
 STEPS = 6
 TITLES = {
@@ -79,7 +79,7 @@ def page_about(material: Material, announce: Announce = lambda words: None) -> P
         "remedy": remedy_of(material),
         "versus": compared,
         "believed": believed_of(material),
-        "training": curves_of(model),
+        "training": trained_of(model),
         "changes": ChangeFacts(changes, level, (changes.items.figure(level), changes.users.figure(level))),
         "limits": limits_of(material, data, compared.main, changes),
         "reproduce": Reproduction(reproduce_of(model), material.fitted),
