@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -146,17 +145,6 @@ class RatingLog:
         for column in columns.values():
             column.flags.writeable = False
         return RatingLog.proved(**self.__dict__ | columns)
-
-    def of_users(
-        self, codes: NDArray[Any], rows: NDArray[Any], recoded: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> RatingLog:
-        """The log of some users, who are called anew by `recoded`; `rows` are their ratings, and nothing is checked."""
-        part, features = self.take(rows), self.user_features
-        part.__dict__["users"] = recoded(part.users).astype(np.int32)
-        part.__dict__["user_ids"] = Vocabulary(self.user_ids.take(codes))
-        if features is not None:
-            part.__dict__["user_features"] = replace(features, values=features.values[codes])
-        return part
 
     def to_arrow(self) -> pa.Table:
         """Columns user_id, item_id and rating as users know them; the rating of a binary log is 0 or 1."""
