@@ -91,7 +91,7 @@ def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_wo
     path = tmp_path / "recipe.toml"
 
     def fitted(recipe):
-        training = replace(recipe.training, max_epochs=1, progress=False, workers=1)
+        training = replace(recipe.training, max_epochs=1, progress=False)
         return recipe.method.fit(log, seed=recipe.seed or 0, training=training)
 
     @many
