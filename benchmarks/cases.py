@@ -1,0 +1,132 @@
+"""Make the logs that experiments learn from and the pairs they are judged on; no net reads features here.
+
+Real data lies in a folder that the user names: `coat/`, `jester/complete.csv.gz` and
+`movielens-latest-small/ratings.csv.gz`, each as its distributor gives it.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+import unskew
+
+Array = NDArray[Any]
+JESTER_USERS, JESTER_CUTS, JESTER_DENSITY = 1500, (-6, -2, 2, 6), 0.12
+
+
+class Case(NamedTuple):
+    """A log to learn from and rated pairs to be judged on."""
+
+    train: unskew.RatingLog
+    test: unskew.RatingLog
+
+
+class Selection(NamedTuple):
+    """Which pairs of a complete block are seen, and the probability by which each of them was."""
+
+    seen: NDArray[np.bool_]
+    probability: NDArray[np.float64]
+
+
+def log_of(users: Array, items: Array, ratings: Array, positive: float, shape: tuple[int, int]) -> unskew.RatingLog:
+    """Build a log of codes in a catalogue of this shape."""
+    ids: dict[str, Any] = {"user_ids": np.arange(shape[0]), "item_ids": np.arange(shape[1])}
+    return unskew.RatingLog.from_arrays(users, items, ratings, positive=positive, **ids)
+
+
+def table_of(file: Path) -> NDArray[np.float64]:
+    """Read a gzipped table of numbers below a line of names."""
+    try:
+        with gzip.open(file) as opened:
+            return np.loadtxt(opened, delimiter=",", skiprows=1)
+    except (OSError, EOFError, ValueError) as error:
+        raise unskew.DataError(f"{file} cannot be read as a gzipped table of numbers: {error}.") from error
+
+
+@lru_cache(maxsize=1)
+def coat(data: Path, seed: int = 0) -> Case:
+    """Coat: 24 ratings a user by choice to learn from, 16 at random as the test; liked from 3 up."""
+    found = unskew.datasets.load("coat", data / "coat", positive=3)
+    train, test = (replace(log, user_features=None, item_features=None) for log in (found.train, found.test))
+    return Case(train, test)
+
+
+@lru_cache(maxsize=1)
+def movielens(data: Path, seed: int = 0) -> Case:
+    """MovieLens latest-small: a random fifth as the test, films without a training rating left out; liked from 4 up."""
+    rows = table_of(data / "movielens-latest-small" / "ratings.csv.gz")
+    held_out = np.random.default_rng(0).random(len(rows)) < 0.2
+    films = np.unique(rows[~held_out, 1])
+    rows, held_out = rows[known := np.isin(rows[:, 1], films)], held_out[known]
+    users, items = np.unique(rows[:, 0], return_inverse=True)[1], np.searchsorted(films, rows[:, 1])
+    shape = int(users.max()) + 1, len(films)
+    train, test = (log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out))
+    return Case(train, test)
+
+
+@lru_cache(maxsize=1)
+def jester_stars(data: Path) -> Array:
+    """Read the block of 1,500 users and 100 jokes without gaps as stars 0 to 4; 3 and 4 are liked."""
+    ratings = table_of(data / "jester" / "complete.csv.gz")[:JESTER_USERS, 1:] / 100
+    return np.digitize(ratings, JESTER_CUTS)
+
+
+def taste(stars: Array, rank: int = 8) -> NDArray[np.float64]:
+    """Give the part of centred stars that users, items and `rank` factors explain."""
+    centred = stars - stars.mean()
+    of_users, of_items = centred.mean(1, keepdims=True), centred.mean(0, keepdims=True)
+    left, size, right = np.linalg.svd(centred - of_users - of_items, full_matrices=False)
+    return np.asarray(of_users + of_items + (left[:, :rank] * size[:rank]) @ right[:rank])
+
+
+def select(stars: Array, law: str, slope: float, seed: int, density: float = JESTER_DENSITY) -> Selection:
+    """Draw which pairs are seen: P = sigmoid(c + L), c such that the mean is `density`, a_u ~ N(0, .6), b_i ~ N(0, 1).
+
+    L = 0 (uniform), a + b (popularity), a + b/2 + slope (star - mean star) (rating) or a + b/2 + slope g (taste),
+    g what `taste` gives.
+    """
+    rng = np.random.default_rng([seed, 7])
+    a, b = rng.normal(0, 0.6, (len(stars), 1)), rng.normal(0, 1, (1, stars.shape[1]))
+    laws: dict[str, Array] = {
+        "uniform": np.zeros(stars.shape),
+        "popularity": a + b,
+        "rating": a + b / 2 + slope * (stars - stars.mean()),
+        "taste": a + b / 2 + slope * taste(stars),
+    }
+    log_odds = laws[law]
+    constant = brentq(lambda c: expit(c + log_odds).mean() - density, -30, 30)
+    probability = expit(constant + log_odds)
+    return Selection(rng.random(stars.shape) < probability, probability)
+
+
+@lru_cache(maxsize=1)
+def jester(law: str, slope: float, data: Path, seed: int) -> Case:
+    """Jester under a known law of selection, judged on every pair that was not seen."""
+    stars = jester_stars(data)
+    seen = select(stars, law, slope, seed).seen
+    pairs = np.indices(stars.shape)
+    train, test = (log_of(pairs[0][part], pairs[1][part], stars[part], 3, seen.shape) for part in (seen, ~seen))
+    return Case(train, test)
+
+
+@lru_cache(maxsize=1)
+def million(data: Path, seed: int) -> Case:
+    """A simulated million ratings of 6,000 users on 3,700 items, chosen by taste."""
+    world = unskew.simulate(n_users=6000, n_items=3700, density=0.045, seed=seed)
+    return Case(world.log, world.test)
+
+
+@lru_cache(maxsize=1)
+def tiny() -> Case:
+    """A world of a few thousand ratings, on which kernels are compiled before anything is timed."""
+    world = unskew.simulate(n_users=200, n_items=150, density=0.1, test_per_user=5, seed=0)
+    return Case(world.log, world.test)
