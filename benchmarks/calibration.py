@@ -1,9 +1,9 @@
-"""Do experts mend a propensity that errs differently about different users, and does that mend the recommender?
+"""Do experts correct a propensity that errs differently about different users, and does that help the recommender?
 
     python benchmarks/calibration.py --seeds 10
 
 In simulated worlds with taste-driven selection the propensity model is right in order but over-confident about a third
-of the users and under-confident about another (`unskew.testing.distorted`). Every calibrator mends it on the hold-out;
+of the users and under-confident about another. Every calibrator corrects it on the hold-out;
 DR-JL is trained with the raw propensities and as DCE-DR with each calibrator. Printed as Markdown: the mean over seeds
 and the p-value of a paired t-test against the experts. The second table does the same with the default clip, which
 hides most of what a propensity says; the third where all users err alike, so that experts have nothing to find; the
@@ -13,15 +13,19 @@ fourth in the worlds of `unskew demo` with the default, estimated propensity. `-
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
 from scipy.stats import ttest_rel
 
 import unskew
 from unskew.demo import WORLD_SETTINGS
 from unskew.metrics.calibration import expected_calibration_error
 from unskew.progress import each
-from unskew.testing.distorted import OVER, RIGHT, UNDER, Distorted
+from unskew.propensity.base import FittedPropensity
 
 CALIBRATORS = {
     "DR-JL, no calibration": None,
@@ -30,7 +34,44 @@ CALIBRATORS = {
     "DCE-DR, Experts": unskew.ExpertPlatt(),
 }
 Groups = tuple[tuple[float, float], ...]
+# How a model errs about each group of users: its logit is a s + b where the true one is s.
+OVER, UNDER, RIGHT = (1.7, 0.6), (0.5, -1.6), (1.0, 0.0)
 COLUMNS = ("mean |p - p_hat|", "ECE of p_hat", "true risk")
+
+
+class FittedDistorted(FittedPropensity):
+    """sigmoid(a_g logit(p) + b_g) for the users of group g; the vectors show the group, under noise."""
+
+    is_data = False
+
+    def __init__(self, world: unskew.World, groups: Groups, noise: float) -> None:
+        self.world, self.maps = world, np.array(groups)
+        shown = np.eye(len(groups))[np.arange(world.n_users + 1) % len(groups)]
+        jitter = np.random.default_rng([world.seed, 53]).normal(0, noise, shown.shape)
+        self.shown = (shown + jitter).astype(np.float32)
+
+    def logits(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float32]:
+        p = np.clip(self.world.propensity(users, items), 1e-9, 1 - 1e-9)
+        a, b = self.maps[users % len(self.maps)].T
+        return np.asarray(a * logit(p) + b, np.float32)
+
+    def user_vectors(self, users: NDArray[Any]) -> NDArray[np.float32]:
+        return np.asarray(self.shown[users])
+
+
+@dataclass(frozen=True)
+class Distorted(unskew.Propensity):
+    """The true propensity of a world, by a model that is over- or under-confident about groups of users."""
+
+    world: unskew.World
+    groups: Groups = (OVER, UNDER, RIGHT)
+    noise: float = 0.3
+
+    def fit_split(self, split: Any, **_: Any) -> FittedPropensity:
+        return FittedDistorted(self.world, self.groups, self.noise)
+
+    def from_state(self, state: Any, owner: Any = None) -> FittedPropensity:
+        return FittedDistorted(self.world, self.groups, self.noise)
 
 
 def measured(

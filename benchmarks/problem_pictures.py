@@ -130,7 +130,7 @@ def weighted(facts: Facts) -> Figure:
     """The log with every rating as large as the number of pairs it stands for, and what that does to its mean."""
     log = facts.world.log
     learned = unskew.IPS().fit(log, seed=0, training=TRAINING)
-    propensity = learned.said_codes("propensity", log.users, log.items)
+    propensity = learned.scores("propensity", log.users, log.items)
     clipped = np.maximum(propensity, len(log) / log.n_pairs)
     bars = (
         ("the log as it is", share(log.ratings), NAIVE),

@@ -45,7 +45,7 @@ def count(text: str) -> int:
 
 def chosen(names: Sequence[str] | None) -> dict[str, unskew.Method]:
     """The named methods, or all that are registered, with their default settings."""
-    return {name: unskew.make(name) for name in names or [entry.name for entry in unskew.methods()]}
+    return {name: unskew.make(name) for name in names or [entry.name for entry in unskew.registered()]}
 
 
 def mean_and_sd(values: Sequence[float], digits: int = 4) -> str:

@@ -47,7 +47,7 @@ def drawn(here: unskew.World, size: int, number: int) -> unskew.RatingLog:
 
 
 def trained_by_slice(method: unskew.Method) -> bool:
-    parts = (role.net for role in method.plan().roles.values())
+    parts = (role.part for role in method.plan().roles.values())
     return any(isinstance(part, unskew.NaiveBayes) for part in parts)
 
 

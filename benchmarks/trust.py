@@ -24,9 +24,9 @@ import unskew
 from unskew.bench.formats import markdown_grid
 from unskew.bench.jobs import Job, Outcome, run
 from unskew.bench.records import Values
-from unskew.crossfit import cross_fit
 from unskew.diagnosis.selection import selection_test
 from unskew.metrics.accuracy import roc_auc
+from unskew.training.crossfit import cross_fit
 
 SELECTIONS = ("popularity", "taste")
 WORLD = {"n_users": 200, "n_items": 100, "density": 0.15, "strength": 0.4, "n_factors": 4}

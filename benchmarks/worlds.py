@@ -10,6 +10,7 @@ it. Each is compared with Naive with the same net. A run that is stopped goes on
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -22,8 +23,8 @@ from unskew.bench.formats import markdown_grid
 from unskew.bench.jobs import Job, Outcome, run
 from unskew.bench.records import Values
 from unskew.bench.report import seed_names
-from unskew.methods.registry import settings_of, with_settings
-from unskew.nets.base import NetRecipe
+from unskew.nets.base import NetSpec
+from unskew.registry import settings_of
 
 SELECTIONS = ("popularity", "taste")
 DENSITY, STRENGTH, CLIP = 0.1, 0.7, 0.01
@@ -44,7 +45,7 @@ def told(method: unskew.Method, propensity: unskew.Propensity) -> unskew.Method:
         changed = {"propensity": propensity, "clip": CLIP}
     if isinstance(base := settings.get("base"), unskew.Method):
         changed["base"] = told(base, propensity)
-    return with_settings(method, changed)
+    return replace(method, **changed)
 
 
 def propensity_of(method: unskew.Method) -> str:
@@ -55,14 +56,14 @@ def propensity_of(method: unskew.Method) -> str:
 
 
 def naive_beside(method: unskew.Method) -> unskew.Naive:
-    """Naive with the net that makes the method's predictions; a tower on a trunk is MF with vectors it shares."""
+    """Naive with the net that makes the method's predictions; a tower on shared vectors is MF with like ones."""
     roles = method.plan().roles
     prediction = roles["prediction"]
-    if prediction.on is None:
-        assert isinstance(prediction.net, NetRecipe)
-        return unskew.Naive(net=prediction.net)
-    trunk = vars(roles[prediction.on].net)
-    return unskew.Naive(net=unskew.MF(n_factors=trunk["n_factors"], spread=trunk["spread"]))
+    if not prediction.shares_with:
+        assert isinstance(prediction.part, NetSpec)
+        return unskew.Naive(net=prediction.part)
+    shared = vars(roles[prediction.shares_with].part)
+    return unskew.Naive(net=unskew.MF(n_factors=shared["n_factors"], init_std=shared["init_std"]))
 
 
 def true_risk(size: Size, *, method: unskew.Method, selection: str, seed: int) -> Values:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-import torch
+
+from unskew import registry
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    """Tests share the machine's cores with each other; tiny tensors gain nothing from a second thread."""
-    torch.set_num_threads(1)
+@pytest.fixture(autouse=True)
+def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it, and what registers when it is imported is imported again."""
+    registry.registered()
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.delitem(sys.modules, "benchmarks.published", raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The layers of the design: who may import whom, read from the source itself."""
+"""The order of the rooms: each imports itself and those before it, also inside functions, read from the source."""
 
 import ast
 from pathlib import Path
@@ -8,96 +8,74 @@ import pytest
 import unskew
 
 PACKAGE = Path(unskew.__file__).parent
-
-# Each layer may import itself and the layers named; everybody may import what lies below all layers.
-BELOW = {"unskew.errors", "unskew.progress", "unskew.fast", "unskew.seeds", "unskew.words", "unskew.gone"}
-BELOW |= {"unskew.files.atomic", "unskew.files.seal"}
-ALLOWED = {
-    "errors": set(),
-    "fast": set(),
-    "words": set(),
-    "_version": set(),
-    "seeds": set(),
-    "group": set(),
-    "processes": set(),
-    "risk": set(),
-    "metrics": set(),
-    "theory": {"metrics"},
-    "data": {"group"},
-    "datasets": {"data"},
-    "nets": {"group"},
-    "training": {"data", "nets", "files", "_version", "group", "workers", "risk", "express"},
-    "express": {"data", "nets", "risk", "calibration", "training"},
-    "selection": {"data"},
-    "propensity": {"data", "nets", "training", "risk", "group"},
-    "calibration": {"data", "nets", "training", "metrics", "group"},
-    "overlap": {"training", "group"},
-    "topk": {"data"},
-    "recommender": {
-        "data",
-        "nets",
-        "training",
-        "calibration",
-        "overlap",
-        "topk",
-        "files",
-        "diagnosis",
-        "folding",
-    }
-    | {"selection"},
-    "export": {"data", "nets", "files", "recommender", "_version"},
-    "folding": {"data", "nets", "risk", "training", "recommender"},
-    "methods": {"group", "data", "nets", "training", "risk", "propensity", "calibration", "recommender"}
-    | {"overlap", "selection"},
-    "recipe": {"data", "nets", "training", "propensity", "calibration", "methods", "files"},
-    "evaluation": {"data", "metrics"},
-    "crossfit": {"data", "methods", "recommender", "training"},
-    "estimation": {"data", "metrics", "theory", "training", "propensity", "calibration", "methods", "recommender"}
-    | {"topk", "crossfit"},
-    "diagnosis": {"data", "metrics", "theory", "training", "propensity", "methods", "recommender", "crossfit"}
-    | {"estimation"},
-    "testing": {"unskew", "data", "nets", "training", "risk", "propensity", "calibration", "methods", "recommender"}
-    | {"recipe", "files"},
-    "bench": {"unskew", "data", "nets", "training", "risk", "propensity", "methods", "recommender", "metrics"}
-    | {"evaluation", "files", "recipe", "processes"},
-    "reproduce": {"bench", "data", "training", "methods", "recommender", "metrics", "files", "recipe"},
-    "report": {"data", "metrics", "methods", "propensity", "recommender", "training", "estimation", "diagnosis", "topk"}
-    | {"recipe", "files", "bench", "_version"},
-    "demo": {"data", "training", "propensity", "calibration", "methods", "recommender", "evaluation"},
+ORDER = (
+    *("_version", "errors", "words", "seeds", "gone", "progress", "processes", "registry"),
+    *("metrics", "theory", "files.atomic", "files.seal", "data", "datasets"),
+    *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity", "topk", "model", "methods"),
+)
+# The learning side is in order; all other rooms only come after it.
+AFTER = ("files", "recipe", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
+AFTER += ("reproduce", "report", "demo", "health", "cli", "__main__", "suites")
+FACADES = {  # which hand on to a later room, each in one function
+    ("model", "folding"): "fold_in",
+    ("model", "diagnosis"): "diagnose",
+    ("model", "files"): "save",
 }
-SOURCES = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE]
+SOURCES = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name != "__init__.py"]
 
 
-def layer(module):
-    return module.split(".")[1] if "." in module else module
+def room(module):
+    """The longest name in the order that the module lies in; parts of `files` lie before the others."""
+    parts = module.removeprefix("unskew.").split(".")
+    return next((name for name in (".".join(parts[:2]), parts[0]) if name in ORDER), parts[0])
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
+            assert node.level == 0, "relative import"
             yield node.module
 
 
+def without_facades(tree):
+    """The module without imports for annotations alone, and the names of functions with imports by what they import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = [ast.Pass()]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {module: function.name for function in functions for module in imports(function)}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_down_the_layers(path):
-    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
-    if own not in ALLOWED:
+def test_a_room_imports_itself_and_those_before_it(path):
+    own = room(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
+    assert own in (*ORDER, *AFTER), f"{own} has no place in the order"
+    if own not in ORDER:
         return
-    for module in imports(path):
-        if module.startswith("unskew"):
-            assert module in BELOW or layer(module) in ALLOWED[own] | {own}, f"{own} must not import {module}"
+    tree = ast.parse(path.read_text())
+    inside = without_facades(tree)
+    allowed = ORDER[: ORDER.index(own) + 1]
+    for module in imports(tree):
+        if module.split(".")[0] == "unskew" and room(module) not in allowed:
+            facade = FACADES.get((own, room(module)))
+            assert facade is not None, f"{own} must not import {module}"
+            assert inside.get(module) == facade, f"{module} is for {facade} alone"
 
 
-@pytest.mark.parametrize("module", sorted(BELOW))
-def test_what_everybody_may_import_imports_nothing_of_ours_but_the_same(module):
-    path = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
-    assert {name for name in imports(path) if name.startswith("unskew")} <= BELOW
+def test_every_facade_is_used():
+    used = set()
+    tree = ast.parse((PACKAGE / "model.py").read_text())
+    for module, function in without_facades(tree).items():
+        used.add((("model", room(module)), function))
+    assert set(FACADES.items()) <= used
 
 
-@pytest.mark.parametrize("pure", ["metrics", "theory", "report"])
-def test_metrics_theory_and_reports_never_import_torch(pure):
-    for path in (PACKAGE / pure).rglob("*.py"):
-        assert not any(module.split(".")[0] == "torch" for module in imports(path)), path
+def test_only_the_extra_imports_torch():
+    users = {
+        path
+        for path in SOURCES
+        if any(module.split(".")[0] == "torch" for module in imports(ast.parse(path.read_text())))
+    }
+    assert users == {PACKAGE / "nets" / "torch.py"}

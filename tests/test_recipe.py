@@ -13,19 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unskew import registry
 from unskew.errors import ParameterError, UnskewError
 from unskew.files.toml import as_toml
-from unskew.methods.registry import make, methods
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
-from unskew.nets.base import NetRecipe
+from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, NCF
+from unskew.propensity.counted import Known, Popularity
 from unskew.propensity.factors import Factors
-from unskew.propensity.tables import Known, Popularity
-from unskew.recipe import PARTS, from_plain, kinds, read_recipe, register, to_plain, write_recipe
+from unskew.recipe import from_plain, kinds, read_recipe, to_plain, write_recipe
+from unskew.registry import make, register, registered
 from unskew.training.options import Training
 
-REGISTERED = [entry.build() for entry in methods()]
-DEFAULTS = [part() for part in PARTS if part is not Known]
+REGISTERED = [entry.build() for entry in registered()]
+PARTS = [entry.cls for kind in ("net", "propensity", "imputation", "calibrator") for entry in registered(kind)]
+DEFAULTS = [Training(), *(part() for part in PARTS if part is not Known)]
 
 
 def changed(recipe: Any) -> Any:
@@ -65,7 +67,7 @@ def test_every_method_survives_toml_with_default_and_with_changed_settings(metho
 
 
 positive = st.floats(1e-9, 1e9)
-nets = st.builds(MF, n_factors=st.integers(1, 99), biases=st.booleans(), spread=positive) | st.builds(NCF)
+nets = st.builds(MF, n_factors=st.integers(1, 99), biases=st.booleans(), init_std=positive) | st.builds(NCF)
 propensities = (
     st.builds(Popularity, exponent=positive)
     | st.builds(Factors, net=nets, n_folds=st.integers(1, 9))
@@ -118,45 +120,45 @@ def test_toml_keeps_what_is_easily_lost():
 class Several(Naive):
     """A method with settings of every shape."""
 
-    nets: tuple[NetRecipe, ...] = ()
+    nets: tuple[NetSpec, ...] = ()
     sizes: tuple[int, float] = (1, 2.0)
     limit: int | None = 5
     label: str | None = "a"
-    other: NetRecipe | None = None
+    other: NetSpec | None = None
 
 
 @pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setattr("unskew.recipe._registered", {})
-    return register(Several)
+def several(monkeypatch):
+    monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
+    return register("several", Several)
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         {"nets": (MF(), NCF(n_factors=2)), "sizes": (3, 4.5)},
-        {"limit": None, "other": MF(spread=0.5)},
+        {"limit": None, "other": MF(init_std=0.5)},
         {"label": 'quote " and \\', "nets": ()},
     ],
 )
-def test_tuples_and_none_survive_json_and_toml(registered, settings, tmp_path):
-    method = registered(**settings)
+def test_tuples_and_none_survive_json_and_toml(several, settings, tmp_path):
+    method = several(**settings)
     assert from_plain(json.loads(json.dumps(to_plain(method)))) == method
     write_recipe(tmp_path / "r.toml", method)
     assert read_recipe(tmp_path / "r.toml") == (method, Training())
 
 
-def test_a_none_that_toml_cannot_tell_from_the_text_none_is_refused(registered, tmp_path):
+def test_a_none_that_toml_cannot_tell_from_the_text_none_is_refused(several, tmp_path):
     with pytest.raises(ParameterError, match="TOML cannot tell this Several from another"):
-        write_recipe(tmp_path / "r.toml", registered(label=None))
+        write_recipe(tmp_path / "r.toml", several(label=None))
     assert not list(tmp_path.iterdir())
 
 
 def test_numpy_numbers_and_arrays_are_data():
-    net = MF(n_factors=np.int64(3), spread=np.float32(0.5), biases=np.True_)
+    net = MF(n_factors=np.int64(3), init_std=np.float32(0.5), biases=np.True_)
     recipe = IPS(net=net, l2=np.float64(0.5), propensity=Known(np.array([0.25, 0.5])))
     copy = from_plain(json.loads(json.dumps(to_plain(recipe))))
-    assert copy == IPS(net=MF(n_factors=3, spread=0.5), l2=0.5, propensity=Known((0.25, 0.5)))
+    assert copy == IPS(net=MF(n_factors=3, init_std=0.5), l2=0.5, propensity=Known((0.25, 0.5)))
 
 
 def test_a_function_is_not_data():
@@ -164,8 +166,7 @@ def test_a_function_is_not_data():
         to_plain(IPS(propensity=Known(lambda users, items: 0.5)))
 
 
-def test_a_class_nobody_registered_is_refused_on_both_ways(monkeypatch):
-    monkeypatch.setattr("unskew.recipe._registered", {})
+def test_a_class_nobody_registered_is_refused_on_both_ways():
     with pytest.raises(ParameterError, match=r"Several is not a registered kind of recipe"):
         to_plain(Several())
     with pytest.raises(ParameterError, match="unknown kind 'Several'"):
@@ -173,17 +174,19 @@ def test_a_class_nobody_registered_is_refused_on_both_ways(monkeypatch):
 
 
 def test_a_name_that_is_taken_cannot_be_registered_for_another_class(monkeypatch):
-    monkeypatch.setattr("unskew.recipe._registered", {})
-    imposter = dataclass(frozen=True)(type("MF", (NetRecipe,), {"__module__": __name__}))
-    with pytest.raises(ParameterError, match=r"'MF' in unskew\.nets\.factors"):
-        register(imposter)
+    monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
+    imposter = dataclass(frozen=True)(type("MF", (NetSpec,), {"__module__": __name__}))
+    with pytest.raises(ParameterError, match=r"'mf' is taken by unskew\.nets\.factors"):
+        register("mf", imposter)
+    with pytest.raises(ParameterError, match=r"a class MF in unskew\.nets\.factors already"):
+        register("another", imposter)
     assert kinds()["MF"] is MF
-    again = register(register(Several))
+    again = register("several", register("several", Several))
     assert kinds()["Several"] is again
 
 
 def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
-    classes = {type(method) for method in REGISTERED} | set(PARTS)
+    classes = {type(method) for method in REGISTERED} | {*PARTS, Training}
     assert len(kinds()) == len(classes)
     for cls in classes:
         assert "kind" not in {setting.name for setting in fields(cls)}
@@ -207,7 +210,7 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
         (
             {"kind": "Naive", "net": "MF"},
-            "net of Naive must be a table of the kind MF or NCF or Dense or Trunk, not 'MF'.",
+            "net of Naive must be a table of the kind MF or NCF or SharedEmbedding or Tower, not 'MF'.",
         ),
         (
             {"kind": "Naive", "net": {"kind": "IPS"}},

@@ -38,8 +38,8 @@ def test_unknown_ids_are_refused_by_name_or_answered_for_the_average(model):
         model.predict(["user-01", "nobody"], [0, 0])
     answer = model.predict(["nobody", "user-01"], [0, 999], on_unknown="fallback")
     assert ((answer > 0) & (answer < 1)).all()
-    u, i = model.cast.players["prediction"].users.value, model.cast.players["prediction"].items.value
-    offset = model.cast.players["prediction"].offset.value[0, 0]
+    net = model.parts["prediction"]
+    u, i, offset = net.value("users")[:-1], net.value("items"), net.value("offset")[0, 0]
     by_hand = u.mean(0)[:-1] @ i[0, :-1] + u.mean(0)[-1] + i[0, -1] + offset
     assert answer[0] == pytest.approx(1 / (1 + np.exp(-by_hand.item())), rel=1e-5)
 

@@ -1,7 +1,7 @@
 """unskew: honest recommenders from dishonest data.
 
 The public names stand in `__init__.pyi` and are imported when first used, so that `import unskew` and
-`unskew --help` do not wait for PyTorch.
+`unskew --help` start at once.
 """
 
 from typing import Any

@@ -2,11 +2,8 @@
 
 from . import bench, datasets, export, theory
 from ._version import __version__
-from .calibration.base import Calibrator
-from .calibration.chance import RandomPlatt
 from .calibration.experts import ExpertPlatt
-from .calibration.maps import GlobalPlatt, UserPlatt
-from .calibration.published import PublishedExperts
+from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
 from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
@@ -26,18 +23,10 @@ from .estimation.risk import estimate_risk
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
-from .methods.bounded import BRDDR
 from .methods.calibrated import DoublyCalibrated
-from .methods.entropy import CVIB
-from .methods.joint import ESCM2DR, MultiDR
-from .methods.multiple import MR
-from .methods.published import DRJLPublished
-from .methods.registry import make, methods
-from .methods.robust import DR, DRJL, MRDR, TDR, TMRDR
-from .methods.stable import StableDR
-from .methods.tradeoff import DRMSE
-from .methods.tritraining import AT
-from .methods.weighting import EIB, IPS, SNIPS, Naive
+from .methods.multitask import ESCM2DR, MultiDR
+from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
+from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
 from .metrics.calibration import (
     debiased_calibration_error,
     expected_calibration_error,
@@ -45,17 +34,16 @@ from .metrics.calibration import (
     reliability_bins,
 )
 from .metrics.summary import CalibrationSummary, calibration_summary
-from .nets.dense import Dense
+from .model import Recommender
 from .nets.factors import MF, NCF
-from .nets.towers import Trunk
+from .nets.towers import SharedEmbedding
 from .propensity.additive import Additive
 from .propensity.base import Propensity
 from .propensity.bayes import NaiveBayes
+from .propensity.counted import Known, Popularity, Uniform
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
-from .propensity.published import PublishedFactors
-from .propensity.tables import Known, Popularity, Uniform
-from .recommender import Recommender
+from .registry import make, register, registered
 from .report.report import write_report
 from .selection.random_ratings import RandomRatings
 from .training.options import Training
@@ -82,9 +70,7 @@ __all__ = [
     "CalibrationSummary",
     "Calibrator",
     "Comparison",
-    "DRJLPublished",
     "DataError",
-    "Dense",
     "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
@@ -103,16 +89,13 @@ __all__ = [
     "PlanError",
     "Popularity",
     "Propensity",
-    "PublishedExperts",
-    "PublishedFactors",
-    "RandomPlatt",
     "RandomRatings",
     "RatingLog",
     "Recommender",
+    "SharedEmbedding",
     "Split",
     "StableDR",
     "Training",
-    "Trunk",
     "Uniform",
     "UnskewError",
     "UserPlatt",
@@ -133,8 +116,9 @@ __all__ = [
     "load",
     "make",
     "maximum_calibration_error",
-    "methods",
     "read_log",
+    "register",
+    "registered",
     "reliability_bins",
     "simulate",
     "theory",

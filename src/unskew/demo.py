@@ -10,6 +10,7 @@ naive method about the truth, and there is little to correct.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from unskew.methods.base import Method
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
+from unskew.model import Recommender
 from unskew.progress import each
-from unskew.propensity.tables import Known
-from unskew.recommender import Recommender
+from unskew.propensity.base import FittedPropensity
+from unskew.propensity.counted import Known
 from unskew.training.options import Training
 
 WORLD_SETTINGS = {"n_users": 500, "n_items": 300, "density": 0.06, "strength": 1.0}
@@ -129,19 +131,19 @@ def claimed_risk(model: Recommender, held_out: RatingLog) -> float:
     Training stopped by these ratings, so the estimate is a little too good, for all methods alike.
     """
     error = (model.predict_codes(held_out.users, held_out.items) - held_out.ratings) ** 2
-    if "propensity" not in model.cast.players:
+    if "propensity" not in model.parts:
         return float(error.mean())
     users, items = held_out.user_ids.take(held_out.users), held_out.item_ids.take(held_out.items)
-    p = np.maximum(model.propensity(users, items), model.cast.clips["propensity"])
+    p = np.maximum(model.propensity(users, items), model.parts.clips["propensity"])
     return float(np.average(error, weights=1 / p))
 
 
 def propensity_errors(model: Recommender, world: World) -> tuple[float | None, float | None]:
     """As used and before calibration; ids of a world are its codes."""
-    if "propensity" not in model.cast.players:
+    if "propensity" not in model.parts:
         return None, None
-    calibrated = "propensity" in model.cast.calibrators
-    raw = world.propensity_error(model.cast.players["propensity"].pair) if calibrated else None
+    calibrated = "propensity" in model.parts.calibrators
+    raw = world.propensity_error(cast(FittedPropensity, model.part("propensity")).pair) if calibrated else None
     return world.propensity_error(model.propensity), raw
 
 

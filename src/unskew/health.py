@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 def checks() -> Iterator[Check]:
     """All checks, one after the other; an error in one of them is what it found."""
-    for check in (_python, _packages, _extras, _threads, _compile_cache, _device, _memory, _disk, _fit):
+    for check in (_python, _packages, _extras, _threads, _compile_cache, _memory, _disk, _fit):
         try:
             yield from check()
         except Exception as error:
@@ -69,10 +69,9 @@ def _extras() -> Iterator[Check]:
 
 def _threads() -> Iterator[Check]:
     import numba
-    import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    text = f"{cores} cores, {numba.get_num_threads()} threads for kernels, {torch.get_num_threads()} for PyTorch"
+    text = f"{cores} cores, {numba.get_num_threads()} threads for kernels"
     text += "".join(f", {name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ)
     crowded = numba.get_num_threads() > cores
     yield Check("threads", "warning" if crowded else "ok", text + (": more threads than cores" if crowded else ""))
@@ -81,7 +80,7 @@ def _threads() -> Iterator[Check]:
 def _compile_cache() -> Iterator[Check]:
     from unskew.nets import kernels
 
-    stats: Any = kernels.group_by_row.stats
+    stats: Any = kernels.adam.stats
     folder = Path(stats.cache_path)
     there = next(place for place in (folder, *folder.parents) if place.exists())
     if os.access(there, os.W_OK):
@@ -89,17 +88,6 @@ def _compile_cache() -> Iterator[Check]:
     else:
         text = f"{folder} cannot be written, so kernels are compiled anew in every process"
         yield Check("compile cache", "warning", f"{text}: set NUMBA_CACHE_DIR to a folder that can")
-
-
-def _device() -> Iterator[Check]:
-    import torch
-
-    devices = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    for name in devices:
-        float(torch.ones(2, device=name).sum())
-    cards = "; ".join(torch.cuda.get_device_name(number) for number in range(len(devices) - 1))
-    more = f", {cards}: not used" if cards else ", no GPU (none is needed)"
-    yield Check("device", "ok", f"PyTorch {torch.__version__} computes on {', '.join(devices)}{more}")
 
 
 def _memory() -> Iterator[Check]:

@@ -68,11 +68,8 @@ _given: Any = None  # and what they all are given
 
 
 def _start(work: Any, given: Any) -> None:
-    import torch  # here, as the process that only waits does not need it
-
     global _work, _given
     _work, _given = work, given
-    torch.set_num_threads(1)
     silence()  # only the process that waits tells how far things are
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+SENTENCE = "Compiling kernels: this takes a moment, once on this machine."
 
 
 class _State:
@@ -122,3 +123,26 @@ def _made() -> Any:
 def time_left(seconds: float | None, limit: str = "") -> str:
     """In hours, minutes and seconds; nothing while nobody can tell."""
     return "" if seconds is None else f"{limit}{timedelta(seconds=max(0, round(seconds)))} left"
+
+
+@contextmanager
+def announced(progress: bool | None) -> Iterator[None]:
+    """Announce, once, that kernels are compiled inside, if progress is shown at all; None shows it on a terminal."""
+    if not is_shown(progress):
+        yield
+        return
+    from numba.core import event
+
+    class Announce(event.Listener):
+        announced = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.announced:
+                self.announced = True
+                say(SENTENCE)
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Announce()):
+        yield

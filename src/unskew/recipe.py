@@ -3,72 +3,24 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from unskew.calibration.chance import RandomPlatt
-from unskew.calibration.experts import ExpertPlatt
-from unskew.calibration.maps import GlobalPlatt, UserPlatt
-from unskew.calibration.published import PublishedExperts
 from unskew.data.scale import Scale
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
+from unskew.files.legacy import renamed
 from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
-from unskew.methods.registry import make, methods
-from unskew.nets.dense import Dense
-from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Trunk
-from unskew.propensity.additive import Additive
-from unskew.propensity.bayes import NaiveBayes
-from unskew.propensity.factors import Factors
-from unskew.propensity.logistic import Logistic
-from unskew.propensity.published import PublishedFactors
-from unskew.propensity.tables import Known, Popularity, Uniform
+from unskew.registry import classes, make
 from unskew.seeds import checked_seed
 from unskew.training.options import Training
 from unskew.words import nearest
 
-RecipeClass = TypeVar("RecipeClass", bound=type)
-
-# The parts of methods, by whose class names recipes may call them. Methods come from their own registry.
-PARTS: tuple[type, ...] = (
-    MF,
-    NCF,
-    Dense,
-    Trunk,
-    Uniform,
-    Popularity,
-    NaiveBayes,
-    Known,
-    Additive,
-    Factors,
-    PublishedFactors,
-    Logistic,
-    GlobalPlatt,
-    UserPlatt,
-    ExpertPlatt,
-    PublishedExperts,
-    RandomPlatt,
-    Training,
-)
-_registered: dict[str, type] = {}
-
 
 def kinds() -> dict[str, type]:
     """Every class that a recipe may name, by that name; nothing else is ever built from a file."""
-    classes = (*(type(entry.build()) for entry in methods()), *PARTS)
-    return {cls.__name__: cls for cls in classes} | _registered
-
-
-def register(cls: RecipeClass) -> RecipeClass:
-    """Class decorator: let recipes name your own method, net, propensity or calibrator (a dataclass)."""
-    name = cls.__name__
-    taken = kinds().get(name, cls)
-    if taken.__module__ != cls.__module__:  # the same module again is a notebook cell run twice
-        raise ParameterError(f"There is a recipe called {name!r} in {taken.__module__}; choose another name.")
-    _registered[name] = cls
-    return cls
+    return {**classes(), "Training": Training}
 
 
 def to_plain(recipe: Any) -> Any:
@@ -152,7 +104,7 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
     training = plain.read(Training, training, "The training")
     seed = plain.read(int | None, data.get("seed"), "The seed")
     return FitRecipe(
-        make(method) if isinstance(method, str) else plain.read(Method, method, "The method"),
+        make(method) if isinstance(method, str) else plain.read(Method, renamed(method), "The method"),
         training,
         None if seed is None else checked_seed(seed),
         plain.read(Scale | None, data.get("scale"), "The scale"),

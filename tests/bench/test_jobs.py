@@ -132,9 +132,9 @@ def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_the
     file, tmp_path, monkeypatch, forked
 ):
     (tmp_path / "observed_threads.py").write_text(
-        "import numba, torch, time\n"
+        "import numba, time\n"
         "def threads(given):\n"
-        "    return {'torch': torch.get_num_threads(), 'numba': numba.get_num_threads(), 'given': given}\n"
+        "    return {'numba': numba.get_num_threads(), 'given': given}\n"
         "def sleep(given):\n"
         "    time.sleep(60)\n"
     )
@@ -156,7 +156,7 @@ def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_the
     running.kill()
     running.join()
     wait_until_nobody_is_left(running.pid)
-    seen = {"torch": 1, "numba": 1, "given": [1.0, 2.0]}
+    seen = {"numba": 1, "given": [1.0, 2.0]}
     assert run([job(key, None) for key in ("first", "second", "third")], file).values == dict.fromkeys(
         ("first", "second", "third"), seen
     )

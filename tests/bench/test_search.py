@@ -15,7 +15,7 @@ from unskew.bench.jobs import opened
 from unskew.bench.judge import Judge
 from unskew.bench.search import Search, search, searches_of
 from unskew.errors import DataError, ParameterError
-from unskew.methods.space import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
+from unskew.methods.settings import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
 
 METHODS = {"naive": unskew.Naive(), "cvib": unskew.CVIB()}
 
@@ -123,7 +123,7 @@ def test_a_method_without_a_space_is_refused(world):
         tune(world.log, Untunable(), 2, judging=Judging())
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in unskew.methods()])
+@pytest.mark.parametrize("name", [entry.name for entry in unskew.registered()])
 def test_every_registered_method_has_a_space_and_every_corner_of_it_makes_a_method(name, world):
     method = unskew.make(name)
     space = method.space()
@@ -148,4 +148,4 @@ def test_settings_are_written_shortly_and_a_clip_is_a_probability(world):
     assert clip.setting(0.5, world.log) == pytest.approx(density / 2, rel=1e-3)
     assert clip.setting(1.0, world.log) is None
     assert clip.setting(100.0, world.log) == 1.0
-    assert (clip.said(0.5), Choice((8,)).said(8), LogUniform(1, 2).said(1.23456)) == ("0.5 x density", "8", "1.235")
+    assert (clip.shown(0.5), Choice((8,)).shown(8), LogUniform(1, 2).shown(1.23456)) == ("0.5 x density", "8", "1.235")

@@ -13,7 +13,7 @@ import unskew
 from unskew.bench.jobs import Outcome, Stopped
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-REGISTERED = {entry.name: entry.build() for entry in unskew.methods()}
+REGISTERED = {entry.name: entry.build() for entry in unskew.registered()}
 TINY = ["--size", "40", "30", "--seeds", "2"]
 
 
@@ -24,7 +24,7 @@ def script(name):
     return importlib.import_module(name)
 
 
-scripts, worlds, coat_methods = map(script, ("scripts", "worlds", "coat_methods"))
+scripts, worlds = map(script, ("scripts", "worlds"))
 
 
 def test_a_script_ends_with_one_sentence_and_the_usual_exit_code(capsys):
@@ -50,10 +50,10 @@ def test_every_method_is_told_the_truth_where_it_takes_a_propensity_and_meets_na
     if role is None:
         assert source == "none"
     else:
-        assert (role.net is truth, role.net is truth and role.clip == 0.01) == (source == "true",) * 2
+        assert (role.part is truth, role.part is truth and role.clip == 0.01) == (source == "true",) * 2
     prediction = method.plan().roles["prediction"]
     naive = worlds.naive_beside(method)
-    assert naive.net == prediction.net or prediction.on
+    assert naive.net == prediction.part or prediction.shares_with
     assert naive == unskew.Naive(net=naive.net)
 
 
@@ -98,49 +98,3 @@ def test_a_fit_that_broke_off_is_a_case_that_fails():
     outcome = Outcome(values, {"taste/ips/0": "It left."})
     assert "| ips | true | 0.1000 | -0.1000 | failed |  |" in compared.table(outcome)
     assert compared.cases_that_fail(outcome).endswith("- popularity: none\n- taste: ips")
-
-
-def test_coat_methods_reports_what_evaluate_says_and_resumes(tmp_path, capsys, monkeypatch):
-    world = unskew.simulate(n_users=60, n_items=40, density=0.2, test_per_user=3, seed=1)  # some without a positive
-    data = unskew.datasets.Dataset("coat", world.log, world.test, None, ())
-    monkeypatch.setattr(coat_methods, "coat", lambda folder: data)
-    methods = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
-    monkeypatch.setattr(coat_methods, "chosen", lambda names: methods)
-    asked = ["anywhere", "--seeds", "2", "--records", str(tmp_path / "c.jsonl"), "--out", str(tmp_path / "table.md")]
-    coat_methods.main(asked)
-    printed = capsys.readouterr().out
-    for name, method in methods.items():
-        fits = [method.fit(world.log, seed=seed, training=unskew.Training(progress=False)) for seed in (0, 1)]
-        found = [unskew.evaluate(fit, world.test, empty_users="one") for fit in fits]
-        cells = [
-            scripts.mean_and_sd([each[metric] for each in found]) for metric in ("mse", "auc", "ndcg@5", "ndcg@10")
-        ]
-        assert f"| {name} | {' | '.join(cells)} | " in printed
-    for words in ("positive from 3", 'empty_users="one"', "seeds 0 to 1", "not chosen blind to this test set"):
-        assert words in printed
-    coat_methods.main(asked)
-    assert capsys.readouterr().out == printed == (tmp_path / "table.md").read_text()
-
-
-def test_both_sides_of_the_speed_benchmark_take_steps():
-    speed = script("speed")
-    log = speed.world(n_users=40, n_items=30, density=0.3)
-    assert speed.our_epoch(log, 32, 4)() == 11
-    speed.PlainStep(log, 32, 4).take(2)
-    model = unskew.make("dce-dr").fit(log, training=unskew.Training(max_epochs=1, progress=False))
-    assert speed.tables_of(model) > 3 * 4 * 2 * 70 * 64
-
-
-def test_the_benchmark_of_the_rules_tells_loss_and_order_of_every_variant(tmp_path, monkeypatch, capsys):
-    rules = script("rules")
-    monkeypatch.setattr(rules, "WORLDS", {"tiny": {"n_users": 40, "n_items": 30, "density": 0.3}})
-    monkeypatch.setattr(rules, "TRAINING", unskew.Training(max_epochs=2, progress=False))
-    variants = {"x 1": rules.Variant(unskew.Naive()), "x 2": rules.Variant(unskew.Naive(), l2=2.0, batch=0.5)}
-    monkeypatch.setattr(rules, "parts", lambda: {"l2": (variants, ("tiny", rules.COAT))})
-    rules.main(["--seeds", "1", "--records", str(tmp_path / "r.jsonl"), "--out", str(tmp_path / "table.md")])
-    head, _, row = capsys.readouterr().out.splitlines()[:3]
-    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["l2", "x 1", "x 2"]
-    (loss, order), other = (tuple(map(float, cell.split(", "))) for cell in row.split("|")[2:-1])
-    assert 0.5 < loss < 1
-    assert 0.4 < order < 1
-    assert other != (loss, order)

@@ -17,6 +17,7 @@ from typer.testing import Result
 import unskew
 from unskew import demo
 from unskew.demo import Demo, Row, claimed_risk, in_words, propensity_errors
+from unskew.losses.batch import Parts
 
 Run = Callable[..., Result]
 
@@ -70,11 +71,11 @@ def test_the_claimed_risk_weights_errors_by_clipped_propensities() -> None:
     model: Any = SimpleNamespace(
         predict_codes=lambda users, items: predicted,
         propensity=lambda users, items: p,
-        cast=SimpleNamespace(players={"prediction": 0, "propensity": 0}, clips={"propensity": 0.1}),
+        parts=Parts({"prediction": 0, "propensity": 0}, clips={"propensity": 0.1}),
     )
     weight = 1 / np.array([0.5, 0.25, 0.1, 1.0])
     assert claimed_risk(model, log) == pytest.approx((weight * error).sum() / weight.sum())
-    model.cast.players = {"prediction": 0}
+    model.parts = Parts({"prediction": 0})
     assert claimed_risk(model, log) == pytest.approx(error.mean())
 
 
@@ -84,11 +85,11 @@ def test_propensity_errors_are_of_the_propensities_in_use_and_before_calibration
     def always(p: float) -> Callable[[Any, Any], Any]:
         return lambda users, items: np.full(len(users), p)
 
-    cast = SimpleNamespace(players={"propensity": SimpleNamespace(pair=always(0.9))}, calibrators={})
-    model: Any = SimpleNamespace(propensity=always(0.3), cast=cast)
+    parts = Parts({"propensity": SimpleNamespace(pair=always(0.9))})
+    model: Any = SimpleNamespace(propensity=always(0.3), parts=parts, part=parts.parts.get)
     used, raw = world.propensity_error(always(0.3)), world.propensity_error(always(0.9))
     assert propensity_errors(model, world) == (used, None)
-    cast.calibrators = {"propensity": "propensity calibrator"}
+    parts.calibrators = {"propensity": "propensity calibrator"}
     assert propensity_errors(model, world) == (used, raw)
 
 

@@ -25,7 +25,7 @@ def test_a_sound_installation_passes_every_check(run: Run) -> None:
     facts = json.loads(run("doctor", "--json").stdout)
     assert facts["failed"] == 0
     names = [check["name"] for check in facts["checks"]]
-    for name in ("python", "packages", "extra onnx", "threads", "compile cache", "device", "memory", "disk", "fit"):
+    for name in ("python", "packages", "extra onnx", "threads", "compile cache", "memory", "disk", "fit"):
         assert name in names
     states = {check["name"]: check["state"] for check in facts["checks"]}
     assert (states["packages"], states["fit"]) == ("ok", "ok")
@@ -61,8 +61,8 @@ def test_the_requirements_are_those_of_the_project_when_run_from_source(monkeypa
 
     monkeypatch.setattr(health.importlib.metadata, "requires", unknown)
     needed, extras = health._requirements()
-    assert "torch" in {requirement.name for requirement in needed}
-    assert {"onnx", "tune"} <= set(extras)
+    assert "numba" in {requirement.name for requirement in needed}
+    assert {"onnx", "torch", "tune"} <= set(extras)
 
 
 def test_a_cache_that_cannot_be_written_and_little_room_are_warnings(
@@ -75,7 +75,7 @@ def test_a_cache_that_cannot_be_written_and_little_room_are_warnings(
     assert "set NUMBA_CACHE_DIR" in cache.text
     assert found("disk").state == found("memory").state == "warning"
     stats = SimpleNamespace(cache_path=str(tmp_path / "not" / "yet"))
-    monkeypatch.setattr(kernels, "group_by_row", SimpleNamespace(stats=stats))
+    monkeypatch.setattr(kernels, "adam", SimpleNamespace(stats=stats))
     monkeypatch.setattr(health.os, "access", lambda *_: True)
     assert found("compile cache").text == f"compiled kernels are kept in {tmp_path / 'not' / 'yet'}"
 

@@ -15,7 +15,7 @@ from unskew.bench.judge import Criterion
 from unskew.cli import app, options
 from unskew.data.log import Duplicates
 from unskew.metrics.ranking import EmptyUsers
-from unskew.recommender import OnUnknown
+from unskew.model import OnUnknown
 
 Run = Callable[..., Result]
 FIT = ("fit", "ratings.csv", "--out", "new", "--method")

@@ -20,8 +20,8 @@ Run = Callable[..., Result]
 
 def test_methods_lists_every_method_with_its_settings(run: Run) -> None:
     listed = json.loads(run("methods", "--json").stdout)["methods"]
-    assert [row["name"] for row in listed] == [entry.name for entry in unskew.methods()]
-    for row, entry in zip(listed, unskew.methods(), strict=True):
+    assert [row["name"] for row in listed] == [entry.name for entry in unskew.registered()]
+    for row, entry in zip(listed, unskew.registered(), strict=True):
         assert row["summary"] == entry.summary
         assert list(row["settings"]) == [setting.name for setting in fields(entry.build())]
     ips = next(row for row in listed if row["name"] == "ips")
@@ -40,7 +40,7 @@ def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
 
 def test_methods_shows_a_table_that_names_all_of_them(run: Run) -> None:
     text = run("methods").stdout
-    for entry in unskew.methods():
+    for entry in unskew.registered():
         assert any(line.startswith(f"{entry.name} ") for line in text.splitlines())
 
 

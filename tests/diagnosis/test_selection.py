@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import kstest
 
 import unskew
-from unskew.crossfit import cross_fit
 from unskew.diagnosis.selection import clustered, logistic, selection_test
+from unskew.training.crossfit import cross_fit
 
 FAST = unskew.Training(progress=False, max_epochs=30)
 SETTINGS = {"density": 0.2, "n_factors": 2, "interaction": 1.5, "seed": 1}

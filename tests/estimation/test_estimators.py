@@ -6,7 +6,7 @@ import pytest
 import unskew
 from unskew.estimation.estimators import ESTIMATORS
 from unskew.metrics.accuracy import roc_auc
-from unskew.testing.enumeration import patterns
+from unskew.testing.worlds import patterns
 
 METRICS = ("mse", "mae", "log_loss", "auc", "ndcg@5", "precision@5", "recall@5")
 RNG = np.random.default_rng(1)

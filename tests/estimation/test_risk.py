@@ -10,7 +10,7 @@ import pytest
 
 import unskew
 from unskew.estimation.risk import COLUMNS
-from unskew.testing.logs import graded
+from unskew.testing.worlds import graded
 
 FAST = unskew.Training(progress=False, max_epochs=5)
 OF_SEEN = {"estimators": ("naive", "ips", "snips"), "metrics": ("mse", "log_loss", "auc")}
@@ -186,10 +186,6 @@ def test_weights_that_cannot_speak_for_all_pairs_are_refused(known):
     refused("leave an effective sample of 1.0", known, propensity=heavy, estimators="ips", metrics="mse")
     refused(r"stand for \d+% of all pairs only", known, propensity=np.full(len(log), 0.9), estimators="ips")
     refused("times the number of pairs", known, propensity=np.full(len(log), 0.02), estimators="ips")
-    unrated = unskew.RatingLog.from_arrays(
-        log.users, log.items, log.ratings, positive=1, user_ids=range(120), item_ids=range(61)
-    )
-    refused("have propensity 0", known, log=unrated, scores=lambda u, i: 0.5 + 0 * u, propensity=unskew.Additive())
     refused("propensity of rating 1 is 0", known, propensity=np.zeros(len(log)), estimators="ips")
     refused("known of seen pairs only", known, propensity=known.propensity(log.users, log.items), estimators="tdr")
     table = unskew.estimate_risk(known.score, log, propensity=np.full(len(log), 0.9), estimators="naive", metrics="mse")

@@ -35,7 +35,7 @@ NETS = {
     "factors without biases": unskew.Naive(net=unskew.MF(n_factors=5, biases=False)),
     "hidden layer": unskew.Naive(net=unskew.NCF(n_factors=4)),
     "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
-    "towers": unskew.MultiDR(net=unskew.Trunk(n_factors=4)),
+    "towers": unskew.MultiDR(net=unskew.SharedEmbedding(n_factors=4)),
     "calibrated twice": unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=4), propensity=unskew.Additive())),
 }
 
@@ -145,7 +145,7 @@ def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkey
     with pytest.raises(ParameterError, match=r"ConcatenationNet is no inner product .*: export it as ONNX"):
         to_parquet(models["hidden layer"], tmp_path / "vectors")
     monkeypatch.setattr("unskew.nets.factors.FactorNet.linear", lambda _: None)
-    with pytest.raises(ParameterError, match="CompiledFactorNet cannot be written as ONNX"):
+    with pytest.raises(ParameterError, match="A FactorNet cannot be written as ONNX"):
         to_onnx(models["factors with biases"], tmp_path / "model.onnx")
     monkeypatch.setattr(scorer, "LARGEST_FILE", 100)
     with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
@@ -154,7 +154,7 @@ def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkey
 
 
 def test_a_scorer_that_answers_differently_is_not_written(models, tmp_path, monkeypatch):
-    monkeypatch.setattr("unskew.recommender.Recommender.predict_codes", lambda *_: np.full(10_000, 0.5))
+    monkeypatch.setattr("unskew.model.Recommender.predict_codes", lambda *_: np.full(10_000, 0.5))
     with pytest.raises(UnskewError, match=r"differs from the model by up to .*; nothing was written"):
         to_onnx(models["towers"], tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -22,8 +22,8 @@ from safetensors.numpy import save as arrays_to_bytes
 import unskew
 from unskew.files.manifest import sealed
 from unskew.files.seal import FileEntry
-from unskew.methods.registry import make
 from unskew.recipe import FitRecipe, read_fit
+from unskew.registry import make
 
 many = settings.get_profile("faults")
 BRIEF = unskew.Training(max_epochs=1, batch_size=64, progress=False)
@@ -161,7 +161,7 @@ def used(folder):
     users, items = np.divmod(np.arange(model.log.n_pairs), model.log.n_items)
     model.predict_codes(users[:500], items[:500])
     model.recommend(k=3)
-    return str(model.history), str(model.overlap), str(model.calibration), str(model.random_ratings)
+    return str(model.history), str(model.weights), str(model.calibration), str(model.random_ratings)
 
 
 def test_any_manifest_with_the_right_digest_is_used_or_refused(contained, in_our_words, folders, tmp_path):

@@ -12,9 +12,9 @@ import pytest
 import unskew
 from unskew.bench import Judging, tune
 from unskew.bench.records import Records
-from unskew.crossfit import cross_fit
 from unskew.errors import ParameterError
 from unskew.metrics.summary import calibration_summary
+from unskew.training.crossfit import cross_fit
 from unskew.training.loop import Loop
 
 FEW = ("--epochs", 2, "--batch-size", 64)
@@ -61,7 +61,7 @@ def at_work(forked, name, commanded):
         time.sleep(60)
 
     def work():
-        Loop._taken, Records.add = (wait, Records.add) if name == "fit" else (Loop._taken, wait)
+        Loop._take, Records.add = (wait, Records.add) if name == "fit" else (Loop._take, wait)
         commanded(*words_of(name))
 
     process = forked(work)

@@ -180,10 +180,10 @@ def test_a_new_user_has_the_row_that_minimises_the_weighted_risk_and_the_penalty
         known, training=unskew.Training(max_epochs=5, progress=False)
     )
     folded, rated = model.fold_in(frame), frame[frame["user_id"] == "u125"]
-    users, items = (folded.player("prediction").linear()[side].double().numpy() for side in (0, 1))
-    offsets = folded.player("prediction").linear().offsets.double().numpy()
+    users, items = (folded.part("prediction").linear()[side].astype(float) for side in (0, 1))
+    offsets = folded.part("prediction").linear().offsets.astype(float)
     clip = len(known) / known.n_pairs
-    own = 1 / np.maximum(model.said_codes("propensity", known.users, known.items), clip)
+    own = 1 / np.maximum(model.scores("propensity", known.users, known.items), clip)
     weight = 1 / np.maximum(folded.propensity(rated["user_id"], rated["item_id"]), clip) / own.mean()
     mean, precision = users[:N_KNOWN].mean(0), np.linalg.inv(np.cov(users[:N_KNOWN].T, bias=True))
     x, c, r = items[rated["item_id"]], offsets[rated["item_id"]], rated["rating"].to_numpy()
@@ -211,7 +211,7 @@ def test_graded_ratings_are_folded_in_on_their_scale(world):
 
 
 def test_propensities_of_newcomers_add_up_to_their_numbers_of_ratings(known, frame):
-    for propensity in (unskew.Additive(), unskew.Factors(n_folds=1, net=unskew.MF(n_factors=2, spread=0.1))):
+    for propensity in (unskew.Additive(), unskew.Factors(n_folds=1, net=unskew.MF(n_factors=2, init_std=0.1))):
         model = unskew.IPS(propensity=propensity).fit(known, training=unskew.Training(max_epochs=3, progress=False))
         folded = model.fold_in(frame)
         p = folded.propensity(np.repeat("u130", N_ITEMS), np.arange(N_ITEMS))
@@ -254,7 +254,7 @@ def test_a_log_on_another_scale_a_net_without_linear_form_and_known_propensities
     with pytest.raises(ParameterError, match="cannot be folded into a ConcatenationNet"):
         unskew.Naive(net=unskew.NCF(n_factors=2)).fit(known, training=brief).fold_in(bad())
     by_function = unskew.IPS(propensity=unskew.Known(world.propensity)).fit(known, training=brief)
-    with pytest.raises(ParameterError, match="Known propensities say nothing of new users"):
+    with pytest.raises(ParameterError, match="Known propensities do not cover new users"):
         by_function.fold_in(bad())
 
 

@@ -1,194 +1,219 @@
 """The doubly calibrated estimator: how it rewrites plans, what it refuses, and that it calibrates."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
-import unskew
+from unskew.calibration.experts import ExpertPlatt
+from unskew.calibration.platt import Calibrates, GlobalPlatt, UserPlatt
+from unskew.data.world import World, simulate
 from unskew.errors import ParameterError, PlanError
-from unskew.methods.calibrated import calibrate
-from unskew.testing.distorted import Distorted
-from unskew.training.plan import Fit, Plan, Stage, Update
+from unskew.losses.columns import Column
+from unskew.losses.weighting import naive
+from unskew.methods.calibrated import DoublyCalibrated, calibrate
+from unskew.methods.multitask import ESCM2DR, MultiDR
+from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
+from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
+from unskew.propensity.additive import Additive
+from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.registry import make
+from unskew.training.options import Training
+from unskew.training.plan import Plan, Stage, Update
 
-SHORT = unskew.Training(max_epochs=4, progress=False)
-ADDITIVE = unskew.DRJL(propensity=unskew.Additive())
+SHORT = Training(max_epochs=4, progress=False)
+ADDITIVE = DRJL(propensity=Additive())
+BOTH = ("propensity", "imputation")
 
 
 @pytest.fixture(scope="module")
 def world():
-    return unskew.simulate(n_users=300, n_items=200, density=0.1, selection="taste", seed=3)
+    return simulate(n_users=300, n_items=200, density=0.1, selection="taste", seed=3)
 
 
-@pytest.fixture(scope="module")
-def small_world():
-    return unskew.simulate(n_users=50, n_items=40, density=0.15, selection="taste", seed=3)
+def everywhere(world):
+    return tuple(codes.astype(np.int32) for codes in np.divmod(np.arange(world.n_pairs), world.n_items))
 
 
 def test_the_rewritten_plan_is_the_tri_level_loop():
     """Propensity, its experts, then per batch imputation and prediction and per epoch the imputation's experts."""
-    plan = unskew.DoublyCalibrated(ADDITIVE).plan()
+    plan, base = DoublyCalibrated(ADDITIVE).plan(), ADDITIVE.plan()
     assert [stage.name for stage in plan.stages] == ["propensity", "propensity calibration", "prediction"]
-    assert plan.stages[1].fits == (Fit("propensity_calibrator"),)
+    assert plan.stages[1].fits == ("propensity_calibrator",)
+    assert plan.stages[2].fits == ("imputation_calibrator",)
     assert [update.trains for update in plan.stages[2].updates] == [("imputation",), ("prediction",)]
-    assert plan.stages[2].fits == (Fit("imputation_calibrator", per="epoch"),)
-    assert plan.roles["propensity"].calibrator == "propensity_calibrator"
-    assert plan.roles["imputation"].calibrator == "imputation_calibrator"
-    assert plan.stages[2].updates == ADDITIVE.plan().stages[1].updates
+    assert list(plan.stages[2].updates) == list(base.stages[1].updates)
+    for target in BOTH:
+        assert plan.roles[target] == base.roles[target]._replace(calibrated_by=f"{target}_calibrator")
+        assert plan.roles[f"{target}_calibrator"].part == Calibrates(target, ExpertPlatt())
+    assert plan.roles["prediction"] == base.roles["prediction"]
 
 
-def test_a_propensity_that_learns_with_the_prediction_cannot_be_calibrated():
-    with pytest.raises(PlanError, match="MultiDR trains its propensity in one step with the prediction"):
-        unskew.DoublyCalibrated(unskew.MultiDR()).plan()
+@pytest.mark.parametrize("base", [DR(), DRJL(), MRDR(), DRMSE(), TDR(), TMRDR(), MR(), BRDDR(), StableDR()], ids=repr)
+def test_every_doubly_robust_base_can_be_calibrated(base, world):
+    if not isinstance(base, StableDR):
+        base = replace(base, propensity=Additive())
+    log = world.log.take(world.log.users < 60)
+    model = DoublyCalibrated(base, n_experts=2).fit(log, training=replace(SHORT, max_epochs=2))
+    assert {entry.role for entry in model.calibration.roles} == set(BOTH)
+    assert "propensity: ECE" in str(model.calibration)
 
 
-def test_the_imputation_learns_raw_while_the_prediction_hears_it_calibrated(world):
-    heard = {}
+@pytest.mark.parametrize(
+    ("settings", "calibrated"),
+    [
+        ({"propensity": None}, {"imputation": ExpertPlatt()}),
+        ({"imputation": None}, {"propensity": ExpertPlatt()}),
+        (dict.fromkeys(BOTH, GlobalPlatt()), dict.fromkeys(BOTH, GlobalPlatt())),
+        (dict.fromkeys(BOTH, UserPlatt()), dict.fromkeys(BOTH, UserPlatt())),
+        ({"n_experts": 3}, dict.fromkeys(BOTH, ExpertPlatt(n_experts=3))),
+    ],
+    ids=["imputation only", "propensity only", "global", "user", "three experts"],
+)
+def test_ablations_of_the_paper_choose_what_calibrates(settings, calibrated):
+    roles = DoublyCalibrated(TDR(), **settings).plan().roles
+    found = {role.part.target: role.part.calibrator for role in roles.values() if isinstance(role.part, Calibrates)}
+    assert found == calibrated
 
-    class Spy(unskew.DRJL):
+
+def test_the_named_ablations_are_those_of_the_paper():
+    randomly = make("dce-dr/random")
+    assert (randomly.propensity.assignment, randomly.imputation.assignment) != ("learned", "learned")
+    assert make("dce-dr/global") == DoublyCalibrated(DRJL(), GlobalPlatt(), GlobalPlatt())
+    assert make("dce-dr/user") == DoublyCalibrated(DRJL(), UserPlatt(), UserPlatt())
+    assert make("dce-dr/imputation-only") == DoublyCalibrated(DRJL(), propensity=None)
+    assert make("dce-dr/propensity-only") == DoublyCalibrated(DRJL(), imputation=None)
+
+
+@pytest.mark.parametrize(
+    ("base", "missing"),
+    [(base, "propensity") for base in (Naive(), EIB(), CVIB())]
+    + [(base, "imputation") for base in (IPS(), SNIPS(), AT())],
+)
+def test_a_base_without_the_role_is_refused_with_a_way_out(base, missing):
+    with pytest.raises(PlanError, match=f"{type(base).__name__} has no {missing} to calibrate; pass {missing}=None"):
+        DoublyCalibrated(base).plan()
+
+
+@pytest.mark.parametrize("base", [MultiDR(), ESCM2DR()])
+def test_a_base_that_trains_all_in_one_step_is_refused(base):
+    with pytest.raises(PlanError, match=f"{type(base).__name__} trains its propensity in one step with the prediction"):
+        DoublyCalibrated(base).plan()
+
+
+def test_wrong_calibrators_are_refused_with_the_way_there():
+    with pytest.raises(ParameterError, match="both None"):
+        DoublyCalibrated(DRJL(), propensity=None, imputation=None)
+    with pytest.raises(ParameterError, match=r"must be a calibrator .* not Uniform\(\); settings of the base go to"):
+        make("dce-tdr", propensity=Uniform())
+
+
+def test_a_base_without_imputation_can_have_its_propensity_calibrated(world):
+    method = DoublyCalibrated(IPS(propensity=Additive()), imputation=None)
+    assert [entry.role for entry in method.fit(world.log, training=SHORT).calibration.roles] == ["propensity"]
+
+
+def test_a_propensity_that_moves_in_the_loop_is_calibrated_every_epoch():
+    roles = {name: DRJL().learner() for name in ("prediction", *BOTH)}
+    steps = tuple((Update((name,), naive),) for name in roles)
+    plan = calibrate(Plan(roles, (Stage("all", steps),)), "propensity", GlobalPlatt())
+    assert [stage.fits for stage in plan.stages] == [("propensity_calibrator",)]
+    assert "propensity_calibrator" in plan.stages[0].moves(plan.roles)
+
+
+def test_the_imputation_learns_raw_while_the_prediction_sees_it_calibrated(world):
+    found = {}
+
+    class Spy(DRJL):
         def imputation_loss(self, v):
-            heard["while learning"] = v.observed.probability("imputation").requires_grad
+            found["slopes"] = isinstance(v.observed.probability("imputation"), Column)
             return super().imputation_loss(v)
 
         def prediction_loss(self, v):
-            if "imputation_calibrator" in v.cast.players:
-                raw = v.observed.logit("imputation").sigmoid()
-                heard["gap at rest"] = (v.observed.probability("imputation") - raw).abs().max().item()
+            if "imputation_calibrator" in v.parts.parts:
+                raw = expit(v.observed.logits("imputation"))
+                found["gap at rest"] = np.abs(v.observed.probability("imputation") - raw).max()
             return super().prediction_loss(v)
 
-    unskew.DoublyCalibrated(Spy(propensity=unskew.Additive())).fit(world.log, training=SHORT)
-    assert heard["while learning"]
-    assert heard["gap at rest"] > 1e-4
+    DoublyCalibrated(Spy(propensity=Additive())).fit(world.log, training=SHORT)
+    assert found["slopes"]
+    assert found["gap at rest"] > 1e-4
 
 
-def test_frozen_propensities_are_computed_once_for_the_training_rows(world):
+def test_propensities_at_rest_are_asked_once_for_the_training_rows(world):
     asked = []
 
     def count(users, items):
         asked.append(len(users))
         return world.propensity(users, items)
 
-    method = unskew.DoublyCalibrated(unskew.DRJL(propensity=unskew.Known(count)))
-    method.fit(world.log, training=unskew.Training(max_epochs=6, patience=6, batch_size=64, progress=False))
+    training = Training(max_epochs=6, patience=6, batch_size=64, progress=False)
+    DoublyCalibrated(DRJL(propensity=Known(count))).fit(world.log, training=training)
     n_train = len(world.log) - round(0.1 * len(world.log))
-    assert asked.count(n_train) <= 2  # once for the stage, once for the overlap report
+    assert asked.count(n_train) <= 3  # for the stage, and for the report on weights
     assert 64 not in asked
 
 
-def test_bases_without_the_role_or_without_rest_are_refused_with_a_way_out():
-    with pytest.raises(PlanError, match="Naive has no propensity to calibrate; pass propensity=None"):
-        unskew.DoublyCalibrated(unskew.Naive()).plan()
-    with pytest.raises(PlanError, match="IPS has no imputation to calibrate; pass imputation=None"):
-        unskew.DoublyCalibrated(unskew.IPS()).plan()
-
-    class Joint(unskew.DRJL):
-        def plan(self):
-            plan = super().plan()
-            update = Update(("imputation", "prediction"), self.prediction_loss)
-            return replace(plan, stages=(plan.stages[0], Stage("prediction", (update,))))
-
-    with pytest.raises(PlanError, match="in one step with the prediction"):
-        unskew.DoublyCalibrated(Joint()).plan()
-    with pytest.raises(ParameterError, match="both None"):
-        unskew.DoublyCalibrated(unskew.DRJL(), propensity=None, imputation=None)
-
-
-def test_a_propensity_handed_to_the_wrapper_instead_of_its_base_is_refused_with_the_way_there():
-    with pytest.raises(
-        ParameterError, match=r"must be a calibrator .* not Uniform\(\); settings of the base go to the base"
-    ):
-        unskew.make("dce-tdr", propensity=unskew.Uniform())
-
-
-def test_a_base_without_imputation_can_have_its_propensity_calibrated(world):
-    model = unskew.DoublyCalibrated(unskew.IPS(propensity=unskew.Additive()), imputation=None).fit(
-        world.log, training=SHORT
-    )
-    assert [entry.role for entry in model.calibration.roles] == ["propensity"]
-
-
-def test_a_propensity_that_moves_in_the_loop_is_recalibrated_every_epoch():
-    def nothing(v):
-        return v.observed.error().mean()
-
-    roles = {name: unskew.DRJL().learner() for name in ("prediction", "imputation", "propensity")}
-    updates = tuple(Update((name,), nothing) for name in roles)
-    plan = calibrate(Plan(roles, (Stage("all", updates),), None), "propensity", unskew.GlobalPlatt())
-    assert plan.stages[0].fits == (Fit("propensity_calibrator", per="epoch"),)
-    assert not plan.roles["propensity_calibrator"].net.once
-
-
-@pytest.mark.parametrize("base", [unskew.DRJL, unskew.MRDR, unskew.TDR])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"n_experts": 2},
-        {"propensity": None},
-        {"imputation": None},
-        {"propensity": unskew.GlobalPlatt(), "imputation": unskew.GlobalPlatt()},
-        {"propensity": unskew.UserPlatt(), "imputation": unskew.UserPlatt()},
-    ],
-    ids=str,
-)
-def test_every_base_and_every_ablation_trains(small_world, base, settings):
-    method = unskew.DoublyCalibrated(base(propensity=unskew.Additive()), **settings)
-    model = method.fit(small_world.log, training=unskew.Training(max_epochs=2, progress=False))
-    expected = {"propensity", "imputation"} - {name for name, value in settings.items() if value is None}
-    assert {entry.role for entry in model.calibration.roles} == expected
-    if "n_experts" in settings:
-        assert len(model.calibration["propensity"].usage) == 2
-
-
-def test_after_calibration_the_mean_propensity_is_the_base_rate(world):
-    """Within 2% of |O|/|D|, from a propensity that was far off (acceptance test 8)."""
+@pytest.mark.parametrize("calibrator", [GlobalPlatt(), GlobalPlatt(slope=False), UserPlatt(), ExpertPlatt()], ids=repr)
+def test_after_calibration_the_mean_propensity_is_the_base_rate(world, calibrator):
+    """Within 2% of |O|/|D|, from a propensity that was far off; few held-out ratings would err by more themselves."""
+    training = Training(max_epochs=1, holdout=0.5, progress=False)
+    base = DRJL(propensity=Popularity(relative=True))
+    model = DoublyCalibrated(base, propensity=calibrator, imputation=None).fit(world.log, training=training)
     base_rate = len(world.log) / world.n_pairs
-    users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
-    for calibrator in (unskew.GlobalPlatt(), unskew.GlobalPlatt(slope=False), unskew.UserPlatt(), unskew.ExpertPlatt()):
-        # A large hold-out: with few held-out ratings their own sampling error exceeds 2%.
-        training = unskew.Training(max_epochs=1, holdout=0.5, progress=False)
-        method = unskew.DoublyCalibrated(
-            unskew.DRJL(propensity=unskew.Popularity(relative=True)), propensity=calibrator, imputation=None
-        )
-        model = method.fit(world.log, training=training)
-        assert model.propensity(users, items).mean() == pytest.approx(base_rate, rel=0.02)
-        report = model.calibration["propensity"]
-        assert report.before.mean > 3 * base_rate
-        assert report.after.expected_error < report.before.expected_error / 5
+    assert model.parts.answer("propensity", *everywhere(world)).mean() == pytest.approx(base_rate, rel=0.02)
+    (report,) = model.calibration.roles
+    assert report.before.mean > 3 * base_rate
+    assert report.after.expected_error < report.before.expected_error / 5
 
 
-def test_experts_mend_a_propensity_that_errs_differently_about_different_users():
+# A propensity that errs in a known way: right in order, wrong in level and confidence, group by group.
+GROUPS = np.array([(1.7, 0.6), (0.5, -1.6), (1.0, 0.0)])
+
+
+class FittedDistorted(FittedPropensity):
+    """sigmoid(a_g logit(p) + b_g) for the users of group g; the vectors show the group, under noise."""
+
+    def __init__(self, world):
+        self.world = world
+        shown = np.eye(3)[np.arange(world.n_users) % 3]
+        noise = np.random.default_rng([world.seed, 53]).normal(0, 0.3, shown.shape)
+        self.vectors = np.vstack([shown + noise, shown.mean(0)]).astype(np.float32)
+
+    def logits(self, users, items):
+        a, b = GROUPS[users % 3].T
+        return (a * logit(np.clip(self.world.propensity(users, items), 1e-9, 1 - 1e-9)) + b).astype(np.float32)
+
+    def user_vectors(self, users):
+        return self.vectors[users]
+
+
+@dataclass(frozen=True)
+class Distorted(Propensity):
+    world: World
+
+    def fit_split(self, split, **options):
+        return FittedDistorted(self.world)
+
+    def from_state(self, state, owner=None):
+        return FittedDistorted(self.world)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_experts_correct_errors_that_differ_between_users(seed):
     """Lower true error mean |p - p_hat| than one map for all and than one map a user."""
+    world = simulate(n_users=450, n_items=200, density=0.1, selection="taste", seed=seed)
+    users, items = everywhere(world)
     gaps = []
-    for seed in range(3):
-        world = unskew.simulate(n_users=450, n_items=200, density=0.1, selection="taste", seed=seed)
-        gap = {}
-        for name, calibrator in [
-            ("experts", unskew.ExpertPlatt()),
-            ("global", unskew.GlobalPlatt()),
-            ("user", unskew.UserPlatt()),
-        ]:
-            method = unskew.DoublyCalibrated(
-                unskew.IPS(propensity=Distorted(world)), propensity=calibrator, imputation=None
-            )
-            model = method.fit(world.log, training=unskew.Training(max_epochs=1, progress=False), seed=seed)
-            gap[name] = world.propensity_error(model.propensity)
-        gaps.append(gap)
-    for gap in gaps:
-        assert gap["experts"] < gap["global"]
-        assert gap["experts"] < gap["user"]
+    for calibrator in (ExpertPlatt(), GlobalPlatt(), UserPlatt()):
+        method = DoublyCalibrated(IPS(propensity=Distorted(world)), propensity=calibrator, imputation=None)
+        model = method.fit(world.log, training=Training(max_epochs=1, progress=False), seed=seed)
+        gaps.append(np.abs(model.parts.answer("propensity", users, items) - world.propensity(users, items)).mean())
+    assert gaps[0] < gaps[1]
+    assert gaps[0] < gaps[2]
 
 
-def test_the_report_prints_and_plots_before_and_after(small_world):
-    model = unskew.DoublyCalibrated(ADDITIVE).fit(small_world.log, training=SHORT)
-    text = str(model.calibration)
-    assert "propensity: ECE" in text
-    assert "experts have" in text
-    assert len(model.calibration.plot().axes) == 2
-    assert model.imputation([0, 1], [2, 3]).shape == (2,)
-    assert ADDITIVE.fit(small_world.log, training=SHORT).calibration is None
-
-
-def test_settings_that_are_the_bases_own_reach_it_through_the_wrapper():
-    method = unskew.make("dce-dr", clip=0.07, n_experts=3, learning_rate=0.02)
-    assert (method.base.clip, method.base.learning_rate, method.n_experts) == (0.07, 0.02, 3)
+def test_without_calibration_there_is_no_report(world):
+    assert ADDITIVE.fit(world.log, training=replace(SHORT, max_epochs=1)).calibration is None

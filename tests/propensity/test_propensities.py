@@ -1,19 +1,23 @@
 """Every propensity against its formula, in worlds whose propensities are known."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-import unskew
+from unskew.data.log import RatingLog
+from unskew.data.world import simulate
 from unskew.errors import DataError, ParameterError
-from unskew.nets.factors import MF
+from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity, refuse_collapsed
-
-FAST = unskew.Training(max_epochs=30, patience=3, progress=False)
+from unskew.propensity.bayes import NaiveBayes
+from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.logistic import Logistic
+from unskew.training.options import Training
 
 
 @pytest.fixture(scope="module")
 def world():
-    return unskew.simulate(n_users=400, n_items=200, density=0.1, selection="taste", strength=1.0, seed=2)
+    return simulate(n_users=400, n_items=200, density=0.1, selection="taste", strength=1.0, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -21,32 +25,75 @@ def pairs(world):
     return np.divmod(np.random.default_rng(0).integers(world.n_pairs, size=20_000), world.n_items)
 
 
+@pytest.fixture(scope="module")
+def featured():
+    """A log in which features drive seeing, and the true propensities."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 2)), rng.normal(size=(200, 2))
+    truth = 1 / (1 + np.exp(-(-2.5 + 0.8 * x[:, :1] + 0.5 * y[:, 0] + 0.7 * x[:, 1:] * y[:, 1])))
+    users, items = np.nonzero(rng.random((300, 200)) < truth)
+    log = RatingLog.from_arrays(
+        users,
+        items,
+        rng.integers(0, 2, len(users)),
+        positive=1,
+        user_ids=range(300),
+        item_ids=range(200),
+        user_features=pa.table({"user_id": np.arange(300), "a": x[:, 0], "b": x[:, 1]}),
+        item_features=pa.table({"item_id": np.arange(200), "c": y[:, 0], "d": y[:, 1]}),
+    )
+    return log, truth
+
+
 def base_rate(world):
     return len(world.log) / world.n_pairs
 
 
+SPECS = [Uniform(), Popularity(), Popularity(relative=True), Additive(), NaiveBayes(base=Additive()), Logistic()]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=repr)
+def test_every_part_keeps_the_contract(spec, featured):
+    log, _ = featured
+    fitted = spec.fit(log, random_ratings=log, seed=3)
+    users, items = np.array([0, 299, -1, 5, -1], np.int32), np.array([1, 199, 7, -1, -1], np.int32)
+    logits, again = fitted.logits(users, items), spec.from_state(fitted.state())
+    assert logits.dtype == np.float32
+    np.testing.assert_array_equal(again.logits(users, items), logits)
+    np.testing.assert_array_equal(again.user_vectors(users), fitted.user_vectors(users))
+    np.testing.assert_array_equal(spec.fit(log, random_ratings=log, seed=3).logits(users, items), logits)
+    longer = fitted.extended(np.array([4, 9]), 3)
+    np.testing.assert_array_equal(longer.logits(users, items), logits)
+    assert 0 < longer.pair(np.array([300]), np.array([202]))[0] < 1
+    assert fitted.pair(np.array([-1]), np.array([-1]))[0] == pytest.approx(np.median(fitted.pair(*_all(log))), rel=1)
+
+
+def _all(log):
+    return np.divmod(np.arange(log.n_pairs), log.n_items)
+
+
 def test_uniform_is_the_base_rate(world, pairs):
-    np.testing.assert_allclose(unskew.Uniform().fit(world.log).pair(*pairs), base_rate(world))
+    np.testing.assert_allclose(Uniform().fit(world.log).pair(*pairs), base_rate(world), rtol=1e-6)
 
 
-def test_popularity_follows_the_counts_and_meets_the_base_rate(world):
-    items = np.arange(200)
-    p = unskew.Popularity(exponent=0.5).fit(world.log).pair(np.zeros(200, int), items)
-    counts = np.bincount(world.log.items, minlength=200)
-    np.testing.assert_allclose(p / p[0], np.sqrt(np.maximum(counts, 0.5) / max(counts[0], 0.5)))
-    assert p.mean() == pytest.approx(base_rate(world))
+def test_popularity_follows_the_counts_at_the_base_rate(world):
+    p = Popularity(exponent=0.5).fit(world.log).pair(np.zeros(200, int), np.arange(200))
+    counts = np.maximum(np.bincount(world.log.items, minlength=200), 0.5)
+    np.testing.assert_allclose(p / p[0], np.sqrt(counts / counts[0]), rtol=1e-5)
+    assert p.mean() == pytest.approx(base_rate(world), rel=1e-6)
 
 
 def test_relative_popularity_is_the_published_score():
-    log = unskew.RatingLog.from_arrays([0, 1, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0], positive=1, item_ids=[0, 1, 2])
-    fitted = unskew.Popularity(relative=True).fit(log, training=unskew.Training(holdout=0.5))
-    np.testing.assert_allclose(fitted.pair(np.zeros(3, int), np.arange(3)), [1, np.sqrt(1 / 3), np.sqrt(0.5 / 3)])
+    log = RatingLog.from_arrays([0, 1, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0], positive=1, item_ids=[0, 1, 2])
+    fitted = Popularity(relative=True).fit(log, training=Training(holdout=0.5))
+    found = fitted.pair(np.zeros(3, int), np.arange(3))
+    np.testing.assert_allclose(found, [1, np.sqrt(1 / 3), np.sqrt(0.5 / 3)], rtol=1e-6)
     assert "1 items without a rating" in fitted.notes[0]
 
 
-def test_naive_bayes_is_exact_when_only_the_rating_drives_selection():
-    world = unskew.simulate(n_users=500, n_items=300, density=0.1, selection="rating", strength=1.5, seed=3)
-    fitted = unskew.NaiveBayes().fit(world.log, random_ratings=world.test)
+def test_naive_bayes_is_exact_where_only_ratings_select():
+    world = simulate(n_users=500, n_items=300, density=0.1, selection="rating", strength=1.5, seed=3)
+    fitted = NaiveBayes().fit(world.log, random_ratings=world.test)
     ones, zeros = fitted.given_rating(np.zeros(2, int), np.zeros(2, int), [1.0, 0.0])
     users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
     ratings = world.rating(users, items)
@@ -56,127 +103,86 @@ def test_naive_bayes_is_exact_when_only_the_rating_drives_selection():
     assert fitted.knows_ratings
 
 
-def test_naive_bayes_asks_for_a_slice_and_refuses_one_that_makes_propensities_exceed_one(world):
+def test_naive_bayes_is_schnabels_ratio():
+    """P(r given seen) / P(r), counted by hand with a prior of two ratings of the log's kind."""
+    log = RatingLog.from_arrays([0, 1, 2, 3], [0, 0, 1, 1], [1, 1, 1, 0], positive=1, item_ids=range(9))
+    random = RatingLog.from_arrays([0, 1, 2, 3, 0, 1], [2, 3, 4, 5, 6, 7], [1, 0, 0, 0, 1, 0], positive=1)
+    fitted = NaiveBayes(prior=2.0).fit(log, random_ratings=random, training=Training(holdout=0.5))
+    zeros = np.zeros(2, int)
+    expected = [0.25 / ((4 + 2 * 0.25) / 8), 0.75 / ((2 + 2 * 0.75) / 8)]
+    np.testing.assert_allclose(fitted.rating_ratio(zeros, zeros, np.array([0.0, 1.0])), expected, rtol=1e-6)
+
+
+def test_naive_bayes_refuses_what_cannot_serve(world):
     with pytest.raises(ParameterError, match="random_ratings=random_log"):
-        unskew.NaiveBayes().fit(world.log)
+        NaiveBayes().fit(world.log)
     one_class = world.test.take(np.flatnonzero(world.test.ratings == 1))
     with pytest.raises(DataError, match="imply a propensity above 1"):
-        unskew.NaiveBayes().fit(world.log, random_ratings=one_class)
+        NaiveBayes().fit(world.log, random_ratings=one_class)
+    with pytest.raises(ParameterError, match="must not depend on the rating, as NaiveBayes does"):
+        NaiveBayes(base=NaiveBayes()).fit(world.log, random_ratings=world.test)
 
 
-def test_factors_come_nearer_to_the_truth_than_counts_under_taste_driven_selection():
-    world = unskew.simulate(
-        n_users=500, n_items=300, density=0.15, n_factors=2, selection="taste", strength=1.0, seed=2
-    )
-    training = unskew.Training(progress=False)
-    factors, additive = (
-        world.propensity_error(recipe.fit(world.log, training=training).pair)
-        for recipe in (unskew.Factors(n_folds=2), unskew.Additive())
-    )
-    assert factors < 0.95 * additive
+class Fixed(FittedPropensity):
+    def __init__(self, p):
+        self.p = p
+
+    def logits(self, users, items):
+        p = self.p + 1e-6 * (users % 7) if self.p < 0.2 else self.p + 0.001 * (users % 7)
+        return np.log(p / (1 - p)).astype(np.float32)
 
 
-def test_cross_fitted_factors_are_honest_on_seen_pairs_where_one_net_is_overconfident():
-    log = unskew.simulate(n_users=200, n_items=150, density=0.1, selection="uniform", seed=1).log
-    training = unskew.Training(max_epochs=20, patience=20, progress=False)
-    crossed, same = (
-        unskew.Factors(n_folds=folds, l2=0.0).fit(log, training=training).pair(log.users, log.items).mean()
-        for folds in (4, 1)
-    )
-    assert same > 0.108
-    assert abs(crossed - 0.1) < (same - 0.1) / 2
-
-
-def test_factors_are_fitted_to_the_true_base_rate_at_any_ratio_of_sampled_pairs(world, pairs):
-    for ratio in (1.0, 8.0):
-        fitted = unskew.Factors(n_folds=2, pairs_per_row=ratio).fit(world.log, training=FAST)
-        assert fitted.pair(*pairs).mean() == pytest.approx(base_rate(world), rel=0.1)
-
-
-def test_a_pair_is_answered_the_same_in_any_company(world, pairs):
-    fitted = unskew.Factors(n_folds=3).fit(world.log, training=unskew.Training(max_epochs=2, progress=False))
-    together = fitted.pair(*pairs)
-    order = np.random.default_rng(1).permutation(len(together))
-    np.testing.assert_allclose(fitted.pair(pairs[0][order], pairs[1][order]), together[order], rtol=1e-6)
-    assert fitted.vectors(np.arange(4)).shape == (4, 3 * 17)
-
-
-def test_a_collapsed_factor_propensity_is_refused(world):
-    heavy = unskew.Factors(net=MF(biases=False, spread=1e-9), n_folds=1, l2=1e6)
-    with pytest.raises(DataError, match="collapsed"):
-        heavy.fit(world.log, training=FAST)
-
-
-def test_a_propensity_off_the_base_rate_is_refused(world):
-    class Off(FittedPropensity):
-        def pair(self, users, items):
-            return 0.3 + 0.001 * (users % 7)
-
+def test_useless_propensities_are_refused(world):
     with pytest.raises(DataError, match=r"mean of 0.3\d+ over all pairs where"):
-        refuse_collapsed(Off(), unskew.holdout_split(world.log), seed=0)
+        refuse_collapsed(Fixed(0.3), world.log, seed=0)
+    with pytest.raises(DataError, match=r"has collapsed: it answers 0\.1 for every pair"):
+        refuse_collapsed(Fixed(0.1), world.log, seed=0)
 
 
-def test_logistic_recovers_selection_on_features():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(300, 2)), rng.normal(size=(200, 2))
-    truth = 1 / (1 + np.exp(-(-2.5 + 0.8 * x[:, :1] + 0.5 * y[:, 0] + 0.7 * x[:, 1:] * y[:, 1])))
-    users, items = np.nonzero(rng.random((300, 200)) < truth)
-    frames = [
-        {"user_id": np.arange(300), "a": x[:, 0], "b": x[:, 1]},
-        {"item_id": np.arange(200), "c": y[:, 0], "d": y[:, 1]},
-    ]
-    log = unskew.RatingLog.from_arrays(
-        users,
-        items,
-        rng.integers(0, 2, len(users)),
-        positive=1,
-        user_ids=range(300),
-        item_ids=range(200),
-        user_features=frames_of(frames[0]),
-        item_features=frames_of(frames[1]),
-    )
-    fitted = unskew.Logistic().fit(log)
-    grid = np.meshgrid(np.arange(300), np.arange(200), indexing="ij")
-    p = fitted.pair(grid[0].ravel(), grid[1].ravel()).reshape(300, 200)
+def test_logistic_recovers_selection_on_features(featured):
+    log, truth = featured
+    p = Logistic().fit(log).pair(*_all(log)).reshape(300, 200)
     assert np.abs(p - truth).mean() < 0.02
     assert np.abs(p.mean() - truth.mean()) < 0.005
 
 
-def frames_of(columns):
-    import pyarrow as pa
-
-    return pa.table(columns)
-
-
 def test_logistic_without_features_is_refused(world):
     with pytest.raises(DataError, match="user_features="):
-        unskew.Logistic().fit(world.log)
+        Logistic().fit(world.log)
+    with pytest.raises(ParameterError, match=r"l2 of Logistic .* not -1"):
+        Logistic(l2=-1)
 
 
 def test_known_takes_a_function_or_a_column(world):
     log = world.log
     truth = world.propensity(log.users, log.items)
-    by_function = unskew.Known(world.propensity).fit(log)
-    by_column = unskew.Known(truth).fit(log)
+    by_function, by_column = (Known(pairs).fit(log) for pairs in (world.propensity, truth))
     np.testing.assert_allclose(by_column.pair(log.users, log.items), by_function.pair(log.users, log.items))
-    shuffled = np.random.default_rng(0).permutation(len(log))
-    np.testing.assert_allclose(by_column.pair(log.users[shuffled], log.items[shuffled]), truth[shuffled])
+    order = np.random.default_rng(0).permutation(len(log))
+    again = Known(None).from_state(by_column.state())
+    np.testing.assert_array_equal(again.pair(log.users[order], log.items[order]), truth[order])
+    assert by_function.answers_unseen
+    assert not again.answers_unseen
 
 
-def test_a_known_column_is_silent_about_unseen_pairs_and_says_so(world):
-    fitted = unskew.Known(np.full(len(world.log), 0.1)).fit(world.log)
+def test_a_known_column_answers_for_seen_pairs_alone(world):
+    fitted = Known(np.full(len(world.log), 0.1)).fit(world.log)
     with pytest.raises(DataError, match="pass a function"):
         fitted.pair(*np.divmod(np.arange(1000), world.n_items))
+    with pytest.raises(DataError, match="unknown users or items"):
+        fitted.logits(np.array([-1]), np.array([0]))
+    with pytest.raises(ParameterError, match="do not cover new users"):
+        fitted.extended(np.array([1]), 0)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.1, 1.5, np.nan])
-def test_known_propensities_out_of_range_are_refused_with_their_value(world, wrong):
+def test_known_values_out_of_range_are_refused(world, wrong):
+    known = Known(lambda users, items: np.full(len(users), wrong))
     with pytest.raises(DataError, match=str(wrong)):
-        unskew.Known(lambda users, items: np.full(len(users), wrong)).fit(world.log).pair(np.array([0]), np.array([0]))
+        known.fit(world.log).pair(np.array([0]), np.array([0]))
 
 
-def test_known_may_depend_on_the_rating():
-    fitted = unskew.Known(lambda u, i: np.full(len(u), 0.1), given_rating=lambda u, i, r: 0.05 + 0.1 * r)
-    world = unskew.simulate(n_users=50, n_items=40, density=0.2, seed=0)
-    given = fitted.fit(world.log).given_rating(np.zeros(2, int), np.zeros(2, int), [0.0, 1.0])
-    np.testing.assert_allclose(given, [0.05, 0.15])
+def test_known_may_depend_on_the_rating(world):
+    known = Known(lambda u, i: np.full(len(u), 0.1), given_rating=lambda u, i, r: 0.05 + 0.1 * r)
+    given = known.fit(world.log).given_rating(np.zeros(2, int), np.zeros(2, int), [0.0, 1.0])
+    np.testing.assert_allclose(given, [0.05, 0.15], rtol=1e-6)

@@ -14,7 +14,7 @@ from unskew.selection import random_ratings
 from unskew.selection.random_ratings import PRIOR, Line, fit_line, learn
 
 SHORT = unskew.Training(max_epochs=30, progress=False)
-NAIVE = unskew.Naive(net=unskew.MF(n_factors=2, spread=0.1))
+NAIVE = unskew.Naive(net=unskew.MF(n_factors=2, init_std=0.1))
 STRENGTH = 0.9  # of a rating's own influence on being seen: about the log of the odds, where seeing is rare
 
 
@@ -203,7 +203,7 @@ def test_the_imputation_is_corrected_too_and_naive_bayes_trains_by_them(world):
     model = unskew.DRJL(propensity=bayes).fit(world.log, training=SHORT, random_ratings=world.test)
     assert {each.role for each in model.random_ratings.corrections} == {"prediction", "imputation"}
     pairs = world.test.users, world.test.items
-    assert model.said_codes("imputation", *pairs).mean() == pytest.approx(world.test.positive_rate, abs=0.02)
+    assert model.scores("imputation", *pairs).mean() == pytest.approx(world.test.positive_rate, abs=0.02)
 
 
 def test_naive_bayes_weighs_a_rating_by_how_rare_it_is_among_random_pairs(world, graded):

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from unskew import theory
 from unskew.errors import DataError, ParameterError
-from unskew.testing.enumeration import patterns
+from unskew.testing.worlds import patterns
 
 WORLDS = 1000
 DOCUMENT = Path(__file__).parents[2] / "docs/theory.md"

@@ -1,145 +1,205 @@
-"""Rows stand for the right number of cells, whatever the batch."""
+"""Rows stand for the right number of pairs, whatever the batch; a pair never teaches the net that answers for it."""
 
 import numpy as np
 import pytest
-import torch
 
 from unskew.data import feed as feeds
-from unskew.data.feed import Feed
-from unskew.data.hashing import pair_fold
+from unskew.data.feed import Block, Feed
 from unskew.data.log import RatingLog
-from unskew.data.rows import Logged, Rows
-from unskew.data.seen import SeenPairs
+from unskew.data.population import AllPairs, Folds, shifted
 from unskew.data.split import holdout_split
-from unskew.propensity.factors import FoldNets
+from unskew.errors import DataError
+from unskew.losses.batch import Parts, View
+from unskew.losses.columns import value_of
+from unskew.losses.doubly_robust import dr
+from unskew.losses.weighting import ips
+from unskew.nets.base import NetContext
+from unskew.nets.factors import MF
+
+N_USERS, N_ITEMS = 40, 30
 
 
 @pytest.fixture(scope="module")
 def split():
     rng = np.random.default_rng(0)
-    pairs = rng.choice(40 * 30, size=300, replace=False)
-    log = RatingLog.from_arrays(
-        *np.divmod(pairs, 30), rng.integers(0, 2, 300), positive=1, user_ids=range(40), item_ids=range(30)
-    )
-    return holdout_split(log, 0.2, seed=1)
+    pairs = rng.choice(N_USERS * N_ITEMS, size=300, replace=False)
+    users, items = np.divmod(pairs, N_ITEMS)
+    ids = {"user_ids": range(N_USERS), "item_ids": range(N_ITEMS)}
+    return holdout_split(RatingLog.from_arrays(users, items, rng.integers(0, 2, 300), positive=1, **ids), 0.2, seed=1)
 
 
-def feed(split, batch_size=64, pairs_per_row=2.0, members=None):
-    return Feed(
-        split, batch_size=batch_size, pairs_per_row=pairs_per_row, generator=np.random.default_rng(3), members=members
-    )
+def feed(split, batch_size=64, pairs_per_row=2.0, **options):
+    return Feed(split, batch_size=batch_size, pairs_per_row=pairs_per_row, rng=np.random.default_rng(3), **options)
 
 
-def test_rows_of_any_batch_stand_for_all_seen_pairs_and_all_pairs(split):
+def pairs_of(chunk):
+    users, items = chunk.block.users[chunk.where], chunk.block.items[chunk.where]
+    return users.astype(np.int64), items.astype(np.int64)
+
+
+def size_of(chunk):
+    return len(pairs_of(chunk)[0])
+
+
+@pytest.mark.parametrize("calibrates", [False, True])
+def test_rows_of_any_batch_stand_for_all_seen_pairs_and_all_pairs(split, calibrates):
+    f = feed(split, calibrates=calibrates)
+    for batch in [*f.epoch(), f.holdout, f.calibration, f.train]:
+        assert batch.observed.cells * size_of(batch.observed) == pytest.approx(300)
+        assert batch.sampled.cells * size_of(batch.sampled) == pytest.approx(1200)
+    assert f.n_pairs == 1200
+
+
+def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
     f = feed(split)
-    for batch in [*f.epoch(), f.holdout, f.train]:
-        assert batch.observed.weight * len(batch.observed.users) == pytest.approx(300)
-        assert batch.sampled.weight * len(batch.sampled.users) == pytest.approx(1200)
-        assert batch.n_pairs == 1200
+    batches = list(f.epoch())
+    assert [size_of(batch.observed) for batch in batches] == [64, 64, 64, 48]
+    assert [size_of(batch.sampled) for batch in batches] == [128, 128, 128, 96]
+    assert f.n_batches == 4
+    visited, ratings = [], []
+    for batch in batches:
+        users, items = pairs_of(batch.observed)
+        assert (np.diff(users) >= 0).all()
+        visited.append(users * N_ITEMS + items)
+        ratings.append(batch.observed.block.column("ratings", None)[batch.observed.where])
+    order, train = np.argsort(np.concatenate(visited)), split.train
+    keys = train.users.astype(np.int64) * N_ITEMS + train.items
+    np.testing.assert_array_equal(np.concatenate(visited)[order], np.sort(keys))
+    np.testing.assert_array_equal(np.concatenate(ratings)[order], train.ratings[np.argsort(keys)])
+    other = pairs_of(next(f.epoch()).observed)
+    assert len(other[0]) == 64
+    assert set(other[0] * N_ITEMS + other[1]) != set(visited[0])
 
 
-def test_an_epoch_visits_every_training_row_once_and_keeps_the_last_partial_batch(split):
-    batches = list(feed(split, batch_size=64).epoch())
-    assert [len(batch.observed.users) for batch in batches] == [64, 64, 64, 48]
-    visited = torch.cat([batch.observed.users * 30 + batch.observed.items for batch in batches]).numpy()
-    expected = split.train.users.astype(np.int64) * 30 + split.train.items
-    np.testing.assert_array_equal(np.sort(visited), np.sort(expected))
-
-
-def test_mini_batch_totals_average_to_the_full_total(split):
-    f = feed(split, batch_size=7)
-    value = torch.arange(40.0).unsqueeze(1) + torch.arange(30.0)
-    full = value.sum().item()
-    totals = [
-        batch.sampled.weight * value[batch.sampled.users, batch.sampled.items].sum().item()
-        for _ in range(100)
-        for batch in f.epoch()
-    ]
-    assert np.mean(totals) == pytest.approx(full, abs=4 * np.std(totals) / np.sqrt(len(totals)))
+def test_an_epoch_in_several_draws_is_still_whole(split, monkeypatch):
+    monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 70)
+    batches = list(feed(split, batch_size=32).epoch())
+    assert sorted(size_of(batch.observed) for batch in batches) == [16, *[32] * 7]
+    assert len({id(batch.sampled.block) for batch in batches}) == 5  # four draws, and one for the small batch
+    keys = np.concatenate([u * N_ITEMS + i for u, i in (pairs_of(batch.observed) for batch in batches)])
+    assert len(np.unique(keys)) == 240
 
 
 def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
-    f = feed(split, pairs_per_row=50.0)
-    (block,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
-    sampled = Rows(block, slice(None), 1.0)
-    counts = np.bincount((sampled.users * 30 + sampled.items).numpy(), minlength=1200)
-    expected = len(sampled.users) / 1200
-    assert ((counts - expected) ** 2 / expected).sum() < 1200 + 4 * np.sqrt(2 * 1200)
-    seen = np.zeros((40, 30))
+    f, seen = feed(split, pairs_per_row=50.0), np.zeros((N_USERS, N_ITEMS))
     seen[split.log.users, split.log.items] = 1
-    np.testing.assert_array_equal(sampled.seen.numpy(), seen[sampled.users, sampled.items])
+    counts = np.zeros(N_USERS * N_ITEMS)
+    for _ in range(4):
+        for batch in f.epoch():
+            users, items = pairs_of(batch.sampled)
+            counts += np.bincount(users * N_ITEMS + items, minlength=len(counts))
+            known = batch.sampled.block.column("seen", None)[batch.sampled.where]
+            np.testing.assert_array_equal(known, seen[users, items])
+    # Users are drawn in fours, so that their counts vary four times as much as those of independent draws.
+    for side in (counts.reshape(N_USERS, N_ITEMS).sum(1), counts.reshape(N_USERS, N_ITEMS).sum(0)):
+        expected = side.mean()
+        assert ((side - expected) ** 2 / expected).sum() < 4 * (len(side) + 4 * np.sqrt(2 * len(side)))
+    assert counts.min() > 0
 
 
-def test_the_net_of_a_fold_meets_every_pair_but_those_of_its_fold(split):
-    f = feed(split, members=FoldNets(split, 4, seed=9))
-    met = []
-    for batch in [*f.epoch(), f.holdout]:
-        for rows in (batch.observed, batch.sampled):
-            (member, users), (other, items) = np.divmod(rows.users.numpy(), 40), np.divmod(rows.items.numpy(), 30)
-            np.testing.assert_array_equal(member, other)
-            assert (pair_fold(9, users, items, 4) != member).all()
-        assert batch.observed.weight * len(batch.observed.users) == pytest.approx(3 * 300)
-        assert batch.n_pairs == 3 * 1200
-    for batch in f.epoch():
-        met.append((batch.observed.users * 30 * 4 + batch.observed.items).numpy())
-    met = np.concatenate(met)
+def test_a_small_batch_draws_from_all_users_too(split):
+    """Pairs are in the order of users, so that the first of a longer draw would be those of the first users alone."""
+    f = feed(split, batch_size=230, pairs_per_row=4.0)
+    users = np.concatenate([pairs_of(list(f.epoch())[-1].sampled)[0] for _ in range(60)])
+    assert len(users) == 60 * 40
+    assert users.mean() == pytest.approx((N_USERS - 1) / 2, abs=4 * N_USERS / np.sqrt(12 * len(users) / 4))
+
+
+def test_the_sample_of_the_hold_out_gives_everybody_a_like_share(split):
+    f = feed(split)
+    users, items = pairs_of(f.holdout.sampled)
+    for codes, size in ((users, N_USERS), (items, N_ITEMS)):
+        assert np.ptp(np.bincount(codes, minlength=size)) <= 5  # independent draws would give about sixty
+    assert np.bincount(users * N_ITEMS + items, minlength=1200).min() > 0
+    np.testing.assert_array_equal(pairs_of(f.train.sampled)[0], users)
+
+
+def test_a_plan_that_calibrates_divides_the_hold_out(split):
+    f = feed(split, calibrates=True)
+    first, second = ({*zip(*map(tuple, pairs_of(b.observed)), strict=True)} for b in (f.holdout, f.calibration))
+    log = split.holdout
+    assert first | second == {*zip(log.users.tolist(), log.items.tolist(), strict=True)}
+    assert not first & second
+    assert abs(len(first) - len(second)) <= 1
+    plain = feed(split)
+    assert plain.holdout is plain.calibration
+    with pytest.raises(DataError, match="at least 2 held-out ratings, not 1"):
+        feed(holdout_split(split.log, 1 / 300), calibrates=True)
+
+
+def test_a_pair_never_teaches_the_net_that_answers_for_it(split):
+    folds = Folds(4, 9, AllPairs(N_USERS, N_ITEMS))
+    f = feed(split, folds=folds)
+    assert f.n_pairs == 3 * 1200
+    for batch in [*f.epoch(), f.holdout, f.train]:
+        for chunk in batch:
+            (net, users), (other, items) = (np.divmod(c, n) for c, n in zip(pairs_of(chunk), (40, 30), strict=True))
+            np.testing.assert_array_equal(net, other)
+            assert (folds.of(users, items) != net).all()
+            answering = folds.left_out(users, items)[0] // N_USERS
+            np.testing.assert_array_equal(answering, folds.of(users, items))
+        assert batch.observed.cells * size_of(batch.observed) == pytest.approx(3 * 300)
+        assert batch.sampled.cells * size_of(batch.sampled) == pytest.approx(3 * 1200)
+    met = np.concatenate([u * 120 + i for u, i in (pairs_of(batch.observed) for batch in f.epoch())])
     assert len(met) == len(np.unique(met)) == 3 * 240
 
 
-def test_sampled_pairs_of_folds_are_uniform_over_what_their_nets_may_meet(split):
-    f = feed(split, pairs_per_row=100.0, members=FoldNets(split, 3, seed=9))
-    (block,) = {id(b.sampled.block): b.sampled.block for b in f.epoch()}.values()
-    users, items = block.pairs(slice(None))
-    counts = np.bincount((users * 90 + items).numpy(), minlength=120 * 90).reshape(120, 90)
+def test_sampled_pairs_of_folds_reach_all_that_their_nets_may_meet(split):
+    folds = Folds(3, 9, AllPairs(N_USERS, N_ITEMS))
+    f, counts = feed(split, pairs_per_row=100.0, folds=folds), np.zeros((120, 90))
+    for batch in f.epoch():
+        np.add.at(counts, pairs_of(batch.sampled), 1)
     allowed = np.zeros((120, 90), bool)
-    for member in range(3):
-        u, i = np.divmod(np.arange(1200), 30)
-        allowed[u + 40 * member, i + 30 * member] = pair_fold(9, u, i, 3) != member
-    expected = len(block) / allowed.sum()
-    assert (counts[~allowed] == 0).all()
-    assert ((counts[allowed] - expected) ** 2 / expected).sum() < 2400 + 4 * np.sqrt(2 * 2400)
+    users, items = np.divmod(np.arange(1200), N_ITEMS)
+    for net in range(3):
+        allowed[users + N_USERS * net, items + N_ITEMS * net] = folds.of(users, items) != net
+    assert not counts[~allowed].any()
+    assert counts[allowed].min() > 0
+    assert (folds.of(users, items)[:, None] == np.arange(3)).mean(0) == pytest.approx(1 / 3, abs=0.06)
 
 
-def test_a_log_longer_than_a_stretch_is_visited_whole_and_never_read_far_apart(split, monkeypatch):
-    monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 70)
-    monkeypatch.setattr(feeds, "MOST_SORTED", 0)  # as if it might not fit into memory
-    read, look_up = [], Logged.pairs
-    monkeypatch.setattr(Logged, "pairs", lambda block, index: read.append(index) or look_up(block, index))
-    batches = list(feed(split, batch_size=32).epoch())
-    assert sorted(len(batch.observed.users) for batch in batches) == [16, *[32] * 7]
-    np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(240))
-    assert all(np.ptp(index) < 64 for index in read)
-    column = feed(split).train.observed.column("x", lambda part: part.users.double())
-    np.testing.assert_array_equal(column, split.train.users)
+def test_unknown_codes_stay_unknown_in_every_net():
+    folds = Folds(3, 9, AllPairs(N_USERS, N_ITEMS))
+    users, items = folds.left_out(np.array([-1, 3]), np.array([2, -1]))
+    assert users[0] == -1
+    assert items[1] == -1
+    np.testing.assert_array_equal(shifted(np.array([-1, 0, 5]), 10), [-1, 10, 15])
 
 
-def test_columns_are_computed_once_for_a_block_and_forgotten_on_request(split):
-    f = feed(split)
-    calls = []
+def test_what_roles_answered_is_forgotten_on_request(split):
+    f, made = feed(split), []
 
     def make(block):
-        calls.append(len(block.users))
-        return block.users.double()
+        made.append(len(block))
+        return block.users.astype(np.float64)
 
     for batch in f.epoch():
-        torch.testing.assert_close(batch.observed.column("x", make), batch.observed.users.double())
-    assert calls == [240]
-    f.forget_columns()
-    next(f.epoch()).observed.column("x", make)
-    assert calls == [240, 240]
+        block, where = batch.observed.block, batch.observed.where
+        np.testing.assert_array_equal(block.column("x", make)[where], block.users[where])
+    assert made == [240]
+    f.forget()
+    block = next(f.epoch()).observed.block
+    block.column("x", make)
+    assert made == [240, 240]
+    assert block.column("ratings", None) is not None
+    assert Block(block.users, block.items).column("ratings", None) is None
 
 
-def test_seen_pairs_agree_with_a_set():
-    log = RatingLog.from_arrays([0, 2, 1], [1, 0, 1], [1, 0, 1], positive=1, user_ids=range(3), item_ids=range(2))
-    users, items = np.divmod(np.arange(6), 2)
-    np.testing.assert_array_equal(SeenPairs(log)(users, items), [False, True, False, True, True, False])
-    np.testing.assert_array_equal(SeenPairs(log).of_user(2), [0])
-
-
-def test_the_sample_beside_the_hold_out_gives_every_user_and_item_a_like_share(split):
-    users, items = feed(split).holdout.sampled.block.pairs(slice(None))
-    for codes, size in ((users, 40), (items, 30)):
-        counts = np.bincount(codes, minlength=size)
-        assert np.ptp(counts) <= 5  # independent draws would give about sixty
-    counts = np.bincount(users * 30 + items, minlength=1200)
-    assert counts.min() > 0
+@pytest.mark.parametrize(("risk", "robust"), [(dr, 1), (ips, 0)])
+@pytest.mark.parametrize("batch_size", [9, 96, 240])
+def test_mini_batches_average_to_the_full_risk(risk, robust, batch_size, split):
+    """The factor |O|/|D| is in the rows' cells, and training rows stand for all seen ones."""
+    context = NetContext(N_USERS, N_ITEMS, 0.4, (split.train.users, split.train.items))
+    net = MF(n_factors=4, init_std=0.7)
+    roles = {r: net.build(context, np.random.default_rng(n)) for n, r in enumerate(("prediction", "imputation"))}
+    parts = Parts(roles | {"propensity": net.build(context, np.random.default_rng(5))}, clips={"propensity": 0.1})
+    users, items = (codes.astype(np.int32) for codes in np.divmod(np.arange(1200), N_ITEMS))
+    s, y, p = (part.logits(users, items).astype(np.float64) for part in parts.parts.values())
+    imputed = (np.logaddexp(0, s) - s / (1 + np.exp(-y))) * robust
+    row = split.train.users.astype(np.int64) * N_ITEMS + split.train.items
+    weight = 1 / np.maximum(1 / (1 + np.exp(-p[row])), 0.1) * 300 / 240
+    error = np.logaddexp(0, s[row]) - split.train.ratings * s[row]
+    full = (imputed.sum() + (weight * (error - imputed[row])).sum()) / 1200
+    f = feed(split, batch_size=batch_size, pairs_per_row=3.0)
+    values = [value_of(risk(View(parts, batch, f.n_pairs))) for _ in range(60) for batch in f.epoch()]
+    assert np.mean(values) == pytest.approx(full, abs=4 * np.std(values) / np.sqrt(len(values)) + 1e-5)

@@ -1,164 +1,441 @@
-"""The loop moves exactly the roles an update names, stops, restores, and repeats itself to the bit."""
+"""The loop moves exactly what a step names, stops, restores, fits and copies, and repeats itself to the bit."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import torch
 
-import unskew
-from unskew.data.split import holdout_split
+from unskew.data.log import RatingLog
+from unskew.data.split import holdout_split, scarcity
+from unskew.data.world import simulate
 from unskew.errors import DivergedError, ParameterError, PlanError
+from unskew.losses.columns import Column, Total, value_of
+from unskew.losses.doubly_robust import dr
+from unskew.losses.weighting import naive
+from unskew.methods.robust import DRJL, MeanRating
+from unskew.methods.weighting import Naive
+from unskew.nets.base import Part
 from unskew.nets.factors import MF
-from unskew.risk.errors import log_error
-from unskew.risk.estimators import naive
-from unskew.training.loop import train
+from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.propensity.counted import Uniform
+from unskew.registry import make
+from unskew.training.history import Epoch, History
+from unskew.training.loop import L2_PER_SCARCITY, resolved, train
 from unskew.training.options import Training
-from unskew.training.plan import Fit, Plan, Role, Stage, Update
+from unskew.training.plan import Copy, FitSpec, Plan, Role, Stage, Update
+from unskew.training.stopping import Patience
 
 SHORT = Training(max_epochs=3, progress=False)
+ONCE = replace(SHORT, max_epochs=1)
+NET = MF(n_factors=4)
 
 
 @pytest.fixture(scope="module")
 def split():
-    return holdout_split(unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log, 0.1)
+    return holdout_split(simulate(n_users=60, n_items=40, density=0.2, seed=0).log, 0.1)
 
 
 def loss_of(role):
-    return lambda v: v.observed.error(role).mean()
+    return lambda v: naive(v, role)
 
 
-def two_roles(updates, **stage):
-    return Plan({"a": Role(MF()), "b": Role(MF())}, (Stage("only", updates, **stage),), log_error)
+def plan_of(*steps, roles=("a", "b"), **stage):
+    steps = steps or tuple((Update((role,), loss_of(role)),) for role in roles)
+    return Plan({role: Role(NET) for role in roles}, (Stage("only", steps, **stage),))
 
 
-def state(player):
-    return torch.cat([value.flatten() for value in player.state_dict().values()])
+def state(trained, role):
+    return np.concatenate([value.ravel() for value in trained.parts.parts[role].state().values()])
 
 
-def test_an_update_moves_exactly_the_roles_it_names_even_if_its_loss_uses_others(split):
+# What moves
+
+
+def test_an_update_moves_the_roles_it_names_even_if_its_loss_uses_others(split):
     def both(v):
-        return (v.observed.error("a") + v.observed.error("b")).mean()
+        return naive(v, "a") + naive(v, "b")
 
-    # Two stages, so that each role is trained by somebody; the state after the first shows who moved in it.
-    moves_a = two_roles((Update(("a",), both), Update(("b",), lambda v: v.observed.error("b").mean() * 0)))
-    start = train(moves_a, split, training=replace(SHORT, max_epochs=1), seed=5)
-    longer = train(moves_a, split, training=SHORT, seed=5)
-    assert not torch.equal(state(start.cast.players["a"]), state(longer.cast.players["a"]))
-    torch.testing.assert_close(state(start.cast.players["b"]), state(longer.cast.players["b"]), atol=1e-7, rtol=0)
-
-
-def test_a_role_at_rest_speaks_without_gradient_and_a_learning_one_with(split):
-    spoken = {}
+    states = {}
 
     def spy(v):
-        spoken["a"], spoken["b"] = v.observed.logit("a").requires_grad, v.observed.logit("b").requires_grad
-        return v.observed.error("a").mean()
+        now = np.concatenate([x.ravel() for x in v.parts.parts["b"].state().values()])
+        np.testing.assert_array_equal(now, states.setdefault("b", now))
+        return both(v)
 
-    train(two_roles((Update(("a",), spy), Update(("b",), loss_of("b")))), split, training=SHORT)
-    assert spoken == {"a": True, "b": False}
+    first = Stage("first", ((Update(("a",), spy),),))
+    second = Stage("second", ((Update(("b",), both),),))
+    trained = train(Plan({"a": Role(NET), "b": Role(NET)}, (first, second)), split, training=SHORT)
+    assert (state(trained, "b") != states["b"]).any()
 
 
-def test_two_trainings_with_one_seed_agree_to_the_bit_at_any_number_of_threads(split):
-    plan = two_roles((Update(("a",), loss_of("a")), Update(("b",), loss_of("b"))))
-    states = []
-    before = torch.get_num_threads()
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        states.append(state(train(plan, split, training=SHORT, seed=3).cast.players["b"]))
-        assert torch.get_num_threads() == threads
-    torch.set_num_threads(before)
-    assert torch.equal(*states)
-    assert not torch.equal(states[0], state(train(plan, split, training=SHORT, seed=4).cast.players["b"]))
+def test_a_role_at_rest_answers_without_slopes_and_a_learning_one_with(split):
+    found = {}
+
+    def spy(v):
+        found.update({role: isinstance(v.observed.probability(role), Column) for role in "ab"})
+        return naive(v, "a")
+
+    train(plan_of((Update(("a",), spy),), (Update(("b",), loss_of("b")),)), split, training=ONCE)
+    assert found == {"a": True, "b": False}
+
+
+def test_a_trained_role_without_slopes_is_an_error(split):
+    for loss in (loss_of("b"), lambda v: value_of(naive(v, "a"))):
+        plan = plan_of((Update(("a",), loss),), (Update(("b",), loss_of("b")),))
+        with pytest.raises(PlanError, match=r"gives no slopes to \['a'\], which it is to train"):
+            train(plan, split, training=ONCE)
+
+
+def test_a_part_at_rest_cannot_be_moved_by_slopes_made_up_for_it(split):
+    """Only a net can learn; a part that fits itself has no place for slopes."""
+
+    def made_up(v):
+        return naive(v, "a") + Total(0.0, {("p", v.observed): np.ones(len(v.observed), np.float32)})
+
+    stages = Stage("p", fits=("p",)), Stage("a", ((Update(("a",), made_up),),))
+    with pytest.raises(AttributeError):
+        train(Plan({"a": Role(NET), "p": Role(Uniform())}, stages), split, training=ONCE)
+
+
+def test_updates_of_one_step_read_the_same_logits_and_move_once(split):
+    """Two updates of weights 1 and 2 are one update with the weighted sum of their losses."""
+    two = (Update(("a",), loss_of("a")), Update(("a",), lambda v: v.sampled.mean(v.sampled.probability("a")), 2.0))
+
+    def summed(v):
+        return two[0].loss(v) + 2.0 * two[1].loss(v)
+
+    steps = two, (Update(("a",), summed),)
+    apart, together = (train(plan_of(step, roles=("a",)), split, training=SHORT) for step in steps)
+    np.testing.assert_allclose(state(apart, "a"), state(together, "a"), atol=2e-4)
+    in_turn = train(plan_of((two[0],), (two[1],), roles=("a",)), split, training=SHORT)
+    assert np.abs(state(in_turn, "a") - state(together, "a")).max() > 0.01
+
+
+def test_steps_in_turn_see_what_the_step_before_has_moved(split):
+    seen = []
+
+    def spy(v):
+        seen.append(v.observed.logits("a").copy())
+        return naive(v, "b")
+
+    def first(v):
+        seen.append(v.observed.logits("a").copy())
+        return naive(v, "a")
+
+    train(plan_of((Update(("a",), first),), (Update(("b",), spy),)), split, training=ONCE)
+    assert (seen[0] != seen[1]).mean() > 0.9
+
+
+def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
+    roles = {
+        "vectors": Role(SharedEmbedding(n_factors=4)),
+        **{r: Role(Tower(), shares_with="vectors") for r in ("a", "b")},
+    }
+    logits = []
+
+    def spy(v):
+        logits.append(v.observed.logits("b").copy())
+        return naive(v, "b")
+
+    stage = Stage("only", ((Update(("a",), loss_of("a")),), (Update(("b",), spy),)))
+    trained = train(Plan(roles, (stage,)), split, training=ONCE)
+    steps = trained.parts.parts["vectors"].tables["users"].marks[0, :-1]
+    readings = np.bincount(split.train.users, minlength=60)
+    assert (steps[:-1] <= 2 * trained.feed.n_batches).all()
+    assert (steps[:-1] > 0).tolist() == (readings > 0).tolist()
+    assert stage.moves(roles) == {"vectors", "a", "b"}
+    only_a = Stage("only", ((Update(("a",), loss_of("a")),),))
+    assert only_a.moves(roles) == {"vectors", "a", "b"}
+
+
+# Bits
+
+
+def test_one_seed_gives_the_same_bits_and_another_others(split):
+    one, again, other = (state(train(plan_of(), split, training=SHORT, seed=s), "b") for s in (3, 3, 4))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
 
 
 def test_training_leaves_the_global_random_state_alone(split):
-    torch_before, numpy_before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    train(
-        two_roles((Update(("a", "b"), lambda v: v.observed.error("a").mean() + v.observed.error("b").mean()),)), split
-    )
-    assert torch.equal(torch.random.get_rng_state(), torch_before)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
-
-
-def test_the_best_state_is_restored_after_patience_is_exhausted(split):
-    risks = iter([0.5, 0.3, 0.4, 0.6, 0.7, 0.8])
-    seen = []
-
-    def validate(v):
-        seen.append(v.cast.players["a"].users.value.clone())
-        return torch.tensor(next(risks))
-
-    plan = Plan({"a": Role(MF())}, (Stage("only", (Update(("a",), loss_of("a")),), validate=validate),), log_error)
-    trained = train(plan, split, training=Training(max_epochs=50, patience=3, progress=False))
-    assert len(trained.history.epochs) == 5
-    assert trained.history.kept == {"only": 2}
-    users = trained.cast.players["a"].users
-    assert torch.equal(users.value[users.learned], seen[1][users.learned])
-
-
-def test_two_equal_updates_with_batches_of_their_own_both_run(split):
-    seen = []
-
-    def loss(v):
-        seen.append(v.batch)
-        return v.observed.error("a").mean()
-
-    update = Update(("a",), loss, own_batch=True)
-    plan = Plan({"a": Role(MF())}, (Stage("only", (update, update)),), log_error)
-    trained = train(plan, split, training=replace(SHORT, max_epochs=1))
-    assert len(seen) == 2 * trained.feed.n_batches
-    assert len({id(batch) for batch in seen}) == len(seen)
-
-
-def test_a_loss_that_is_not_finite_is_reported_with_stage_role_and_epoch(split):
-    def explode(v):
-        return v.observed.error("a").mean() * float("inf")
-
-    plan = Plan({"a": Role(MF())}, (Stage("boom", (Update(("a",), explode),)),), log_error)
-    with pytest.raises(DivergedError, match=r"stage 'boom', role 'a', epoch 1"):
-        train(plan, split, training=SHORT)
-
-
-def test_a_validation_risk_that_is_not_finite_is_reported(split):
-    stage = Stage("prediction", (Update(("a",), loss_of("a")),), validate=lambda v: torch.tensor(float("nan")))
-    with pytest.raises(DivergedError, match="validation risk of stage 'prediction' is nan after epoch 1"):
-        train(Plan({"a": Role(MF())}, (stage,), log_error), split, training=SHORT)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    train(plan_of(), split, training=ONCE)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_out_of_range_is_refused(split, seed):
     with pytest.raises(ParameterError, match=str(seed)):
-        train(two_roles((Update(("a", "b"), naive),)), split, seed=seed)
+        train(plan_of(), split, seed=seed)
 
 
-@pytest.mark.parametrize(
-    ("roles", "stage", "sentence"),
-    [
-        (
-            {"a": Role(MF())},
-            Stage("s", (Update(("b",), naive),)),
-            r"stage 's' trains 'b', but it has only the roles \['a'\]",
-        ),
-        ({"a": Role(MF()), "b": Role(MF())}, Stage("s", (Update(("a",), naive),)), r"No stage trains or fits \['b'\]"),
-        ({"a": Role(MF(), calibrator="c")}, Stage("s", (Update(("a",), naive),)), "'a' is calibrated by 'c'"),
-        ({"a": Role(MF())}, Stage("s", fits=(Fit("a"),)), "the role 'a' is a net"),
-        ({"a": Role(unskew.Uniform())}, Stage("s", (Update(("a",), naive),)), "the role 'a' fits itself"),
-    ],
-)
-def test_a_plan_that_does_not_fit_together_is_refused(roles, stage, sentence):
-    with pytest.raises(PlanError, match=sentence):
-        Plan(roles, (stage,), log_error)
+# Stopping
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"max_epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"holdout": 0.0}, {"holdout": 1.0}, {"holdout_by": "x"}],
-)
-def test_training_options_out_of_range_are_refused_with_their_name(wrong):
+def test_the_best_state_is_restored_after_patience_is_exhausted(split):
+    risks, seen = iter([0.5, 0.3, 0.4, 0.6, 0.7, 0.8]), []
+
+    def validate(v):
+        seen.append(v.parts.parts["a"].state())
+        return next(risks)
+
+    plan = plan_of(roles=("a",), validate=validate)
+    trained = train(plan, split, training=Training(max_epochs=50, patience=3, progress=False))
+    history, users = trained.history, trained.parts.parts["a"].tables["users"]
+    assert len(history.epochs) == 5
+    assert history.kept == {"only": 2}
+    assert history.risk("only") == 0.3
+    assert history.stopped == {"only": "stopped: no better in 3 epochs"}
+    learned = users.marks[0, :-1] > 0
+    np.testing.assert_array_equal(users.value[learned], seen[1]["users"][learned])
+
+
+def test_without_validation_the_last_of_all_epochs_is_kept(split):
+    history = train(plan_of(roles=("a",)), split, training=SHORT).history
+    assert history.kept == {"only": 3}
+    assert history.stopped["only"] == "stopped after all 3 epochs"
+    assert history.risk("only") == float("inf")
+
+
+def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
+    risks = iter([0.5, 0.3, 0.4, 0.6])
+    roles = {"a": Role(NET), "counts": Role(Counts())}
+    stage = Stage("only", ((Update(("a",), loss_of("a")),),), ("counts",), validate=lambda v: next(risks))
+    trained = train(Plan(roles, (stage,)), split, training=Training(max_epochs=4, progress=False))
+    assert trained.parts.parts["counts"].planned == [0.25, 0.5]
+
+
+def test_a_stage_chooses_its_own_rule_of_stopping(split):
+    class ByTraining(Patience):
+        judged_on = "train"
+
+    seen = []
+
+    def validate(v):
+        seen.append(len(v.observed))
+        return value_of(naive(v, "a"))
+
+    train(plan_of(roles=("a",), validate=validate, stopping=ByTraining), split, training=ONCE)
+    assert seen == [len(split.train_rows)]
+
+
+@pytest.mark.parametrize("wrong", [{"max_epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"holdout": 0.0},
+                                   {"holdout": 1.0}, {"holdout_by": "x"}])  # fmt: skip
+def test_options_out_of_range_are_refused_with_their_name(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         Training(**wrong)
 
 
 def test_the_default_batch_grows_with_the_square_root_of_the_log():
     assert [Training().batch_size_for(n) for n in (10, 6_264, 280_000, 10_000_000)] == [64, 256, 2048, 16_384]
+    assert Training(batch_size=7).batch_size_for(10**6) == 7
+    assert Training(progress=True).lasting == Training()
+
+
+# Fits, copies, batches
+
+
+class Tally(Part):
+    def __init__(self, planned):
+        self.planned, self.notes = planned, (f"asked at {planned[-1]}",)
+
+
+@dataclass(frozen=True)
+class Counts(FitSpec):
+    """Remembers what share of the plan was over whenever it was fitted."""
+
+    def fit_in(self, context):
+        assert len(context.view.observed) + len(context.train.observed) == len(context.log)
+        return Tally([*(context.previous.planned if context.previous else []), context.planned])
+
+    def from_state(self, state, owner=None):
+        return Tally([1.0])
+
+
+def test_a_stage_without_steps_fits_once_and_one_with_steps_after_each_epoch(split):
+    roles = {"a": Role(NET), "counts": Role(Counts())}
+    steps = ((Update(("a",), loss_of("a")),),)
+    stages = Stage("first", fits=("counts",)), Stage("second", steps, fits=("counts",))
+    trained = train(Plan(roles, stages), split, training=SHORT)
+    assert trained.parts.parts["counts"].planned == [1.0, 1 / 3, 2 / 3, 1.0]
+    assert trained.history.notes.count("asked at 1.0") == 1  # fits within an epoch are no news
+
+
+def test_a_copy_gives_what_was_learned_to_another_role(split):
+    first, second = (Stage(name, ((Update((r,), loss_of(r)),),)) for name, r in (("first", "a"), ("second", "b")))
+    started = {}
+
+    def spy(v):
+        started.setdefault("b", v.parts.parts["b"].state())
+        return naive(v, "b")
+
+    second = second._replace(steps=((Update(("b",), spy),),), copies=(Copy("a", "b"),))
+    trained = train(Plan({"a": Role(NET), "b": Role(NET)}, (first, second)), split, training=ONCE)
+    for name, value in trained.parts.parts["a"].state().items():
+        np.testing.assert_array_equal(value, started["b"][name])
+
+
+def test_steps_share_a_batch_unless_they_have_their_own(split):
+    for own in (False, True):
+        seen = []
+
+        def loss(v, seen=seen):
+            seen.append(v.observed.users.tobytes() + v.observed.items.tobytes())
+            return naive(v, "a")
+
+        plan = plan_of((Update(("a",), loss),), (Update(("a",), loss),), roles=("a",), own_batches=own)
+        trained = train(plan, split, training=ONCE)
+        assert len(seen) == 2 * trained.feed.n_batches
+        assert len(set(seen)) == len(seen) if own else len(seen) // 2
+
+
+def test_a_part_that_fits_itself_is_fitted_before_and_its_update_left_out(split):
+    method = DRJL(propensity=Uniform(), imputation=MeanRating())
+    plan = method.plan()
+    assert [stage.name for stage in plan.stages] == ["propensity", "imputation", "prediction"]
+    assert [update.trains for update in plan.stages[-1].updates] == [("prediction",)]
+    trained = train(plan, split, training=ONCE)
+    note = "The imputation is fitted before stage 'prediction' and does not learn in it."
+    assert note in trained.history.notes
+    answer = trained.parts.answer("imputation", np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
+    np.testing.assert_allclose(answer, split.facts.train_mean, atol=1e-6)
+
+
+def test_what_learned_nothing_is_counted(split):
+    log = split.log
+    ids = {"user_ids": range(70), "item_ids": range(40)}
+    padded = RatingLog.from_arrays(log.users, log.items, log.ratings, positive=1, **ids)
+    padded = holdout_split(padded, 0.1)
+    trained = train(Plan({"prediction": Role(NET)}, Naive().plan().stages), padded, training=ONCE)
+    missing = 70 + 40 - len(np.unique(padded.train.users)) - len(np.unique(padded.train.items))
+    assert missing >= 10
+    (note,) = trained.history.notes
+    assert note.startswith(f"{missing} users or items had nothing to teach the prediction in stage 'prediction'")
+    net = trained.parts.parts["prediction"]
+    np.testing.assert_array_equal(net.value("users")[65], net.value("users")[-1])
+
+
+def test_propensities_at_rest_are_asked_once_a_stage(split):
+    asked = []
+
+    class Asked(Part):
+        def logits(self, users, items):
+            asked.append(len(users))
+            return np.zeros(len(users), np.float32)
+
+    @dataclass(frozen=True)
+    class Asking(FitSpec):
+        def fit_in(self, context):
+            return Asked()
+
+        def from_state(self, state, owner=None):
+            return Asked()
+
+    roles = {"propensity": Role(Asking()), "imputation": Role(NET), "prediction": Role(NET)}
+    steps = ((Update(("imputation",), loss_of("imputation")),), (Update(("prediction",), dr),))
+    plan = Plan(roles, (Stage("propensity", fits=("propensity",)), Stage("prediction", steps)))
+    train(plan, split, training=SHORT)
+    assert asked == [len(split.train_rows)]
+
+
+# What goes wrong
+
+
+def test_a_loss_that_is_not_finite_is_reported_with_stage_role_and_epoch(split):
+    plan = plan_of((Update(("a",), lambda v: naive(v, "a") * float("inf")),), roles=("a",))
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(DivergedError, match=r"stage 'only', role 'a', epoch 1; lower its learning rate"),
+    ):
+        train(plan, split, training=SHORT)
+
+
+def test_a_validation_risk_that_is_not_finite_is_reported(split):
+    plan = plan_of(roles=("a",), validate=lambda v: float("nan"))
+    with pytest.raises(DivergedError, match="validation risk of stage 'only' is nan after epoch 1"):
+        train(plan, split, training=SHORT)
+
+
+@pytest.mark.parametrize(
+    ("roles", "stage", "sentence"),
+    [
+        ({"a": Role(NET)}, Stage("s", ((Update(("b",), naive),),)), r"stage 's' uses 'b', but it has only .*\['a'\]"),
+        ({"a": Role(NET), "b": Role(NET)}, Stage("s", ((Update(("a",), naive),),)), r"No stage trains or fits \['b'\]"),
+        ({"a": Role(NET, calibrated_by="c")}, Stage("s", ((Update(("a",), naive),),)), "'a' is calibrated by 'c'"),
+        ({"a": Role(NET, shares_with="c")}, Stage("s", ((Update(("a",), naive),),)), "'a' shares vectors with 'c'"),
+        ({"a": Role(NET)}, Stage("s", fits=("a",)), "'s' fits the role 'a', which MF does not allow"),
+        ({"a": Role(NET)}, Stage("s", copies=(Copy("a", "z"),)), "stage 's' uses 'z'"),
+    ],
+)
+def test_a_plan_that_does_not_fit_together_is_refused(roles, stage, sentence):
+    with pytest.raises(PlanError, match=sentence):
+        Plan(roles, (stage,))
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), 1e6])
+def test_pairs_per_row_out_of_range_are_refused(wrong):
+    with pytest.raises(ParameterError, match="pairs_per_row of Plan"):
+        replace(plan_of(), pairs_per_row=wrong)
+
+
+# Rules, history
+
+
+def grid(n_users, n_items, **ids):
+    """Everybody rates everything, in turn 1 and 0."""
+    users, items = np.divmod(np.arange(n_users * n_items), n_items)
+    return RatingLog.from_arrays(users, items, (users + items) % 2, positive=1, **ids)
+
+
+def test_scarcity_is_the_noise_of_a_user_and_of_an_item():
+    assert scarcity(grid(9, 4)) == pytest.approx(1 / 2 + 1 / 3)  # users have 4 ratings, items 9
+    assert scarcity(grid(9, 4, user_ids=range(50), item_ids=range(70))) == scarcity(grid(9, 4))
+    uneven, even = (
+        RatingLog.from_arrays(np.repeat([0, 1], counts), np.arange(8), np.arange(8) % 2, positive=1)
+        for counts in ([7, 1], [4, 4])
+    )
+    assert scarcity(uneven) < scarcity(even)  # most ratings are of somebody who is well known
+
+
+def test_a_plan_leaves_l2_and_clip_to_the_log_unless_a_method_has_numbers():
+    log = grid(12, 10)
+    facts, rule = holdout_split(log).facts, L2_PER_SCARCITY * scarcity(log)
+    free, fixed, apart = (
+        resolved(method.plan().roles, facts) for method in (DRJL(), DRJL(l2=0.3, clip=0.2), DRJL(imputation_l2=0.5))
+    )
+    assert free["prediction"].l2 == free["imputation"].l2 == pytest.approx(rule)
+    assert free["propensity"].clip == 1.0
+    assert (fixed["prediction"].l2, fixed["imputation"].l2, fixed["propensity"].clip) == (0.3, 0.3, 0.2)
+    assert (apart["prediction"].l2, apart["imputation"].l2) == (pytest.approx(rule), 0.5)
+    assert resolved(make("tdr-jl").plan().roles, facts)["prediction"].l2 == pytest.approx(2 * rule)
+
+
+def test_the_rule_is_what_its_number_would_be(split):
+    numbered = Naive(l2=L2_PER_SCARCITY * scarcity(split.log))
+    one, other = (train(m.plan(), split, training=SHORT) for m in (Naive(), numbered))
+    np.testing.assert_array_equal(state(one, "prediction"), state(other, "prediction"))
+
+
+def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
+    inner = History([Epoch("propensity", 1, {"propensity": 0.4}, 0.5, 0.1)], {"propensity": 1}, {}, [])
+    part = Part()
+    part.notes, part.history = ("2 items were counted.",), inner
+    history = History()
+    history.take_in("propensity", part)
+    history.epochs.append(Epoch("prediction", 1, {"prediction": 0.7}, 0.6, 0.2))
+    history.epochs.append(Epoch("prediction", 2, {"prediction": 0.6}, 0.55, 0.2))
+    history.kept["prediction"], history.stopped["prediction"] = 2, "stopped after all 2 epochs"
+    lines = str(history).splitlines()
+    assert lines[0] == "propensity: 1 epochs in 0.1 s, kept epoch 1, validation risk 0.5000"
+    last = "prediction: 2 epochs in 0.4 s, kept epoch 2, validation risk 0.5500; stopped after all 2 epochs"
+    assert lines[1:] == [last, "2 items were counted."]
+    assert history.risk("propensity propensity") == 0.5
+    assert [epoch.epoch for epoch in history.of("prediction")] == [1, 2]
+
+
+def test_the_history_has_the_mean_loss_of_each_update(split):
+    plan = plan_of((Update(("a",), lambda v: naive(v, "a") * 0 + 2.0), Update(("b",), loss_of("b"))))
+    epochs = train(plan, split, training=SHORT).history.of("only")
+    assert [epoch.losses["a"] for epoch in epochs] == pytest.approx([2.0] * 3)
+    assert set(epochs[0].losses) == {"a", "b"}
+    assert epochs[0].validation is None

@@ -18,8 +18,8 @@ from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
 from unskew.metrics.accuracy import log_loss
 from unskew.metrics.ranking import EmptyUsers
+from unskew.model import OnUnknown, Recommender
 from unskew.recipe import to_plain
-from unskew.recommender import OnUnknown, Recommender
 from unskew.training.options import Training
 
 

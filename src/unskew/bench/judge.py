@@ -16,7 +16,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import Split, folds
 from unskew.errors import ParameterError, UnskewError
 from unskew.methods.base import Method
-from unskew.methods.space import with_chosen
+from unskew.methods.settings import with_chosen
 from unskew.metrics.accuracy import log_loss, roc_auc
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM

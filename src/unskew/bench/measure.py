@@ -10,11 +10,10 @@ from pathlib import Path
 from unskew.bench.records import Values
 from unskew.data.log import RatingLog
 from unskew.data.world import simulate
-from unskew.files.arrays import arrays_of
 from unskew.methods.base import Method
 from unskew.methods.robust import DRJL
+from unskew.model import Recommender
 from unskew.propensity.additive import Additive
-from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 
@@ -47,8 +46,7 @@ def warm_up() -> None:
 
 def n_parameters(model: Recommender) -> int:
     """How many real numbers the model holds: those of the prediction and of every role that helped it learn."""
-    roles = model.method.plan().roles
-    held = (arrays_of(player, roles[role].net) or {} for role, player in model.cast.players.items())
+    held = (part.state() for part in model.parts.parts.values())
     return sum(array.size for arrays in held for array in arrays.values() if array.dtype.kind == "f")
 
 

@@ -22,8 +22,8 @@ from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
 from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
+from unskew.model import OnUnknown
 from unskew.recipe import write_recipe
-from unskew.recommender import OnUnknown
 from unskew.training.options import Training
 
 RECORDS = "records.jsonl"

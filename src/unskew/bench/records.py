@@ -18,7 +18,7 @@ from unskew.files.atomic import reason
 Values = dict[str, Any]  # what was found: numbers, texts and further such mappings
 
 RECORD_START = '{"key": '
-COMPUTING = ("torch", "numpy", "numba")  # what a figure may depend on beside ourselves
+COMPUTING = ("numpy", "scipy", "numba")  # what a figure may depend on beside ourselves
 
 
 @dataclass(frozen=True)

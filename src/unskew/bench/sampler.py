@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import ParameterError
-from unskew.methods.space import Choice, Dimension, Space
+from unskew.methods.settings import Choice, Dimension, Space
 
 STARTUP_TRIALS = 10  # drawn at random before the sampler begins to learn
 

@@ -21,10 +21,10 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
-from unskew.methods.registry import make
-from unskew.methods.space import defaults_of, with_chosen
+from unskew.methods.settings import defaults_of, with_chosen
 from unskew.metrics.checks import require_count
 from unskew.recipe import to_plain
+from unskew.registry import make
 
 ROUND = 4
 
@@ -82,7 +82,7 @@ class Search:
 
     def in_words(self, trial: Trial) -> dict[str, str]:
         """What a trial chose."""
-        return {name: self.space[name].said(value) for name, value in trial.chosen.items()}
+        return {name: self.space[name].shown(value) for name, value in trial.chosen.items()}
 
     def jobs(self, trial: Trial, log_mark: str) -> list[Job]:
         """One for every judge."""

@@ -2,204 +2,201 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from unskew.calibration.base import USERS_AT_ONCE, Calibrator, FittedCalibrator, user_vectors
-from unskew.calibration.descent import descend
-from unskew.calibration.platt import Examples, Values, solve_platt
-from unskew.nets.table import Table
+from unskew.calibration.platt import Array, Calibrator, Examples, GlobalPlatt, PlattMaps, scalar_platt, solve_platt
+from unskew.data.hashing import pair_fold
+from unskew.losses.elementwise import ONE, ZERO, F, exp, kernel
+from unskew.nets.base import Part, State, Table
 from unskew.training.checks import check_choice, check_number
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
-AT_REST = ("slopes", "intercepts", "hard", "usage", "entropy")
 MOST_EXAMPLES = 16_384  # that train the assignment
 MOST_SOLVED = 131_072  # that the maps at rest are solved on
-STEPS_AT_ONCE = 10
 MOST = 1_000_000  # experts or steps that anybody can mean
-HARD_BELOW = 0.1  # colder than this the experts were trained as a choice, warmer as a mixture
+_INSIDE, _NOTHING = F(1e-7), F(-40)  # exp of less than -40 is lost in a sum with 1
 
 
 def temperature(planned: float) -> float:
-    """tau = T0 (TQ / T0)^(q / Q), q/Q the share of the planned epochs behind us."""
+    """tau = T0 (TQ / T0)^(q / Q), q/Q the share of the plan that is over."""
     return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
 
 
-class Mixture(nn.Module):
-    """K maps (log a_k, b_k) and the assignment alpha_u = softmax(W x_u + c), x_u the standardised user vector."""
+@kernel
+def assigned(inputs: Any, gate: Any, noise: Any, tau: Any) -> Any:
+    """beta_u = softmax((W x_u + g_u) / tau), the constant of W being its last column."""
+    beta = np.empty_like(noise)
+    for u in range(len(inputs)):
+        largest, total = F(-np.inf), ZERO
+        for k in range(len(gate)):
+            score = noise[u, k]
+            for c in range(inputs.shape[1]):
+                score += inputs[u, c] * gate[k, c]
+            beta[u, k] = score / tau
+            largest = max(largest, beta[u, k])
+        for k in range(len(gate)):
+            beta[u, k] = exp(beta[u, k] - largest) if beta[u, k] - largest > _NOTHING else ZERO
+            total += beta[u, k]
+        for k in range(len(gate)):
+            beta[u, k] /= total
+    return beta
 
-    centre: Tensor
-    spread: Tensor
 
-    def __init__(self, maps: Tensor, gate: Tensor, centre: Tensor, spread: Tensor) -> None:
-        super().__init__()
-        self.maps, self.gate = Table(maps), Table(gate)
-        self.register_buffer("centre", centre)
-        self.register_buffer("spread", spread)
+@kernel
+def _mixture_slopes(
+    s: Any, y: Any, w: Any, users: Any, inputs: Any, beta: Any, maps: Any, tau: Any,
+    of_maps: Any, of_gate: Any, of_beta: Any, p: Any, m: Any,
+) -> None:  # fmt: skip
+    """d / d (log a_k, b_k) and d / d W of -sum w log-likelihood of y under m = sum_k beta_uk sigmoid(a_k s + b_k).
+
+    d beta_uk / d score_ul = beta_uk ([k = l] - beta_ul) / tau; m is held away from 0 and 1, where it does not move.
+    """
+    K, N = len(maps), len(s)
+    for k in range(K):
+        a, b = np.exp(maps[k, 0]), maps[k, 1]
+        for n in range(N):
+            p[k, n] = ONE / (ONE + exp(-(a * s[n] + b)))
+        for n in range(N):
+            m[n] += beta[users[n], k] * p[k, n]
+    for n in range(N):
+        m[n] = w[n] * (m[n] - y[n]) / (m[n] * (ONE - m[n])) if _INSIDE <= m[n] <= ONE - _INSIDE else ZERO
+    for k in range(K):
+        a, of_a, of_b = np.exp(maps[k, 0]), ZERO, ZERO
+        for n in range(N):
+            slope = m[n] * beta[users[n], k] * p[k, n] * (ONE - p[k, n])
+            of_a += slope * s[n]
+            of_b += slope
+        of_maps[k, 0], of_maps[k, 1] = a * of_a, of_b
+        for n in range(N):
+            of_beta[users[n], k] += m[n] * p[k, n]
+    for u in range(len(inputs)):
+        mean = ZERO
+        for k in range(K):
+            mean += beta[u, k] * of_beta[u, k]
+        for k in range(K):
+            of_score = beta[u, k] * (of_beta[u, k] - mean) / tau
+            for c in range(inputs.shape[1]):
+                of_gate[k, c] += of_score * inputs[u, c]
+
+
+def mixture_slopes(
+    s: Array, y: Array, w: Array, users: Array, inputs: Array, beta: Array, maps: Array, tau: Any
+) -> tuple[Array, Array]:
+    """What the kernel adds up, in memory that costs it no time to compile."""
+    of_maps, of_gate, of_beta = (
+        np.zeros(shape, s.dtype) for shape in (maps.shape, (len(maps), inputs.shape[1]), beta.shape)
+    )
+    p = np.empty((len(maps), len(s)), s.dtype)
+    _mixture_slopes(s, y, w, users, inputs, beta, maps, tau, of_maps, of_gate, of_beta, p, 0 * s)
+    return of_maps, of_gate
+
+
+class Mixture(NamedTuple):
+    """K maps (log a_k, b_k) and the gate W of alpha_u = softmax(W x_u), x_u the standardised user vector and a 1."""
+
+    maps: Table
+    gate: Table
+    centre: Array
+    deviation: Array
 
     @classmethod
-    def start(cls, n_experts: int, a: float, b: float, vectors: Tensor, generator: np.random.Generator) -> Mixture:
-        """All experts near the scalar solution (a, b), apart enough to break their symmetry."""
-        shapes = (n_experts, 2), (n_experts, vectors.shape[1] + 1)
-        noise, gate = (torch.from_numpy(generator.standard_normal(shape, np.float32)) for shape in shapes)
-        noise, gate = 0.1 * noise, 0.01 * gate
-        spread = vectors.std(0, correction=0)
-        maps = torch.tensor([np.log(a), b], dtype=torch.float32) + noise
-        return cls(maps, gate, vectors.mean(0), torch.where(spread > 1e-8, spread, 1.0))
+    def start(cls, n_experts: int, common: tuple[float, float], vectors: Array, rng: np.random.Generator) -> Mixture:
+        """All experts near the common map (a, b), apart enough to break their symmetry."""
+        maps = [np.log(common[0]), common[1]] + 0.1 * rng.standard_normal((n_experts, 2), F)
+        gate = 0.01 * rng.standard_normal((n_experts, vectors.shape[1] + 1), F)
+        centre, deviation = (of(vectors, 0, dtype=np.float64) for of in (np.mean, np.std))
+        deviation = np.where(deviation > 1e-8, deviation, 1.0)
+        maps_table, gate_table = Table(maps, np.zeros(2)), Table(gate, np.zeros(gate.shape[1]))
+        return cls(maps_table, gate_table, np.asarray(centre, F), np.asarray(deviation, F))
 
-    def inputs(self, vectors: Tensor) -> Tensor:
-        """x_u, and a one for the constant."""
-        x = (vectors - self.centre) / self.spread
-        return torch.cat([x, torch.ones(len(x), 1)], 1)
-
-    def log_assignment(self, vectors: Tensor) -> Tensor:
-        parts = torch.split(vectors, USERS_AT_ONCE)
-        return torch.cat([torch.log_softmax(self.inputs(part) @ self.gate.value.T, 1) for part in parts])
+    def inputs(self, vectors: Array) -> Array:
+        x = (vectors - self.centre) / self.deviation
+        return np.hstack([x, np.ones((len(x), 1), F)])
 
     def descend(
-        self, batch: ExpertBatch, temperatures: list[float], recipe: ExpertPlatt, generator: np.random.Generator
+        self, examples: Examples, common: tuple[float, float], steps: int, spec: ExpertPlatt, rng: np.random.Generator
     ) -> None:
-        """A full-batch step on the weighted cross-entropy for each temperature, with one Gumbel draw a user.
+        """Take full-batch steps while the temperature falls from its first to its last, one Gumbel draw a user each.
 
-        beta_u = softmax((W x_u + c + g_u) / tau): the normalising term of log alpha_u is the same for all experts and
-        drops out. Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' way from the
-        common one, n the effective number of examples.
+        Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' distance from the common
+        one, n the effective number of examples.
         """
-        inputs, shrinkage = self.inputs(batch.vectors).numpy(), np.float32(recipe.shrinkage / batch.effective_size)
-        for first in range(0, len(temperatures), STEPS_AT_ONCE):
-            taus = np.array(temperatures[first : first + STEPS_AT_ONCE], np.float32)
-            noise = generator.standard_exponential((len(taus), len(inputs), recipe.n_experts), dtype=np.float32)
-            tables = self.maps.state, self.gate.state
-            descend(batch.columns, inputs, noise, taus, *tables, batch.common, shrinkage, recipe.learning_rate)
+        w, (listed, users) = examples.weights, np.unique(examples.users, return_inverse=True)
+        s, y, shares = (x.astype(F) for x in (examples.logits, examples.labels, examples.shares))
+        inputs, centre = self.inputs(examples.vectors[listed]), np.array([np.log(common[0]), common[1]], F)
+        shrinkage = F(spec.shrinkage * (w**2).sum() / w.sum() ** 2)
+        for tau in (F(temperature(step / steps)) for step in range(1, steps + 1)):
+            rate = spec.learning_rate * float(tau) ** 2
+            exponential = rng.standard_exponential((len(listed), spec.n_experts), F)
+            noise = -np.log(np.maximum(exponential, F(1e-10)))
+            maps, gate = self.maps.value, self.gate.value
+            beta = assigned(inputs, gate, noise, tau)
+            of_maps, of_gate = mixture_slopes(s, y, shares, users, inputs, beta, maps, tau)
+            self.maps.move(of_maps + shrinkage * (maps - centre), rate)
+            self.gate.move(of_gate + shrinkage * gate, rate)
 
-    def again(self) -> Mixture:
-        """The same, to go on from."""
-        twin = Mixture(self.maps.value, self.gate.value, self.centre, self.spread)
-        twin.maps, twin.gate = self.maps.again(), self.gate.again()
-        return twin
-
-
-@dataclass(frozen=True, eq=False)
-class ExpertBatch:
-    """The examples in single precision, their weights adding up to 1, beside the common map (log a, b)."""
-
-    logits: NDArray[np.float32]
-    labels: NDArray[np.float32]
-    weights: NDArray[np.float32]
-    users: NDArray[np.int64]
-    vectors: Tensor
-    common: NDArray[np.float32]
-    effective_size: float
-
-    @property
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        return self.logits, self.labels, self.weights, self.users
-
-    @classmethod
-    def of(cls, examples: Examples, common: tuple[float, float]) -> ExpertBatch:
-        w = examples.weights
-        return cls(
-            examples.bounded_logits.astype(np.float32),
-            examples.labels.astype(np.float32),
-            (w / w.sum()).astype(np.float32),
-            examples.users,
-            torch.from_numpy(examples.vectors),
-            np.array([np.log(common[0]), common[1]], np.float32),
-            float(w.sum() ** 2 / (w**2).sum()),
-        )
+    def assignment(self, vectors: Array) -> Array:
+        """alpha without noise: one row a user, one column an expert."""
+        gate = self.gate.value / np.append(self.deviation, ONE)
+        constant = gate[:, -1] - np.einsum("kc,c->k", gate[:, :-1], self.centre)
+        scores = np.einsum("uc,kc->uk", vectors, gate[:, :-1]) + constant
+        alpha = np.exp(scores - scores.max(1, keepdims=True))
+        return np.asarray(alpha / alpha.sum(1, keepdims=True))
 
 
-class FittedExperts(FittedCalibrator):
-    """The experts after training: no noise, one expert a user (`hard`) or the mixture by alpha.
+class Experts(PlattMaps):
+    """The maps of experts at rest: no noise, one expert a user or the mixture by alpha.
 
-    `usage` is the share of the listed users that each expert has, `entropy` that of the mean assignment as a share
-    of its largest value log K.
+    `usage` is the share of the users with examples that each expert has, `entropy` that of the mean assignment as a
+    share of its largest value log K.
     """
 
-    def __init__(
-        self, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, usage: Values, entropy: float
-    ) -> None:
-        self.mixture, self.slopes, self.intercepts, self.hard = mixture, slopes, intercepts, hard
-        self.usage, self.entropy = usage, entropy
+    def __init__(self, tables: Sequence[Any], n_parameters: int, usage: Array, entropy: float) -> None:
+        weights, slopes, intercepts = tables
+        super().__init__(weights, slopes, intercepts, n_parameters)
+        self.usage, self.entropy = np.asarray(usage), float(entropy)
         if self.collapsed:
             share = f"{self.usage.max():.1%}"
             self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
 
-    @classmethod
-    def at_rest(
-        cls, mixture: Mixture, slopes: Values, intercepts: Values, hard: bool, alpha: NDArray[np.float32]
-    ) -> Self:
-        """With usage and entropy over the users assigned by alpha."""
-        mean, k = alpha.mean(0), alpha.shape[1]
-        usage = np.bincount(alpha.argmax(1), minlength=k) / len(alpha)
-        entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k)) if k > 1 else 1.0
-        return cls(mixture, slopes, intercepts, hard, usage, entropy)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file keeps: all numbers at rest, and the assignment network."""
-        network = {f"mixture.{name}": value.numpy() for name, value in self.mixture.state_dict().items()}
-        return network | {name: np.asarray(getattr(self, name)) for name in AT_REST}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], recipe: Any, log: Any) -> Self:
-        names = ("maps.value", "gate.value", "centre", "spread")
-        mixture = Mixture(*(torch.from_numpy(arrays[f"mixture.{name}"]) for name in names))
-        slopes, intercepts, hard, usage, entropy = (arrays[name] for name in AT_REST)
-        return cls(mixture, slopes, intercepts, bool(hard), usage, float(entropy))
-
     @property
     def collapsed(self) -> bool:
         """More than one expert, and all users but one in a hundred with the same."""
-        return len(self.slopes) > 1 and bool(self.usage.max() > 0.99)
+        return len(self.usage) > 1 and bool(self.usage.max() > 0.99)
 
-    @torch.no_grad()
-    def assignment(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """alpha: one row a user, one column an expert."""
-        return self.mixture.log_assignment(torch.from_numpy(vectors)).exp().numpy()
-
-    def expert_of(self, users: NDArray[np.int64], of: Any) -> NDArray[np.int64]:
-        """The expert that each of these users is assigned to most; their vectors are those of the role `of`."""
-        chosen: NDArray[np.int64] = self.assignment(user_vectors(of, users)).argmax(1)
-        return chosen
-
-    def maps(self, users: NDArray[np.int64], vectors: NDArray[np.float32]) -> tuple[Any, Any, Any]:
-        return self.maps_of(self.assignment(vectors))
-
-    def maps_of(self, alpha: NDArray[np.float32]) -> tuple[Any, Any, Any]:
-        """The same of users whose assignment is known."""
-        if not self.hard:
-            return alpha, self.slopes[None], self.intercepts[None]
-        chosen = alpha.argmax(1)
-        return np.ones((1, 1)), self.slopes[chosen, None], self.intercepts[chosen, None]
+    def state(self) -> dict[str, Array]:
+        return super().state() | {"usage": self.usage, "entropy": np.array(self.entropy)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertPlatt(Calibrator):
     """K Platt experts with a learned assignment of users (DCE: Kweon & Yu, WWW 2024, section 3.2).
 
-    Trained through a Gumbel-softmax whose temperature falls from 1 to 1e-3 over the planned epochs: `steps` full-batch
-    steps if fitted once, `steps_per_epoch` after each epoch if fitted alongside a net. Without noise, users then have
-    the expert of highest assignment ("hard") or the mixture ("expected"); "auto" is hard once the temperature ended
-    below 0.1. `shrinkage`, in examples, draws the assignment to an even one and the maps to the common one while they
-    are trained; without it the network learns the few held-out ratings by heart.
-    Hard experts are solved to convergence on their own users' examples, drawn towards the global map by a ridge of
-    `ridge` examples. A common shift keeps the calibrated mean at that of the labels. One expert is `GlobalPlatt`.
+    Trained through a Gumbel-softmax whose temperature falls from 1 to 1e-3 within each fit: in `steps` full-batch steps
+    if fitted once, in `steps_per_epoch` if fitted after each epoch of a net. The learning rate falls as the square of
+    the temperature: the slopes of users who are near a tie grow as it falls, and at a constant rate rounding would end
+    up choosing the experts. Without noise, users then have the expert of highest assignment ("hard") or the mixture
+    ("expected"); "random" assigns users by chance, as a control. `shrinkage`, in examples, draws the assignment to an
+    even one and the maps to the common one while they are trained; without it the network memorises the few held-out
+    ratings. Hard experts are solved to convergence on their own users' examples, drawn towards the global map by a
+    ridge of `ridge` examples. A common shift keeps the calibrated mean at that of the labels. One expert is
+    `GlobalPlatt`.
+
+    K experts on user vectors of width d have 2 K + K (d + 1) parameters. The paper's table counts K (d + 1) and leaves
+    the maps out; its formula for both roles, (4 + 2 d) K, leaves the gate's constants out.
     """
 
-    fitted = FittedExperts
-
     n_experts: int = 5
-    steps: int = 200
-    steps_per_epoch: int = 10
-    learning_rate: float = 0.05
+    steps: int = 100
+    steps_per_epoch: int = 30
+    learning_rate: float = 0.3
     shrinkage: float = 20.0
     ridge: float = 1.0
-    assignment: Literal["auto", "hard", "expected"] = "auto"
+    assignment: Literal["hard", "expected", "random"] = "hard"
 
     def __post_init__(self) -> None:
         for name in ("n_experts", "steps", "steps_per_epoch"):
@@ -207,57 +204,40 @@ class ExpertPlatt(Calibrator):
         check_number(self, "learning_rate", above=0)
         check_number(self, "shrinkage", least=0)
         check_number(self, "ridge", least=0)
-        check_choice(self, "assignment", ("auto", "hard", "expected"))
+        check_choice(self, "assignment", ("hard", "expected", "random"))
 
-    def fit(
-        self,
-        examples: Examples,
-        *,
-        generator: np.random.Generator,
-        planned: float = 1.0,
-        previous: FittedCalibrator | None = None,
-    ) -> FittedCalibrator:
-        examples = examples.of_some_users(MOST_SOLVED, generator)
-        common = self.start(examples)
-        batch = ExpertBatch.of(examples.of_some_users(MOST_EXAMPLES, generator), common)
-        if isinstance(previous, FittedExperts):
-            mixture = previous.mixture.again()
+    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+        if self.n_experts == 1:
+            return GlobalPlatt().solve(examples, seed, once)
+        rng = np.random.default_rng(seed)
+        examples = examples.of_some_users(MOST_SOLVED, rng)
+        common = scalar_platt(examples)
+        if self.assignment == "random":
+            users = np.append(np.arange(len(examples.vectors) - 1), -1)
+            alpha = np.eye(self.n_experts, dtype=F)[pair_fold(seed, users, np.zeros_like(users), self.n_experts)]
+            return self._at_rest(alpha, None, examples, common)
+        some = examples.of_some_users(MOST_EXAMPLES, rng)
+        mixture = Mixture.start(self.n_experts, common, some.vectors[np.unique(some.users)], rng)
+        mixture.descend(some, common, self.steps if once else self.steps_per_epoch, self, rng)
+        maps = mixture.maps.value.astype(np.float64) if self.assignment == "expected" else None
+        return self._at_rest(mixture.assignment(examples.vectors), maps, examples, common)
+
+    def _at_rest(self, alpha: Array, mixed: Array | None, examples: Examples, common: tuple[float, float]) -> Experts:
+        """The experts of a mixture, or each solved on its own users; shifted to the mean of the labels."""
+        chosen, k, one = alpha.argmax(1), self.n_experts, np.ones((1, 1))
+        if mixed is not None:
+            tables = alpha, np.exp(mixed[:, 0])[None], mixed[:, 1][None]
         else:
-            mixture = Mixture.start(self.n_experts, *common, batch.vectors, generator)
-        mixture.descend(batch, self._temperatures(planned, goes_on=previous is not None), self, generator)
-        hard = self.assignment == "hard" or (self.assignment == "auto" and temperature(planned) < HARD_BELOW)
-        return self.at_rest(mixture, examples, torch.from_numpy(examples.vectors), common, hard)
+            a, b = solve_platt(examples, chosen[examples.users], k, ridge=self.ridge, centre=common)
+            tables = one, a[chosen, None], b[chosen, None]
+        listed = alpha[np.unique(examples.users)]
+        mean, usage = listed.mean(0), np.bincount(listed.argmax(1), minlength=k) / len(listed)
+        entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k))
+        size = 2 * k + (k * (examples.vectors.shape[1] + 1) if self.assignment != "random" else 0)
+        return Experts((*tables[:2], tables[2] + examples.shift(*tables)), size, usage, entropy)
 
-    def start(self, examples: Examples) -> tuple[float, float]:
-        """The map all experts start from, and are drawn towards: the scalar solution."""
-        a, b = solve_platt(examples)
-        return float(a[0]), float(b[0])
-
-    def _temperatures(self, planned: float, goes_on: bool) -> list[float]:
-        if goes_on or planned < 1:
-            return [temperature(planned)] * self.steps_per_epoch
-        return [temperature(step / self.steps) for step in range(1, self.steps + 1)]
-
-    @torch.no_grad()
-    def at_rest(
-        self, mixture: Mixture, examples: Examples, vectors: Tensor, common: tuple[float, float], hard: bool
-    ) -> FittedExperts:
-        """The experts as they answer after training: solved if hard, and shifted to the mean of the labels."""
-        alpha = mixture.log_assignment(vectors).exp().numpy()
-        if hard:
-            slopes, intercepts = solve_experts(examples, alpha.argmax(1), self.n_experts, self.ridge, common)
-        else:
-            maps = mixture.maps.value.double().numpy()
-            slopes, intercepts = np.exp(maps[:, 0]), maps[:, 1].copy()
-        fitted = FittedExperts.at_rest(mixture, slopes, intercepts, hard, alpha)
-        fitted.intercepts += examples.shift(*fitted.maps_of(alpha))
-        return fitted
-
-
-def solve_experts(
-    examples: Examples, expert_of_user: NDArray[np.integer], n_experts: int, ridge: float, common: tuple[float, float]
-) -> tuple[Values, Values]:
-    """The experts' maps when everybody's expert is known; with one expert the ridge has nothing to draw towards."""
-    if n_experts == 1:
-        return np.array([common[0]]), np.array([common[1]])
-    return solve_platt(examples, expert_of_user[examples.users], n_experts, ridge=ridge, centre=common)
+    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
+        if "usage" not in state:  # one expert, or a shift in its place
+            return super().from_state(state)
+        tables = [state[name] for name in ("weights", "slopes", "intercepts")]
+        return Experts(tables, int(state["n_parameters"]), state["usage"], float(state["entropy"]))

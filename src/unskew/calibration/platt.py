@@ -1,83 +1,309 @@
-"""Platt maps c(s) = sigmoid(a s + b), one for all or one a group, solved by Newton's method to convergence."""
+"""Platt maps c(s) = sigmoid(a s + b) of logits: one for everybody, one for each user, or a mixture for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit
 
-from unskew.calibration.mixing import LARGEST_LOGIT, mean_said
+from unskew.losses.batch import Rows, View
+from unskew.losses.elementwise import ONE, F, exp, expit, kernel
+from unskew.nets.base import Part, PartSpec, State, extended_rows
+from unskew.training.checks import check_number
+from unskew.training.plan import FitContext, FitSpec
 
+Array = NDArray[Any]
 Values = NDArray[np.float64]
+Target = Literal["propensity", "imputation"]
 
-SMALLEST_SLOPE = 1e-3  # a map never turns a ranking round
-MAX_STEPS = 100
-EXAMPLES_AT_ONCE = 1 << 16
+LARGEST_LOGIT = 30.0
+SMALLEST_SLOPE = 1e-3  # a map never reverses a ranking
+_BOUND = F(LARGEST_LOGIT)
+
+
+@kernel
+def mixed(s: Any, users: Any, weights: Any, slopes: Any, intercepts: Any) -> Any:
+    """sum_k w_uk sigmoid(a_uk s + b_uk), number by number; a table of one row serves everybody."""
+    w, a, b = np.int64(len(weights) > 1), np.int64(len(slopes) > 1), np.int64(len(intercepts) > 1)
+    out, z = np.zeros_like(s), np.empty_like(s)
+    for k in range(weights.shape[1]):
+        for n in range(len(s)):
+            z[n] = slopes[a * users[n], k] * min(max(s[n], -_BOUND), _BOUND) + intercepts[b * users[n], k]
+        for n in range(len(s)):
+            z[n] = ONE / (ONE + exp(-z[n]))
+        for n in range(len(s)):
+            out[n] += weights[w * users[n], k] * z[n]
+    return out
+
+
+class Past(NamedTuple):
+    """What a fit takes over from those before it: their seed, their number, and what took the calibrator's place."""
+
+    seed: int
+    n_fits: int = 0
+    instead: Literal["", "shift", "nothing"] = ""
+    note: str = ""
+
+
+class PlattMaps(Part):
+    """Calibrate by sum_k w_uk sigmoid(a_uk s + b_uk), logits within 30 of 0.
+
+    Each table has a row for each user and a last one for unknown users, or a single row for everybody. `past` is
+    what the next fit for the same role takes over.
+    """
+
+    past: Past | None = None
+
+    def __init__(
+        self, weights: Any, slopes: Any, intercepts: Any, n_parameters: int, notes: Sequence[str] = ()
+    ) -> None:
+        self.tables = tuple(np.ascontiguousarray(table, np.float32) for table in (weights, slopes, intercepts))
+        self.n_parameters, self.notes = int(n_parameters), notes
+
+    def calibrated(self, logits: Array, users: Array) -> Array:
+        found: Array = mixed(logits, users, *self.tables)
+        return found
+
+    def state(self) -> dict[str, Array]:
+        weights, slopes, intercepts = self.tables
+        size = np.array(self.n_parameters)
+        return {"weights": weights, "slopes": slopes, "intercepts": intercepts, "n_parameters": size}
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PlattMaps:
+        """New users are calibrated as unknown ones."""
+        found = copy(self)
+        found.tables = tuple(extended_rows(table, len(counts)) if len(table) > 1 else table for table in self.tables)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What a calibrator learns from: raw logits, labels in [0, 1], weights, and who the users are.
-
-    `vectors` holds one row a listed user and `users` says which row belongs to each example.
-    """
+    """What a calibrator learns from: logits, labels in [0, 1], weights and users; `vectors` has a last row for unknown
+    users."""
 
     logits: Values
     labels: Values
     weights: Values
-    users: NDArray[np.int64]
+    users: Array
     vectors: NDArray[np.float32]
-    user_codes: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        bounded = np.clip(self.logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+        for name, column in (("logits", bounded), ("labels", self.labels), ("weights", self.weights)):
+            object.__setattr__(self, name, np.asarray(column, np.float64))
 
     def __len__(self) -> int:
         return len(self.logits)
 
     @property
-    def bounded_logits(self) -> Values:
-        return np.clip(self.logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    def shares(self) -> Values:
+        """The weights, adding up to 1."""
+        return np.asarray(self.weights / self.weights.sum())
 
     @property
     def target_mean(self) -> float:
         """What the calibrated probabilities should average to."""
-        return float(np.average(self.labels, weights=self.weights))
+        return float((self.shares * self.labels).sum())
 
-    def said(self, mix: Values, slopes: Values, intercepts: Values) -> Values:
-        """What a mixture of maps says of every example; each table has one row a listed user, or one for all."""
-        out, s = np.empty(len(self)), self.bounded_logits
-        for start in range(0, len(self), EXAMPLES_AT_ONCE):
-            part = slice(start, start + EXAMPLES_AT_ONCE)
-            w, a, b = (table[self.users[part]] if len(table) > 1 else table for table in (mix, slopes, intercepts))
-            out[part] = (w * expit(a * s[part, None] + b)).sum(1)
-        return out
+    def shift(self, weights: Any, slopes: Any, intercepts: Any) -> float:
+        """What to add to every intercept so that the calibrated probabilities have the target mean.
 
-    def shift(self, mix: Values, slopes: Values, intercepts: Values) -> float:
-        """What to add to every intercept so that what the mixture of maps says has the target mean."""
-        tables = (np.ascontiguousarray(table, np.float64) for table in (mix, slopes, intercepts))
-        mean_at = partial(mean_said, self.bounded_logits, self.users, self.weights / self.weights.sum(), *tables)
-        return level(mean_at, self.target_mean)
+        The tables are those of `PlattMaps`. A mean that no shift reaches is met as nearly as one of 60 does.
+        """
+        w, a, b = (table[self.users if len(table) > 1 else np.zeros(1, int)] for table in (weights, slopes, intercepts))
+        z, shares, target = a * self.logits[:, None] + b, self.shares, self.target_mean
 
-    def of_some_users(self, most: int, generator: np.random.Generator) -> Examples:
+        def excess(shift: float) -> tuple[float, float]:
+            p = expit(z + shift)
+            return float(((w * p).sum(1) * shares).sum()) - target, float(((w * p * (1 - p)).sum(1) * shares).sum())
+
+        low, high, at = -60.0, 60.0, 0.0
+        if excess(low)[0] >= 0 or excess(high)[0] <= 0:
+            return low if excess(low)[0] >= 0 else high
+        for _ in range(200):  # Newton's steps, halving where they leave the interval that holds the root
+            gap, slope = excess(at)
+            low, high = (at, high) if gap < 0 else (low, at)
+            step = gap / slope if slope > 0 else np.inf
+            if abs(step) < 1e-13 or high - low < 1e-13:
+                break
+            at = at - step if low < at - step < high else (low + high) / 2
+        return at
+
+    def of_some_users(self, most: int, rng: np.random.Generator) -> Examples:
         """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""
         if len(self) <= most:
             return self
-        order = generator.permutation(len(self.user_codes))
-        counts = np.bincount(self.users, minlength=len(order))
-        chosen = np.sort(order[: max(2, np.searchsorted(np.cumsum(counts[order]), most))])
-        place = np.full(len(order), -1)
-        place[chosen] = np.arange(len(chosen))
-        rows = place[self.users] >= 0
-        columns = self.logits[rows], self.labels[rows], self.weights[rows], place[self.users[rows]]
-        return Examples(*columns, self.vectors[chosen], self.user_codes[chosen])
+        counts = np.bincount(self.users, minlength=len(self.vectors))
+        order = rng.permutation(len(counts))
+        drawn = np.zeros(len(counts), bool)
+        drawn[order[: max(2, np.searchsorted(np.cumsum(counts[order]), most))]] = True
+        return self.take(np.flatnonzero(drawn[self.users]))
 
-    def take(self, rows: NDArray[np.integer]) -> Examples:
-        return Examples(
-            self.logits[rows], self.labels[rows], self.weights[rows], self.users[rows], self.vectors, self.user_codes
+    def calibrated(self, maps: Part) -> Values:
+        """What the maps answer, within [0, 1]: the shares of a mixture add up to 1 only nearly."""
+        return np.clip(maps.calibrated(self.logits.astype(F), self.users), 0, 1).astype(np.float64)
+
+    def loss(self, maps: PlattMaps) -> float:
+        """The weighted sum of the log-loss of calibrated probabilities."""
+        p = np.clip(self.calibrated(maps), 1e-7, 1 - 1e-7)
+        return float(-(self.weights * (self.labels * np.log(p) + (1 - self.labels) * np.log1p(-p))).sum())
+
+    def in_order(self) -> Examples:
+        """The same in an order that does not depend on how they came."""
+        return self.take(np.lexsort((self.weights, self.labels, self.logits, self.users)))
+
+    def take(self, rows: Array) -> Examples:
+        names = ("logits", "labels", "weights", "users")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
+    """Examples from the hold-out, weighted to stand for all pairs.
+
+    Propensity: held-out seen pairs against sampled unseen ones, each for as many pairs as it stands for, so that the
+    calibrated mean is the true base rate |O|/|D|. Imputation: held-out ratings, each weighted by 1 / p. Without
+    `n_users` they come without user vectors.
+    """
+    o, d = view.observed, view.sampled
+    parts: list[tuple[Rows, Array, Array]] = [(o, np.ones(len(o)), np.broadcast_to(o.cells, len(o)))]
+    if target == "propensity":
+        parts.append((d, np.zeros(len(d)), (1 - d.seen) * d.cells))
+    else:
+        parts = [(o, o.ratings, o.inverse_propensity())]
+    columns = zip(*((rows.logits(target), y, w, rows.users) for rows, y, w in parts), strict=True)
+    logits, labels, weights, users = (np.concatenate(column) for column in columns)
+    vectors = view.parts.parts[target].user_vectors(np.append(np.arange(n_users), -1))
+    return Examples(logits, labels, weights, users.astype(np.int32), vectors).take(np.flatnonzero(weights > 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrator(PartSpec):
+    """Settings of a calibrator.
+
+    With `step_back` it is also fitted to either half of the examples and judged on the other: if its log-loss there is
+    above that of a shift of the logit, or of no calibration, the better of these takes its place, and a note tells so.
+    A calibrator that is fitted after each epoch is judged at its fits 1, 2, 4, 8 and so on; that holds until the next.
+    """
+
+    kind: ClassVar[str] = "calibrator"
+
+    step_back: bool = True
+
+    @abstractmethod
+    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+        """The maps that fit the examples best; `once` is False for what is fitted again after each epoch."""
+
+    def fit(
+        self, examples: Examples, *, rng: np.random.Generator, planned: float = 1.0, previous: Part | None = None
+    ) -> PlattMaps:
+        """The maps that answer for the role, the same for the same examples in any order."""
+        past = previous.past if isinstance(previous, PlattMaps) else None
+        past = past or Past(int(rng.integers(2**62)))
+        past, once, examples = (
+            past._replace(n_fits=past.n_fits + 1),
+            previous is None and planned == 1,
+            examples.in_order(),
         )
+        if self.step_back and len(examples) > 1 and past.n_fits.bit_count() == 1:
+            past = self._judged(examples, past, once)
+        if past.instead:
+            fitted = shifted(examples) if past.instead == "shift" else copy(UNCHANGED)
+            fitted.notes = (past.note,)
+        else:
+            fitted = self.solve(examples, past.seed, once)
+        fitted.past = past
+        return fitted
+
+    def _judged(self, examples: Examples, past: Past, once: bool) -> Past:
+        """Fit either half, and compare on the other."""
+        side = np.random.default_rng([past.seed, 1]).permutation(len(examples)) % 2
+        halves = [examples.take(np.flatnonzero(side == half)) for half in (0, 1)]
+        own, shift, nothing = (
+            sum(judged.loss(solve(known)) for known, judged in (halves, halves[::-1])) / examples.weights.sum()
+            for solve in (lambda known: self.solve(known, past.seed, once), shifted, lambda known: UNCHANGED)
+        )
+        if own <= min(shift, nothing):
+            return past._replace(instead="", note="")
+        word = "a shift of the logit" if shift <= nothing else "no calibration"
+        note = (
+            f"{type(self).__name__} made calibration worse on examples left out (log-loss {own:.4f}, "
+            f"{min(shift, nothing):.4f} with {word}), so {word} takes its place."
+        )
+        return past._replace(instead="shift" if shift <= nothing else "nothing", note=note)
+
+    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
+        return PlattMaps(state["weights"], state["slopes"], state["intercepts"], int(state["n_parameters"]))
+
+
+_ONE_MAP = np.ones((1, 1))
+UNCHANGED = PlattMaps(_ONE_MAP, _ONE_MAP, 0 * _ONE_MAP, 0)
+
+
+def shifted(examples: Examples) -> PlattMaps:
+    """One shift of the logit for everybody."""
+    return PlattMaps(_ONE_MAP, _ONE_MAP, examples.shift(_ONE_MAP, _ONE_MAP, 0 * _ONE_MAP) * _ONE_MAP, 1)
+
+
+@dataclass(frozen=True)
+class Calibrates(FitSpec):
+    """The role of a calibrator in a plan: which role it calibrates, and how."""
+
+    target: Target
+    calibrator: Calibrator
+
+    def fit_in(self, context: FitContext) -> PlattMaps:
+        examples = examples_for(self.target, context.view, context.log.n_users)
+        return self.calibrator.fit(examples, rng=context.rng, planned=context.planned, previous=context.previous)
+
+    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
+        return self.calibrator.from_state(state, owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalPlatt(Calibrator):
+    """One Platt map for everybody, solved to convergence; `slope=False` fixes a = 1 and only corrects the base rate."""
+
+    slope: bool = True
+
+    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+        if not self.slope:
+            return shifted(examples)
+        a, b = scalar_platt(examples)
+        return PlattMaps(_ONE_MAP, a * _ONE_MAP, b * _ONE_MAP, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserPlatt(Calibrator):
+    """A Platt map for each user, drawn towards the global one by a ridge of `ridge` examples.
+
+    A user has two or three held-out ratings; without the ridge the maps would follow them anywhere. A common shift
+    keeps the calibrated mean at that of the labels, which the ridge would miss. Users without examples have the global
+    map.
+    """
+
+    ridge: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "ridge", least=0)
+
+    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+        common = scalar_platt(examples)
+        one, n_rows = _ONE_MAP, len(examples.vectors)
+        slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
+        known = np.bincount(examples.users, minlength=n_rows) > 0
+        intercepts += known * examples.shift(one, slopes[:, None], intercepts[:, None])
+        return PlattMaps(one, slopes[:, None], intercepts[:, None], 2 * int(known.sum()))
+
+
+def scalar_platt(examples: Examples) -> tuple[float, float]:
+    """(a, b) of everybody."""
+    (a,), (b,) = solve_platt(examples)
+    return float(a), float(b)
 
 
 def solve_platt(
@@ -94,74 +320,37 @@ def solve_platt(
     mean 1 so that `ridge` counts in examples. All groups take their Newton steps together, each with its own
     step size; a group without examples keeps the centre.
     """
-    problem = _Problem(examples, group, n_groups, ridge, centre)
-    a, b = np.full(n_groups, float(centre[0])), np.full(n_groups, float(centre[1]))
-    loss = problem.loss(a, b)
-    for _ in range(MAX_STEPS):
-        da, db, decrease = problem.newton_step(a, b)
-        if decrease.max() < 1e-12:
+    s, y, w = examples.logits, examples.labels, examples.weights / examples.weights.mean()
+    of = np.zeros(len(examples), np.int64) if group is None else group
+    a, b = (np.full(n_groups, float(x)) for x in centre)
+
+    def total(x: Values) -> Values:
+        return np.bincount(of, x, n_groups).astype(np.float64)
+
+    def loss(a: Values, b: Values) -> Values:
+        z = a[of] * s + b[of]
+        penalty = ridge / 2 * ((a - centre[0]) ** 2 + (b - centre[1]) ** 2)
+        return total(w * (np.logaddexp(0, z) - y * z)) + penalty
+
+    now = loss(a, b)
+    for _ in range(100):
+        p = expit(a[of] * s + b[of])
+        residual, curve = w * (p - y), w * p * (1 - p)
+        ga, gb = total(residual * s) + ridge * (a - centre[0]), total(residual) + ridge * (b - centre[1])
+        haa, hab, hbb = total(curve * s * s) + ridge + 1e-9, total(curve * s), total(curve) + ridge + 1e-9
+        held = (a <= SMALLEST_SLOPE) & (ga > 0)  # where the slope rests at its bound only b moves
+        ga, hab = np.where(held, 0.0, ga), np.where(held, 0.0, hab)
+        determinant = haa * hbb - hab**2
+        da, db = (hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant
+        if (ga * da + gb * db).max() < 1e-12:
             break
         size = np.ones(n_groups)
         for _ in range(40):
             new_a, new_b = np.maximum(a - size * da, SMALLEST_SLOPE), b - size * db
-            new_loss = problem.loss(new_a, new_b)
-            worse = new_loss > loss + 1e-12 * np.abs(loss)
+            then = loss(new_a, new_b)
+            worse = then > now + 1e-12 * np.abs(now)
             if not worse.any():
                 break
             size[worse] /= 2
-        better = ~worse
-        a, b, loss = np.where(better, new_a, a), np.where(better, new_b, b), np.where(better, new_loss, loss)
+        a, b, now = np.where(worse, a, new_a), np.where(worse, b, new_b), np.where(worse, now, then)
     return a, b
-
-
-def level(mean_at: Callable[[float], float], target: float) -> float:
-    """The shift d of all intercepts with mean_at(d) = target, or the end nearest to it; mean_at must not fall."""
-    low, high = -60.0, 60.0
-    if mean_at(low) >= target:
-        return low
-    if mean_at(high) <= target:
-        return high
-    return float(brentq(lambda shift: mean_at(shift) - target, low, high, xtol=1e-13))
-
-
-class _Problem:
-    """The convex problem of all groups side by side."""
-
-    def __init__(
-        self,
-        examples: Examples,
-        group: NDArray[np.integer] | None,
-        n_groups: int,
-        ridge: float,
-        centre: tuple[float, float],
-    ) -> None:
-        self.s = examples.bounded_logits
-        self.y, self.w = examples.labels, examples.weights / examples.weights.mean()
-        self.group = np.zeros(len(examples), np.int64) if group is None else group
-        self.n_groups, self.ridge, self.centre = n_groups, ridge, centre
-
-    def _sum(self, values: Values) -> Values:
-        return np.bincount(self.group, weights=values, minlength=self.n_groups).astype(np.float64)
-
-    def _map(self, a: Values, b: Values) -> Values:
-        return a[self.group] * self.s + b[self.group]
-
-    def loss(self, a: Values, b: Values) -> Values:
-        z = self._map(a, b)
-        penalty = self.ridge / 2 * ((a - self.centre[0]) ** 2 + (b - self.centre[1]) ** 2)
-        return self._sum(self.w * (np.logaddexp(0, z) - self.y * z)) + penalty
-
-    def newton_step(self, a: Values, b: Values) -> tuple[Values, Values, Values]:
-        """The step and twice the decrease it promises; where the slope rests at its bound only b moves."""
-        p = expit(self._map(a, b))
-        residual, curvature = self.w * (p - self.y), self.w * p * (1 - p)
-        ga = self._sum(residual * self.s) + self.ridge * (a - self.centre[0])
-        gb = self._sum(residual) + self.ridge * (b - self.centre[1])
-        haa = self._sum(curvature * self.s**2) + self.ridge + 1e-9
-        hab = self._sum(curvature * self.s)
-        hbb = self._sum(curvature) + self.ridge + 1e-9
-        held = (a <= SMALLEST_SLOPE) & (ga > 0)
-        ga, hab = np.where(held, 0.0, ga), np.where(held, 0.0, hab)
-        determinant = haa * hbb - hab**2
-        da, db = (hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant
-        return da, db, ga * da + gb * db

@@ -109,7 +109,7 @@ def command(
 
 
 def _methods(names: str) -> dict[str, Method]:
-    wanted = [entry.name for entry in unskew.methods()] if names == "all" else names.split(",")
+    wanted = [entry.name for entry in unskew.registered()] if names == "all" else names.split(",")
     chosen: dict[str, Method] = {}
     for name in map(str.strip, wanted):
         if name in chosen:

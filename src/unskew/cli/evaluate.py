@@ -17,7 +17,7 @@ from unskew.errors import ParameterError
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
     from unskew.evaluation import Evaluation
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 EXAMPLE = "unskew evaluate model test.csv --k 5 --per-user users.csv"
 

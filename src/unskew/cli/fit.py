@@ -14,7 +14,7 @@ from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out model"
 DEFAULT_METHOD, DEFAULT_OUT = "dce-dr", Path("model")
@@ -75,8 +75,8 @@ def command(
         return
     say(", ".join(f"{name} {value:.4g}" for name, value in model.settings.items()))
     say(str(model.history))
-    if model.overlap is not None:
-        say(str(model.overlap))
+    if model.weights is not None:
+        say(str(model.weights))
     if model.random_ratings is not None:
         say(str(model.random_ratings))
     say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
@@ -122,7 +122,7 @@ def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
         },
         "stages": {stage: _stage(model, stage) for stage in dict.fromkeys(epoch.stage for epoch in history.epochs)},
         "notes": list(history.notes),
-        "overlap": None if model.overlap is None else asdict(model.overlap),
+        "weights": None if model.weights is None else asdict(model.weights),
         "random_ratings": None if model.random_ratings is None else asdict(model.random_ratings),
     }
 

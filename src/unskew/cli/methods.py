@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
-from inspect import getdoc
 from typing import Any, NamedTuple
 
 import typer
@@ -38,7 +37,7 @@ class Described(NamedTuple):
 
 def command(as_json: options.AsJson = False) -> None:
     """List the methods, their parts and their settings."""
-    methods = [Described.of(entry.name, entry.summary, entry.build()) for entry in unskew.methods()]
+    methods = [Described.of(entry.name, entry.summary, entry.build()) for entry in unskew.registered()]
     parts = list(_parts())
     if as_json:
         print_json({"methods": [row._asdict() for row in methods], "parts": [row._asdict() for row in parts]})
@@ -52,9 +51,7 @@ def command(as_json: options.AsJson = False) -> None:
 
 def _parts() -> Iterator[Described]:
     """Nets and propensities that can be named without telling more."""
-    from unskew.recipe import PARTS
-
-    for part in PARTS:
-        needs_more = any(f.default is MISSING and f.default_factory is MISSING for f in fields(part))
-        if not needs_more and part is not unskew.Training:
-            yield Described.of(part.__name__.lower(), (getdoc(part) or "").split("\n")[0], part())
+    for kind in ("net", "propensity", "calibrator"):
+        for entry in unskew.registered(kind):
+            if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls)):
+                yield Described.of(entry.cls.__name__.lower(), entry.summary, entry.build())

@@ -11,7 +11,7 @@ from unskew.cli.reading import Reading
 from unskew.progress import say
 
 if TYPE_CHECKING:
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 
 def with_newcomers(

@@ -19,7 +19,7 @@ from unskew.progress import say
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 EXAMPLE = "unskew predict model pairs.csv --out predictions.csv"
 

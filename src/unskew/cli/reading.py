@@ -94,7 +94,7 @@ class Reading:
         given = [name for name in ("user_features", "item_features") if getattr(self, name) is not None]
         if given and not any(method.reads_features for method in methods.values()):
             option, name = given[0].replace("_", "-"), next(iter(methods))
-            bayes = "--method dce-bayes or " if any(entry.name == "dce-bayes" for entry in unskew.methods()) else ""
+            bayes = "--method dce-bayes or " if any(entry.name == "dce-bayes" for entry in unskew.registered()) else ""
             raise ParameterError(
                 f"--{option}: the method {name!r} reads no features; use {bayes}--set propensity=logistic."
             )

@@ -18,7 +18,7 @@ from unskew.progress import say
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 EXAMPLE = "unskew recommend model --k 5 --out recommendations.csv"
 SHOWN = 20  # rows on the terminal

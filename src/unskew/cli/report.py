@@ -15,7 +15,7 @@ from unskew.progress import say
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 EXAMPLE = "unskew report model --out report.html"
 DEFAULT_OUT = Path("report.html")
@@ -55,7 +55,7 @@ def command(
     """
     page = _page_path(out)
     recipe = settings.propensity_from(propensity)
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
     from unskew.report.report import opened, write_report
 
     found: Any = opened(source)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from unskew.recommender import Recommender
+    from unskew.model import Recommender
 
 
 def unknown_pairs(model: Recommender, users: Any, items: Any) -> tuple[NDArray[np.bool_], str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from unskew.errors import DataError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_CATEGORIES = 1_000  # distinct texts of a column
 FEW = 10  # ids: what so many have in common counts for half of what it would if many had it
@@ -129,6 +131,8 @@ class Encoding:
 
     def matrix(self, values: Values) -> csr_array:
         """One sparse row an id: numbers standardised, the place of a category 1, nothing for what is missing."""
+        from scipy.sparse import csr_array  # slow to import, and needed where there are features
+
         if not self.columns:
             return csr_array((len(values), 0), dtype=np.float32)
         rows, places, amounts = (np.concatenate(parts) for parts in zip(*self._entries(values), strict=True))

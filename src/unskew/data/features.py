@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from unskew.data.distinct import is_text
 from unskew.data.encoding import Column, Encoding, number_column, text_column
 from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
 from unskew.errors import DataError
 from unskew.words import nearest
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 UNKNOWN = Encoding(())  # yet
 

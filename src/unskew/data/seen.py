@@ -16,7 +16,8 @@ class SeenPairs:
 
     def __init__(self, log: RatingLog) -> None:
         self._starts = np.concatenate([[0], np.cumsum(np.bincount(log.users, minlength=log.n_users))])
-        self._items: NDArray[np.int32] = _by_user(log.users, log.items, self._starts)
+        pairs = np.sort(log.users.astype(np.int64) * log.n_items + log.items)
+        self._items: NDArray[np.int32] = (pairs % max(log.n_items, 1)).astype(np.int32)
 
     def __call__(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = _look_up(users, items, self._starts, self._items)
@@ -25,18 +26,6 @@ class SeenPairs:
     def of_user(self, user: int) -> NDArray[np.int32]:
         """The items this user has rated, in order."""
         return self._items[self._starts[user] : self._starts[user + 1]]
-
-
-@numba.njit(cache=True)
-def _by_user(users: Any, items: Any, starts: Any) -> Any:
-    """The items gathered by user, those of each user in order."""
-    place, gathered = starts[:-1].copy(), np.empty(len(items), np.int32)
-    for n in range(len(items)):
-        gathered[place[users[n]]] = items[n]
-        place[users[n]] += 1
-    for u in range(len(starts) - 1):
-        gathered[starts[u] : starts[u + 1]].sort()
-    return gathered
 
 
 @numba.njit(cache=True)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
-from unskew.group import ALONE, Group
 from unskew.seeds import checked_seed
 
 Rows = NDArray[np.int64]
@@ -51,7 +50,6 @@ class Split:
     log: RatingLog
     train_rows: Rows
     holdout_rows: Rows
-    group: Group = ALONE
 
     @property
     def train(self) -> RatingLog:

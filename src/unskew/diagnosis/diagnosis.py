@@ -20,8 +20,8 @@ from unskew.diagnosis.verdicts import Verdict
 from unskew.estimation.calibrated import some_rows
 from unskew.gone import called_otherwise
 from unskew.methods.weighting import Naive
+from unskew.model import Recommender
 from unskew.propensity.base import Propensity
-from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from unskew.methods.weighting import Naive
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 from unskew.training.options import Training
 
 

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import chi2
 
-from unskew.crossfit import CrossFitted
 from unskew.data.log import RatingLog
 from unskew.estimation.calibrated import bounded_logit, seen_and_unseen
 from unskew.estimation.scores import Codes, Values
 from unskew.metrics.intervals import Interval, normal_interval
 from unskew.propensity.additive import Additive
+from unskew.training.crossfit import CrossFitted
 
 UNSEEN_PER_SEEN = 4
 MOST_SEEN = 200_000

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.crossfit import CrossFitted, cross_fit
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.estimation.calibrated import OfPairs, calibrated_to_seen, platt_map
 from unskew.estimation.scores import Values
 from unskew.methods.weighting import Naive
+from unskew.model import Recommender
 from unskew.propensity.base import Propensity
+from unskew.propensity.counted import Known
 from unskew.propensity.factors import Factors
-from unskew.propensity.tables import Known
-from unskew.recommender import Recommender
+from unskew.training.crossfit import CrossFitted, cross_fit
 from unskew.training.options import Training
 
 FLOOR = 1e-9  # stands for a propensity of 0
@@ -95,7 +95,7 @@ def subject_of(
         _require_same_ids(log, random_ratings)
     fitted = cross_fit(naive or Naive(), log, n_folds=n_folds, seed=seed, training=training)
     common: dict[str, Any] = {"log": log, "naive": fitted, "random_ratings": random_ratings, "seed": seed}
-    if model is not None and "propensity" in model.cast.players and propensity is None:
+    if model is not None and "propensity" in model.parts and propensity is None:
         part = _from_model(model)
     else:
         part = _fitted_here(propensity or Factors(), log, seed, training, random_ratings)
@@ -115,9 +115,9 @@ def subject_of(
 def _from_model(model: Recommender) -> dict[str, Any]:
     log, raw = model.log, _uncalibrated(model)
     nuisance = _of_role(model, raw, "propensity")
-    seen_before, seen_after = (one.said_codes("propensity", log.users, log.items, log.ratings) for one in (raw, model))
-    if "propensity" not in model.cast.calibrators:
-        if getattr(model.cast.players["propensity"], "answers_unseen", True):
+    seen_before, seen_after = (one.scores("propensity", log.users, log.items, log.ratings) for one in (raw, model))
+    if "propensity" not in model.parts.calibrators:
+        if model.part("propensity").answers_unseen:
             platt = calibrated_to_seen(nuisance.before, log, seed=model.seed)
             nuisance = replace(nuisance, after=platt.after(nuisance.before))
             seen_after = _tilted(nuisance, seen_before, log)
@@ -126,7 +126,7 @@ def _from_model(model: Recommender) -> dict[str, Any]:
                 "The model's propensities are known of seen pairs only, so nothing can be said of overlap; pass "
                 "propensity=."
             )
-    clip = float(model.cast.clips.get("propensity", 0.0))
+    clip = float(model.parts.clips.get("propensity", 0.0))
     return _part(nuisance, seen_before, seen_after, clip, fitted_here=False)
 
 
@@ -163,10 +163,10 @@ def _part(nuisance: Nuisance, before: Values, after: Values, clip: float, *, fit
 
 
 def _imputation(model: Recommender, naive: CrossFitted, held_out: RatingLog, weights: Values) -> Nuisance:
-    if "imputation" not in model.cast.players:
+    if "imputation" not in model.parts:
         return _calibrated_here("imputation", naive, held_out, weights)
     nuisance = _of_role(model, _uncalibrated(model), "imputation")
-    if "imputation" in model.cast.calibrators:
+    if "imputation" in model.parts.calibrators:
         return nuisance
     return _calibrated_here("imputation", nuisance.before, held_out, weights)
 
@@ -178,17 +178,17 @@ def _calibrated_here(name: str, before: OfPairs, held_out: RatingLog, weights: V
 
 
 def _of_role(model: Recommender, raw: Recommender, role: str) -> Nuisance:
-    used = "after" if role in model.cast.calibrators else "before"
+    used = "after" if role in model.parts.calibrators else "before"
     return Nuisance(
         role,
-        lambda users, items: raw.said_codes(role, users, items),
-        lambda users, items: model.said_codes(role, users, items),
+        lambda users, items: raw.scores(role, users, items),
+        lambda users, items: model.scores(role, users, items),
         used,
     )
 
 
 def _uncalibrated(model: Recommender) -> Recommender:
-    return replace(model, cast=model.cast.uncalibrated)
+    return replace(model, parts=model.parts.uncalibrated)
 
 
 def _require_same_ids(log: RatingLog, random: RatingLog) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from unskew.calibration.mixing import LARGEST_LOGIT
-from unskew.calibration.platt import Examples, solve_platt
+from unskew.calibration.platt import LARGEST_LOGIT, Examples, scalar_platt
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.estimation.scores import Codes, Values
@@ -87,10 +86,9 @@ def platt_map(said: Values, labels: Values, weight: Values) -> PlattMap:
     """The map of probabilities that fits labels best, by weighted maximum likelihood (Platt, 1999)."""
     if labels.min() == labels.max():
         return PlattMap()
-    nobody = np.zeros(len(said), np.int64)
-    examples = Examples(bounded_logit(said), labels, weight, nobody, np.zeros((1, 1), np.float32), nobody[:1])
-    slope, intercept = solve_platt(examples)
-    return PlattMap(float(slope[0]), float(intercept[0]))
+    everybody = np.zeros(len(said), np.int64)
+    examples = Examples(bounded_logit(said), labels, weight, everybody, np.zeros((1, 1), np.float32))
+    return PlattMap(*scalar_platt(examples))
 
 
 def calibrated_to_seen(pair: OfPairs, log: RatingLog, *, seed: int = 0) -> PlattMap:

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.crossfit import cross_fit
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.estimation.scores import Codes, Scores, Values, imputation_of, scores_of
 from unskew.estimation.weighing import Weighing
 from unskew.methods.weighting import Naive
-from unskew.recommender import Recommender
+from unskew.model import Recommender
+from unskew.training.crossfit import cross_fit
 from unskew.training.options import Training
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import numpy as np
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.errors import DataError, ParameterError
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 
 
 class Judging(NamedTuple):

@@ -17,7 +17,7 @@ from unskew.data.read import read_frame
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 from unskew.metrics.checks import finite_vector
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 
 Codes = NDArray[np.integer[Any]]
 Values = NDArray[np.float64]
@@ -100,8 +100,8 @@ def _model_codes(known: Vocabulary, asked: Vocabulary, side: str) -> NDArray[np.
 
 def imputation_of(model: Recommender, log: RatingLog) -> Scores:
     """A model's imputation or, where it has none, its prediction."""
-    role = "imputation" if "imputation" in model.cast.players else "prediction"
-    return _of_model(model, log, lambda users, items: model.said_codes(role, users, items))
+    role = "imputation" if "imputation" in model.parts else "prediction"
+    return _of_model(model, log, lambda users, items: model.scores(role, users, items))
 
 
 def _of_function(function: Callable[[Any, Any], Any], log: RatingLog, name: str) -> Scores:

@@ -14,10 +14,10 @@ from unskew.estimation.calibrated import OfPairs, PlattMap, calibrated_to_seen
 from unskew.estimation.holdout import Judging
 from unskew.estimation.scores import Codes, Values, scores_of
 from unskew.metrics.intervals import effective_sample_size
+from unskew.model import Recommender
 from unskew.propensity.base import FittedPropensity, Propensity
+from unskew.propensity.counted import Known
 from unskew.propensity.factors import Factors
-from unskew.propensity.tables import Known
-from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 Answer = tuple[Values, OfPairs | None]
@@ -157,10 +157,10 @@ def _of_model(model: Recommender, log: RatingLog) -> Answer:
     users, items = model.log.user_ids.codes(log.user_ids.arrow), model.log.item_ids.codes(log.item_ids.arrow)
     if (users < 0).any() or (items < 0).any():
         raise DataError("The model does not know all users and items of the log; pass another propensity.")
-    seen = model.said_codes("propensity", users[log.users], items[log.items], log.ratings)
-    if not getattr(model.cast.players["propensity"], "answers_unseen", True):
+    seen = model.scores("propensity", users[log.users], items[log.items], log.ratings)
+    if not model.part("propensity").answers_unseen:
         return seen, None
-    return seen, lambda u, i: model.said_codes("propensity", users[u], items[i])
+    return seen, lambda u, i: model.scores("propensity", users[u], items[i])
 
 
 def _check(p: NDArray[np.float64]) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from torch import Tensor
 
 from unskew._version import __version__
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import ParameterError
-from unskew.nets.base import Net, nets_of
+from unskew.model import Recommender
+from unskew.nets.base import Net
 from unskew.nets.factors import ConcatenationNet
-from unskew.recommender import Recommender
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
 WIDEST, NODES_PER_LOGIT = 30.0, 400  # of the table that stands for a map of logits
@@ -41,21 +40,24 @@ def _logit(graph: _Graph, net: Net, users: str, items: str) -> str:
         user, item = graph.row(form.users, users), graph.row(form.items, items)
         product = graph.node("ReduceSum", graph.node("Mul", user, item), graph.axis(1), keepdims=0)
         return graph.node("Add", product, graph.row(form.offsets, items))
-    if isinstance(net, ConcatenationNet) and net.inner is not None:
-        both = graph.node("Concat", graph.row(net.users.value, users), graph.row(net.items.value, items), axis=1)
-        inner = graph.node("Relu", graph.node("MatMul", both, graph.array(net.inner.value.T.numpy())))
-        outer = graph.node("MatMul", inner, graph.array(net.outer.value.T.numpy()))
-        return graph.node("Add", graph.node("Squeeze", outer, graph.axis(1)), graph.number(float(net.offset.value)))
+    if isinstance(net, ConcatenationNet):
+        both = graph.node("Concat", graph.row(net.value("users"), users), graph.row(net.value("items"), items), axis=1)
+        inner = graph.node("Relu", graph.node("MatMul", both, graph.array(net.value("inner").T)))
+        outer = graph.node("MatMul", inner, graph.array(net.value("outer").T))
+        offset = graph.number(float(net.value("offset")[0, 0]))
+        return graph.node("Add", graph.node("Squeeze", outer, graph.axis(1)), offset)
     raise ParameterError(f"A {type(net).__name__} cannot be written as ONNX: it says neither `linear` nor its layers.")
 
 
 def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
-    """What the net of a model says."""
-    (net,) = nets_of(model.player("prediction"))
+    """The logit of the net that predicts."""
+    net = model.part("prediction")
+    if not isinstance(net, Net):
+        raise ParameterError(f"A {type(net).__name__} cannot be written as ONNX.")
     logit = _logit(graph, net, users, items)
-    name = model.cast.calibrators.get("prediction")
+    name = model.parts.calibrators.get("prediction")
     if name is not None:
-        calibrator = type(model.player(name)).__name__
+        calibrator = type(model.part(name)).__name__
         raise ParameterError(f"{calibrator} calibrates the prediction and has no form as ONNX.")
     return logit
 
@@ -96,10 +98,9 @@ class _Graph:
     def axis(self, number: int) -> str:
         return self.array(np.array([number], np.int64))
 
-    def row(self, table: Tensor, codes: str) -> str:
-        """The rows of these codes; behind the last is the average one."""
-        values = np.concatenate([table.numpy(), table.mean(0, keepdim=True).numpy()])
-        return self.node("Gather", self.array(values), codes, axis=0)
+    def row(self, table: NDArray[Any], codes: str) -> str:
+        """The rows of these codes; the last is the average one."""
+        return self.node("Gather", self.array(table), codes, axis=0)
 
     def codes(self, name: str, ids: Vocabulary) -> str:
         """An input of external ids as codes; the code behind the last is that of all unknown ones."""

@@ -11,8 +11,7 @@ import numpy as np
 from unskew.errors import ParameterError, UnskewError
 from unskew.export.graph import graph_of
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
-from unskew.nets.base import nets_of
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 
 TOLERANCE = 1e-5  # of the scale, between the scorer and the model
 PAIRS_CHECKED = 10_000
@@ -88,8 +87,8 @@ def _ids(vocabulary: Any, codes: Any) -> Any:
 
 def _refuse_too_large(model: Recommender) -> None:
     """An id takes its bytes and its code; a net takes its rows."""
-    nets, log = nets_of(model.player("prediction")), model.log
-    size = sum(value.nbytes for net in nets for value in net.state_dict().values())
+    log = model.log
+    size = sum(value.nbytes for value in model.part("prediction").state().values())
     size += sum(2 * ids.arrow.nbytes for ids in (log.user_ids, log.item_ids))
     if size > LARGEST_FILE:
         raise ParameterError(

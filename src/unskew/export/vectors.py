@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from unskew._version import __version__
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder
-from unskew.nets.base import Linear, nets_of
-from unskew.recommender import Recommender
+from unskew.model import Recommender
+from unskew.nets.base import Linear, Net
 
+Array = NDArray[Any]
 USERS, ITEMS = "users.parquet", "items.parquet"
 ROWS_AT_ONCE = 1 << 16
 MAPPED = (
@@ -44,11 +45,10 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
     The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
     """
     target = checked_path(folder)
-    mapped = "prediction" in model.cast.calibrators
+    mapped = "prediction" in model.parts.calibrators
     form, notes = _form(model) if mapped else _corrected(model, _form(model)), (MAPPED,) if mapped else ()
-    ones = torch.ones(1, 1)
     sides = {
-        USERS: (model.log.user_ids, "user_id", form.users, ones.expand(len(form.users), 1)),
+        USERS: (model.log.user_ids, "user_id", form.users, np.ones((len(form.users), 1), np.float32)),
         ITEMS: (model.log.item_ids, "item_id", form.items, form.offsets[:, None]),
     }
     try:
@@ -62,13 +62,13 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
 
 
 def _form(model: Recommender) -> Linear:
-    nets = nets_of(model.player("prediction"))
-    form = nets[0].linear()
+    net = model.part("prediction")
+    form = net.linear() if isinstance(net, Net) else None
     if form is None:
         raise ParameterError(
-            f"A {type(nets[0]).__name__} is no inner product of users and items and has no vectors: export it as ONNX."
+            f"A {type(net).__name__} is no inner product of users and items and has no vectors: export it as ONNX."
         )
-    return form
+    return Linear(form.users[:-1], form.items[:-1], form.offsets[:-1])  # without the average ones
 
 
 def _corrected(model: Recommender, form: Linear) -> Linear:
@@ -79,7 +79,7 @@ def _corrected(model: Recommender, form: Linear) -> Linear:
     return Linear(form.users, line.slope * form.items, line.slope * form.offsets + line.shift)
 
 
-def _write(path: Path, ids: Vocabulary, key: str, vectors: Tensor, last: Tensor, notes: tuple[str, ...]) -> None:
+def _write(path: Path, ids: Vocabulary, key: str, vectors: Array, last: Array, notes: tuple[str, ...]) -> None:
     """In stretches, so that no second copy of all vectors is ever held."""
     width = vectors.shape[1] + 1
     about = {"unskew": __version__, "inner_product": "logit", "notes": list(notes)}
@@ -88,7 +88,7 @@ def _write(path: Path, ids: Vocabulary, key: str, vectors: Tensor, last: Tensor,
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, len(ids), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            rows = torch.cat([vectors[part], last[part]], 1).numpy()
+            rows = np.hstack([vectors[part], last[part]]).astype(np.float32)
             column = pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows)), width)
             writer.write_table(pa.table([ids.arrow[part], column], schema=schema))
 

@@ -11,7 +11,7 @@ from unskew.files import seal
 from unskew.files.seal import FileEntry
 
 MANIFEST = "model.json"
-FORMAT, VERSION = "unskew model", 1
+FORMAT, VERSION = "unskew model", 2
 
 
 def sealed(content: Mapping[str, Any]) -> bytes:
@@ -20,7 +20,7 @@ def sealed(content: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(raw: bytes) -> dict[str, Any]:
-    """The content of a manifest of our format and version that nobody has altered."""
+    """The content of a manifest of our format that nobody has altered, with the version of the format."""
     content = seal.parsed(raw)
     if content is None or content.get("format") != FORMAT:
         raise ModelFileError(f"{MANIFEST} does not describe an unskew model.")
@@ -32,7 +32,7 @@ def unsealed(raw: bytes) -> dict[str, Any]:
     if type(version) is not int or version < 1:
         raise ModelFileError(f"{MANIFEST} has the unknown format version {version!r}.")
     seal.check_seal(raw, content, MANIFEST)
-    return {key: value for key, value in content.items() if key not in ("format", "version", "sha256")}
+    return {key: value for key, value in content.items() if key not in ("format", "sha256")}
 
 
 def read_verified(folder: Path, entries: Mapping[str, FileEntry]) -> dict[str, bytes]:

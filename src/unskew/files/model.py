@@ -16,26 +16,27 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
-from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration
+from unskew.calibration.before_after import CalibrationReport, Figures, RoleCalibration
 from unskew.data.encoding import Column, Encoding
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
-from unskew.files.arrays import Arrays, arrays_of, player_from, prefixed, under
+from unskew.files.arrays import Arrays, part_from, prefixed, under
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, synced, write_synced
+from unskew.files.legacy import upgraded
 from unskew.files.logs import FeatureCounts, LogFacts, log_from_files, log_tables, write_arrow
 from unskew.files.manifest import MANIFEST, foreign_names, read_verified, sealed, unsealed
 from unskew.files.plain import Plain
 from unskew.files.seal import FileEntry, Hashed, read_regular
+from unskew.losses.batch import Parts
 from unskew.methods.base import Method
-from unskew.overlap import Overlap
-from unskew.propensity.base import Propensity
+from unskew.model import Recommender
+from unskew.nets.base import Part
 from unskew.recipe import FitRecipe, kinds
-from unskew.recommender import Recommender
 from unskew.selection.random_ratings import Correction, Line, RandomRatings
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
-from unskew.training.view import Cast
+from unskew.training.weights import WeightReport
 
 WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
 UNREADABLE = (pa.ArrowException, SafetensorError)
@@ -48,11 +49,11 @@ class Contents:
     unskew: str
     method: Method
     seed: int
-    players: tuple[str, ...]
+    parts: tuple[str, ...]
     clips: dict[str, float]
     calibrators: dict[str, str]
     history: History
-    overlap: Overlap | None
+    weights: WeightReport | None
     calibration: CalibrationReport | None
     log: LogFacts | None
     training: Training | None = None
@@ -71,7 +72,7 @@ RECORDS = (
     Scale,
     History,
     Epoch,
-    Overlap,
+    WeightReport,
     CalibrationReport,
     RoleCalibration,
     Figures,
@@ -147,11 +148,11 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         unskew=__version__,
         method=model.method,
         seed=model.seed,
-        players=tuple(learned),
-        clips=dict(model.cast.clips),
-        calibrators=dict(model.cast.calibrators),
+        parts=tuple(learned),
+        clips=dict(model.parts.clips),
+        calibrators=dict(model.parts.calibrators),
         history=replace(model.history, notes=[*model.history.notes, *notes, *lost]),
-        overlap=model.overlap,
+        weights=model.weights,
         calibration=model.calibration,
         log=None,
         training=None if model.training is None else model.training.lasting,
@@ -163,18 +164,13 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
 
 
 def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
-    """What each player has learned, by role, and notes of those that are not data."""
-    roles = model.method.plan().roles
+    """What each part has learned, by role, and notes of those that are not data."""
     learned, notes = {}, []
-    for role, player in model.cast.players.items():
-        own = arrays_of(player, roles[role].net)
-        if own is not None:
-            learned[role] = own
-        elif isinstance(roles[role].net, Propensity):
+    for role, part in model.parts.parts.items():
+        if part.is_data:
+            learned[role] = part.state()
+        else:
             notes.append(f"The {role} was a function, which is not data, and is not in the model file.")
-        else:  # without it, the model would answer differently
-            name = type(player).__name__
-            raise ModelFileError(f"The {role} cannot be saved: {name} does not say what it stores.")
     return learned, notes
 
 
@@ -193,29 +189,44 @@ def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
 def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     if WEIGHTS not in files:
         raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
-    arrays = arrays_from_bytes(files[WEIGHTS])
-    told: Contents = _plain(arrays).read(Contents, content, MANIFEST)
-    if told.log is None:
+    arrays, version = arrays_from_bytes(files[WEIGHTS]), content.pop("version")
+    facts = _plain({}).read(LogFacts | None, content.get("log"), "log")
+    if facts is None:
         raise ModelFileError(f"{MANIFEST} tells nothing of the log.")
-    return _rebuilt(told, arrays, log_from_files(files, told.log))
+    log = log_from_files(files, facts)
+    if version == 1:
+        content, arrays = upgraded(content, arrays, log)
+    return _rebuilt(_plain(arrays).read(Contents, content, MANIFEST), arrays, log)
 
 
 def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
     """The model of which `_told` told this."""
-    cast = _cast(told, arrays, log)
     training = None if told.training is None else told.training.lasting  # a file does not say where to write
-    facts = told.history, told.seed, told.overlap, told.calibration, training, told.n_fitted_users
-    return Recommender(told.method, log, cast, *facts, random_ratings=told.random_ratings, corrections=told.corrections)
+    return Recommender(
+        told.method,
+        log,
+        _parts_of(told, arrays, log),
+        told.history,
+        told.seed,
+        weights=told.weights,
+        calibration=told.calibration,
+        training=training,
+        n_fitted_users=told.n_fitted_users,
+        random_ratings=told.random_ratings,
+        corrections=told.corrections,
+    )
 
 
-def _cast(told: Contents, arrays: Arrays, log: RatingLog) -> Cast:
-    plan, players = told.method.plan(), dict[str, Any]()
-    for role in told.players:
-        if role not in plan.roles:
-            raise ModelFileError(f"{type(told.method).__name__} has no role {role!r}.")
-        held = plan.roles[role]
-        players[role] = player_from(held.net, under(role, arrays), log, players.get(held.on or ""))
-    return Cast(players, told.clips, told.calibrators, plan.error)
+def _parts_of(told: Contents, arrays: Arrays, log: RatingLog) -> Parts:
+    plan, parts = told.method.plan(), dict[str, Part]()
+    for name in told.parts:
+        if name not in plan.roles:
+            raise ModelFileError(f"{type(told.method).__name__} has no role {name!r}.")
+        role = plan.roles[name]
+        parts[name] = part_from(role.part, under(name, arrays), log, parts.get(role.shares_with))
+    found = Parts(parts, clips=told.clips, calibrators=told.calibrators, error=plan.error)
+    found.still = frozenset(parts)
+    return found
 
 
 def _plain(arrays: Arrays) -> Plain:

@@ -93,9 +93,7 @@ class Plain:
         cls = type(value)
         name = cls.__name__
         if cls not in self.records and self.kinds.get(name) is not cls:
-            raise ParameterError(
-                f"{name} is not a registered kind of recipe; register the class with unskew.recipe.register."
-            )
+            raise ParameterError(f"{name} is not a registered kind of recipe; register the class with unskew.register.")
         kind = {} if cls in self.records else {"kind": name}
         named = ((setting.name, getattr(value, setting.name)) for setting in fields(value) if setting.init)
         return kind | {setting: self.write(held, f"{setting} of {name}") for setting, held in named}

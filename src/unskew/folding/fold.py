@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.folding.newcomers import Newcomers, newcomers_to
 from unskew.folding.solve import Rated, solved_users
-from unskew.nets.base import Linear, Net, nets_of
-from unskew.recommender import OnUnknown, Recommender
-from unskew.risk.errors import squared_error
+from unskew.losses.elementwise import ERRORS
+from unskew.model import OnUnknown, Recommender
+from unskew.nets.base import Linear, Net, Part
 from unskew.training.history import History
-from unskew.training.threads import one_thread
 
 WEIGH = ("propensity",)
 
@@ -38,46 +37,40 @@ def fold_in(
 
 
 def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
-    """The model on the joined log, beside the new users, whose rows the net that predicts has been told."""
-    (net,) = nets_of(model.player("prediction"))
-    form = _form(net)
+    """The model on the joined log with the new users, whose rows the net that predicts takes over."""
+    form, parts = _form(model.part("prediction")), copy(model.parts)
+    parts.parts = _joined(model, new.counts)
     joined = replace(
         model,
         log=log,
-        cast=replace(model.cast, players=_joined(model, new.counts), known={}),
+        parts=parts,
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
     )
     if len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
-        squared = model.cast.error is squared_error
-        with one_thread():
-            (joined_net,) = nets_of(joined.player("prediction"))
-            rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
-            joined_net.know_users(torch.from_numpy(rows).float())
+        squared = model.parts.error is ERRORS["squared"]
+        rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
+        cast(Net, joined.part("prediction")).know_users(rows.astype(np.float32))
     return joined
 
 
-def _form(net: Net) -> Linear:
-    form = net.linear()
+def _form(part: Part) -> Linear:
+    form = part.linear() if isinstance(part, Net) else None
     if form is None:
         raise ParameterError(
-            f"New users cannot be folded into a {type(net).__name__}, which is not linear in what it knows of a "
+            f"New users cannot be folded into a {type(part).__name__}, which is not linear in what it knows of a "
             "user: fit again with their ratings, or use a net such as MF()."
         )
     return form
 
 
-def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Any]:
-    """All roles beside the new users, whom they tell apart by their numbers of ratings at most."""
-    roles, players = model.method.plan().roles, dict[str, Any]()
-    for role, player in model.cast.players.items():
-        if not hasattr(player, "joined_by"):
-            raise ParameterError(f"The {role} knows no new users: {type(player).__name__} has no method joined_by.")
-        players[role] = player.joined_by(counts)
-        if roles[role].on:
-            players[role].stand_on(players[roles[role].on])
-    return players
+def _joined(model: Recommender, counts: NDArray[np.int64]) -> dict[str, Part]:
+    """All parts with the new users, which they tell apart by their numbers of ratings at most."""
+    roles, parts = model.method.plan().roles, dict[str, Part]()
+    for name, part in model.parts.parts.items():
+        parts[name] = part.extended(counts, 0, parts.get(roles[name].shares_with))
+    return parts
 
 
 def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray[np.float64]:
@@ -85,7 +78,7 @@ def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray
     role = next((role for role in WEIGH if role in model.method.plan().roles), None)
     if role is None:
         return np.ones(len(new.ratings))
-    if role not in model.cast.players:
+    if role not in model.parts:
         raise ParameterError(
             f"The {role} of this model is a function, which is not in its file, so that nothing tells what the new "
             "users' ratings stand for: fit again with their ratings."
@@ -97,9 +90,7 @@ def _weights(model: Recommender, joined: Recommender, new: Newcomers) -> NDArray
 
 def _inverse(model: Recommender, role: str, log: RatingLog) -> NDArray[np.float64]:
     """What training weighs these ratings by."""
-    p = model.said_codes(role, log.users, log.items, log.ratings)
-    tilted = getattr(model.player(role), "tilt", None) is not None  # then it has been clipped before that
-    return 1 / (p if tilted else np.maximum(p, model.cast.clips.get(role, 0.0)))
+    return np.asarray(model.parts.inverse(role, log.users, log.items, log.ratings), np.float64)
 
 
 def _by_user(new: Newcomers, weights: NDArray[np.float64]) -> Rated:

@@ -56,9 +56,9 @@ def solved_users(form: Linear, n_known: int, rated: Rated, *, shrinkage: float, 
     With theta = mean + root beta the penalty is shrinkage / 2 |beta|^2, for singular covariances too: directions in
     which known users do not differ stay as they are, and without a rating beta is 0, the average user.
     """
-    prior = Prior.of(form.users[:n_known].numpy())
+    prior = Prior.of(form.users[:n_known])
     used, place = np.unique(rated.items, return_inverse=True)
-    items, offsets = form.items[used].double().numpy(), form.offsets[used].double().numpy()
+    items, offsets = form.items[used].astype(np.float64), form.offsets[used].astype(np.float64)
     x, rows = items @ prior.root, np.tile(prior.mean, (len(rated.starts) - 1, 1))
     for users in _chunks(rated.starts):
         part = slice(rated.starts[users[0]], rated.starts[users[-1] + 1])

@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, is_dataclass
+from typing import ClassVar, Literal
 
-from unskew.calibration.base import Calibrates
-from unskew.calibration.report import report_of
+from unskew.calibration.before_after import report_of
+from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
 from unskew.gone import called_otherwise
-from unskew.methods.space import CLIP, L2, Space, net_space
-from unskew.nets.base import NetRecipe
+from unskew.losses.elementwise import ERRORS
+from unskew.methods.settings import CLIP, L2, Space, check_settings, searched, setting
+from unskew.model import Recommender
+from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
-from unskew.overlap import overlap_of
+from unskew.progress import announced
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.recommender import Recommender
-from unskew.risk.errors import ERRORS
 from unskew.seeds import checked_seed
 from unskew.selection.random_ratings import in_codes
-from unskew.training.checks import check_choice, check_number, check_rule
-from unskew.training.compiling import announced
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Fit, Plan, Role, Stage
-from unskew.training.view import ErrorFunction, View
+from unskew.training.plan import Plan, Role, Stage
+from unskew.training.weights import weights_of
 
 
 class Method(ABC):
     """A recipe: settings only, never changed by `fit`. Two methods with equal settings are equal."""
 
+    kind: ClassVar[str] = "method"
+
     @abstractmethod
     def plan(self) -> Plan:
-        """Who learns what from which rows, in which order."""
+        """What fills each role, what learns from which rows, in which order."""
 
     def space(self) -> Space:
         """Which settings a search tries, and where; nothing if there is nothing to tune."""
-        return {}
+        return searched(self) if is_dataclass(self) else {}
 
     @property
     def reads_features(self) -> bool:
-        """Whether some part of the method reads what a log knows of its users and items."""
-        return any(_reads_features(role.net) for role in self.plan().roles.values())
+        """Whether any of its parts reads features of users or items."""
+        return any(role.part.reads_features for role in self.plan().roles.values())
 
     def fit(
         self,
@@ -54,87 +54,65 @@ class Method(ABC):
         random_ratings: RatingLog | None = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `random_ratings` are of random pairs (docs/slice.md), and were called `unbiased`."""
+        """Train on a log; `random_ratings`, once called `unbiased`, are ratings of pairs drawn at random."""
         random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
-        seed, training = checked_seed(seed), training or Training()
-        with within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
-            known = None if random_ratings is None else in_codes(log, random_ratings)[0]
-            model = self.fit_plan(self.plan(), log, seed=seed, training=training, random_ratings=known)
+        seed, training, plan = checked_seed(seed), training or Training(), self.plan()
+        known = None if random_ratings is None else in_codes(log, random_ratings)[0]
+        with announced(training.progress), within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
+            split = training.split(log, seed)
+            trained = train(plan, split, seed=seed, training=training, random_ratings=known)
         if log.features != (None, None) and not self.reads_features:
-            model.history.notes.append("The log has features, and no part of this method reads them.")
+            trained.history.notes.append("The log has features, and no part of this method reads them.")
+        calibrates = {name: role.part for name, role in plan.roles.items() if isinstance(role.part, Calibrates)}
+        model = Recommender(
+            self,
+            log,
+            trained.parts,
+            trained.history,
+            seed,
+            weights=weights_of(trained) if "propensity" in plan.roles else None,
+            calibration=report_of(trained.view(trained.feed.holdout), calibrates) if calibrates else None,
+            training=training,
+        )
         return model if random_ratings is None else model.with_random_ratings(random_ratings)
-
-    def fit_plan(
-        self, plan: Plan, log: RatingLog, *, seed: int, training: Training, random_ratings: RatingLog | None = None
-    ) -> Recommender:
-        """Carry out a plan of this method."""
-        split = training.split(log, seed)
-        with announced(training.progress):
-            trained = train(plan, split, seed=seed, training=training, random_ratings=random_ratings)
-        overlap = overlap_of(trained) if "propensity" in trained.cast.players else None
-        calibrators = {name: role.net for name, role in plan.roles.items() if isinstance(role.net, Calibrates)}
-        report = report_of(View(trained.cast, trained.feed.holdout), calibrators) if calibrators else None
-        return Recommender(self, log, trained.cast, trained.history, seed, overlap, report, training)
-
-
-def _reads_features(part: Any) -> bool:
-    """A part that does, or one over a base that does."""
-    base = getattr(part, "base", None)
-    return getattr(part, "reads_features", False) or (base is not None and _reads_features(base))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetMethod(Method):
     """A method made of nets of one architecture.
 
-    `net` is that architecture, `learning_rate` the step of Adam, `l2` the weight of l2/2 |row|^2 a reading, `error`
-    the error that is minimised: "log" (cross-entropy) or "squared". `l2=None` is what is usual for a log of this size
-    and spread (`training.rules`).
+    `net` is that architecture, `learning_rate` the step of Adam, `l2` the weight of l2/2 |row|^2, None for what the
+    rule gives for the log (`training.loop.resolved`), `error` the error that is minimised: "log" (cross-entropy) or
+    "squared".
     """
 
-    net: NetRecipe = field(default_factory=MF)
-    learning_rate: float = 0.01
-    l2: float | None = None
-    error: Literal["log", "squared"] = "log"
+    net: NetSpec = setting(factory=MF)
+    learning_rate: float = setting(0.01, above=0)
+    l2: float | None = setting(None, least=0, search=L2)
+    error: Literal["log", "squared"] = setting("log", choices=ERRORS)
 
     def __post_init__(self) -> None:
-        check_number(self, "learning_rate", above=0)
-        check_rule(self, "l2", least=0)
-        check_choice(self, "error", ERRORS)
-
-    @property
-    def error_function(self) -> ErrorFunction:
-        return ERRORS[self.error]
-
-    def space(self) -> Space:
-        return {"l2": L2, **net_space(self.net)}
+        check_settings(self)
 
     def learner(self) -> Role:
-        """A role played by a fresh net of this method's architecture."""
-        return Role(self.net, learning_rate=self.learning_rate, l2=self.l2)
+        """A role filled by a new net of this method's architecture."""
+        return Role(self.net, rate=self.learning_rate, l2=self.l2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PropensityMethod(NetMethod):
     """A method that weights seen pairs by 1 / max(p, clip).
 
-    `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does.
-    What is clipped is counted and reported in `model.overlap`. A
-    propensity that depends on the rating is clipped before the rating is taken into account.
+    `clip=None` is the log's own density |O|/|D|: then no rating stands for more pairs than an average one does. What is
+    clipped is counted and reported in `model.weights`. A propensity that depends on the rating is clipped before the
+    rating is taken into account.
     """
 
-    propensity: Propensity = field(default_factory=Factors)
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rule(self, "clip", least=0, most=1)
-
-    def space(self) -> Space:
-        return super().space() | {"clip": CLIP}
+    propensity: Propensity = setting(factory=Factors)
+    clip: float | None = setting(None, least=0, most=1, search=CLIP)
 
     def propensity_role(self) -> Role:
         return Role(self.propensity, clip=self.clip)
 
     def propensity_stage(self) -> Stage:
-        return Stage("propensity", fits=(Fit("propensity"),))
+        return Stage("propensity", fits=("propensity",))

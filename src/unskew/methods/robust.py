@@ -1,65 +1,61 @@
-"""Doubly robust methods: a prediction, an imputation that learns beside it, and a propensity."""
+"""Doubly robust methods: a prediction, an imputation that learns with it, and a propensity."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from unskew.methods.base import PropensityMethod
-from unskew.methods.prior import MeanRating
-from unskew.methods.space import L2Range, Space
-from unskew.risk.closed import DoublyRobust, Gap, closed_form
-from unskew.risk.estimators import snips
-from unskew.risk.robust import (
-    dr,
-    imputation_error,
-    per_stake,
-    targeted_dr,
-    targeted_imputation_error,
-)
-from unskew.training.checks import check_choice, check_number
-from unskew.training.plan import Fit, Plan, Role, Stage, Update
-from unskew.training.view import View
+from unskew.losses.batch import Rows, View
+from unskew.losses.columns import square, value_of
+from unskew.losses.doubly_robust import dr, imputation_error, targeted_dr, targeted_imputation_error
+from unskew.losses.joint import balance, worst_weights
+from unskew.losses.weighting import seen_likelihood, snips
+from unskew.methods.base import NetMethod, PropensityMethod
+from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space, setting
+from unskew.nets.base import NetSpec, Part, PartSpec, State
+from unskew.nets.factors import MF
+from unskew.propensity.base import Propensity
+from unskew.propensity.counted import Popularity
+from unskew.training.plan import Copy, FitContext, FitSpec, Plan, Role, Stage, Update
+
+Array = NDArray[Any]
+PREDICTION, IMPUTATION = ("prediction",), ("imputation",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DRJL(PropensityMethod):
     """Doubly robust joint learning: imputation and prediction take turns on every batch (Wang et al., ICML 2019).
 
-    The imputation minimises (1/|D|) sum_O (e - e_imputed)^2 / p, on every batch divided by the mean stake (see
-    `risk.robust.per_stake`), the prediction minimises the doubly robust risk. `imputation_l2` defaults to `l2`;
-    `pairs_per_row` is the number of pairs sampled for each rating of a batch.
+    The imputation minimises (1/|D|) sum_O (e - e_imputed)^2 / p, on every batch divided by the mean effect of the label
+    (see `losses.doubly_robust.imputation_error`), the prediction minimises the doubly robust risk. `imputation` fills
+    the role of the imputation, None for a net like the prediction's; what fits itself is fitted before and does not
+    learn. `imputation_l2` defaults to `l2`; `pairs_per_row` pairs are sampled for each rating of a batch.
     """
 
-    imputation_l2: float | None = None
-    pairs_per_row: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number(self, "pairs_per_row", above=0)
-        if self.imputation_l2 is not None:
-            check_number(self, "imputation_l2", least=0)
+    imputation: PartSpec | None = None
+    imputation_l2: float | None = setting(None, least=0)
+    pairs_per_row: float = setting(2.0, above=0)
 
     def space(self) -> Space:
-        return super().space() | {"imputation_l2": L2Range(0.001, 1.0, when_none=self.l2)}
+        learns = self.imputation is None or isinstance(self.imputation, NetSpec)
+        return super().space() | ({"imputation_l2": L2Range(0.001, 1.0, when_none=self.l2)} if learns else {})
 
-    @closed_form(lambda self: Gap(self.imputation_weight))
-    def imputation_loss(self, v: View) -> Tensor:
-        weight = self.imputation_weight(v)
-        return imputation_error(v, weight) * per_stake(v, weight)
+    def imputation_weight(self, w: Array) -> Array:
+        """1/p, of w = 1/p."""
+        return w
 
-    def imputation_weight(self, v: View) -> Tensor:
-        """1/p."""
-        return v.observed.inverse_propensity()
+    def imputation_loss(self, v: View) -> Any:
+        return imputation_error(v, self.imputation_weight(v.observed.inverse_propensity()))
 
-    @closed_form(lambda self: DoublyRobust())
-    def prediction_loss(self, v: View) -> Tensor:
+    def prediction_loss(self, v: View) -> Any:
         return dr(v)
 
     def imputation_role(self) -> Role:
-        return self.learner() if self.imputation_l2 is None else replace(self.learner(), l2=self.imputation_l2)
+        role = self.learner()._replace(part=self.imputation or self.net)
+        return role if self.imputation_l2 is None else role._replace(l2=self.imputation_l2)
 
     def plan(self) -> Plan:
         roles = {
@@ -67,33 +63,43 @@ class DRJL(PropensityMethod):
             "imputation": self.imputation_role(),
             "prediction": self.learner(),
         }
-        updates = Update(("imputation",), self.imputation_loss), Update(("prediction",), self.prediction_loss)
-        stages = self.propensity_stage(), Stage("prediction", updates, validate=snips)
-        return Plan(roles, stages, self.error_function, self.pairs_per_row)
+        steps = (Update(IMPUTATION, self.imputation_loss),), (Update(PREDICTION, self.prediction_loss),)
+        stages = self.propensity_stage(), Stage("prediction", steps, validate=snips)
+        return Plan(roles, stages, self.error, self.pairs_per_row)
+
+
+class ConstantRating(Part):
+    """The same rating for every pair."""
+
+    def __init__(self, logit: Array) -> None:
+        self.logit = np.asarray(logit, np.float32)
+
+    def logits(self, users: Array, items: Array) -> Array:
+        return np.full(len(users), self.logit, np.float32)
+
+    def state(self) -> dict[str, Array]:
+        return {"logit": self.logit}
+
+
+@dataclass(frozen=True)
+class MeanRating(FitSpec):
+    """An imputation that learns nothing: the mean rating of the training rows for every pair."""
+
+    kind: ClassVar[str] = "imputation"
+
+    def fit_in(self, context: FitContext) -> ConstantRating:
+        mean = min(max(context.split.facts.train_mean, 1e-6), 1 - 1e-6)
+        return ConstantRating(np.log(mean / (1 - mean)))
+
+    def from_state(self, state: State, owner: Part | None = None) -> ConstantRating:
+        return ConstantRating(state["logit"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DR(DRJL):
-    """Doubly robust around a constant: every imputed rating is the log's mean, and nothing is learned beside it."""
+    """Doubly robust around a constant: every imputed rating is the log's mean, and nothing is learned of it."""
 
-    def space(self) -> Space:
-        return without_imputation(super().space())
-
-    def plan(self) -> Plan:
-        return around_a_constant(super().plan())
-
-
-def without_imputation(space: Space) -> Space:
-    """The space of a method whose imputation does not learn."""
-    return {name: dimension for name, dimension in space.items() if name != "imputation_l2"}
-
-
-def around_a_constant(plan: Plan) -> Plan:
-    """The plan with the log's mean as the imputation, instead of a net that learns before the prediction."""
-    propensity, learning = plan.stages
-    prior = Stage("prior", fits=(Fit("imputation"),))
-    roles = {**plan.roles, "imputation": Role(MeanRating())}
-    return replace(plan, roles=roles, stages=(propensity, prior, replace(learning, updates=learning.updates[1:])))
+    imputation: PartSpec | None = MeanRating()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +109,27 @@ class MRDR(DRJL):
     Imputation weights (1 - p) / p^2, the variance of o/p.
     """
 
-    def imputation_weight(self, v: View) -> Tensor:
+    def imputation_weight(self, w: Array) -> Array:
         """(1 - p) / p^2."""
-        weight = v.observed.inverse_propensity()
-        return weight * (weight - 1)
+        return np.asarray(w * (w - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRMSE(DRJL):
+    """DR-MSE: the imputation is fitted where its error hurts bias and variance of DR (Dai et al., KDD 2022).
+
+    Imputation weights lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2, lambda = `trade_off`: 1 is DR-BIAS, 0 MRDR.
+    """
+
+    trade_off: float = setting(0.5, least=0, most=1)
+
+    def space(self) -> Space:
+        """The trade-off is searched only if it is one: at either end this is another method, and so it remains."""
+        return super().space() | ({"trade_off": Choice((0.25, 0.5, 0.75))} if 0 < self.trade_off < 1 else {})
+
+    def imputation_weight(self, w: Array) -> Array:
+        """With w = 1/p: w (w - 1) [lambda (w - 1) + 1 - lambda]."""
+        return np.asarray(w * (w - 1) * (self.trade_off * (w - 1) + 1 - self.trade_off))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,42 +138,228 @@ class TDR(DRJL):
 
     The correction adds epsilon h to each imputed error. `learning="collaborative"` lets the imputation learn around it,
     "joint" as in DR-JL; with "none" every imputed rating is the log's mean, and only the correction adapts. With
-    `differentiate=False` epsilon is a constant for the prediction, whose gradient is then that of plain DR.
+    `differentiate=False` epsilon is a constant for the prediction, whose slopes are then those of plain DR.
     Differentiated, the correction gives clipped ratings back some of the weight that the clip took, and the risk asks
     for about twice the `l2`, which the rule gives it.
     """
 
-    learning: Literal["collaborative", "joint", "none"] = "collaborative"
+    learning: Literal["collaborative", "joint", "none"] = setting(
+        "collaborative", choices=("collaborative", "joint", "none")
+    )
     differentiate: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "learning", ("collaborative", "joint", "none"))
 
     def space(self) -> Space:
         space = super().space()
-        return without_imputation(space) if self.learning == "none" else space
+        return {name: d for name, d in space.items() if name != "imputation_l2" or self.learning != "none"}
 
     def learner(self) -> Role:
-        return replace(super().learner(), l2_factor=2.0 if self.differentiate else 1.0)
+        return super().learner()._replace(l2_factor=2.0 if self.differentiate else 1.0)
 
-    @closed_form(lambda self: Gap(self.imputation_weight, targeted=self.learning != "joint"))
-    def imputation_loss(self, v: View) -> Tensor:
+    def imputation_role(self) -> Role:
+        role = super().imputation_role()
+        return role._replace(part=MeanRating()) if self.learning == "none" else role
+
+    def imputation_loss(self, v: View) -> Any:
         if self.learning == "joint":
             return super().imputation_loss(v)
-        weight = self.imputation_weight(v)
-        return targeted_imputation_error(v, weight) * per_stake(v, weight)
+        return targeted_imputation_error(v, self.imputation_weight(v.observed.inverse_propensity()))
 
-    @closed_form(lambda self: None if self.differentiate else DoublyRobust())
-    def prediction_loss(self, v: View) -> Tensor:
-        # A constant epsilon adds h, which the prediction cannot move: plain DR has the same derivative.
+    def prediction_loss(self, v: View) -> Any:
+        # A constant epsilon adds epsilon h, which the prediction cannot move: plain DR has the same slopes.
         return targeted_dr(v) if self.differentiate else dr(v)
-
-    def plan(self) -> Plan:
-        plan = super().plan()
-        return around_a_constant(plan) if self.learning == "none" else plan
 
 
 @dataclass(frozen=True, kw_only=True)
 class TMRDR(TDR, MRDR):
     """Targeted doubly robust whose imputation is weighted as in MRDR, by (1 - p) / p^2."""
+
+
+BENCHMARK: dict[str, Any] = {"prediction": "benchmark", "imputation": "benchmark_imputation"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BRDDR(DRJL):
+    """Benchmarked robust deconfounder: beats a frozen DR-JL under the worst propensities (Ding et al., 2022).
+
+    Hidden confounders may have made the odds of p wrong by a factor of up to `odds_bound` (Gamma). The inverse
+    propensities v that hurt the prediction most, compared with the converged DR-JL it starts from, have a closed form:
+    an end of their interval by the sign of (e - e_imputed) - (e - e_imputed of the benchmark).
+    """
+
+    odds_bound: float = setting(2.0, least=1, search=LogUniform(1.1, 10.0))
+
+    def worst_case(self, v: View) -> Any:
+        """(1/|D|) [sum_D e_imputed + sum_O v (e - e_imputed)] at the v that is worst relative to the benchmark."""
+        o, d = v.observed, v.sampled
+        gap = o.error() - o.imputed_error()
+        benchmark = value_of(o.error(BENCHMARK["prediction"]) - o.imputed_error(*BENCHMARK.values()))
+        weight = worst_weights(gap.value - benchmark, o.inverse_propensity(), self.odds_bound)
+        return (d.total(d.imputed_error()) + o.total(weight * gap)) / v.n_pairs
+
+    def worst_imputation(self, v: View) -> Any:
+        """The imputation loss at its worst weights, the upper ends."""
+        return imputation_error(v, 1 + (v.observed.inverse_propensity() - 1) * self.odds_bound)
+
+    def plan(self) -> Plan:
+        base = super().plan()
+        roles = {**base.roles, **{twin: base.roles[role] for role, twin in BENCHMARK.items()}}
+        first = (
+            (
+                Update(
+                    (BENCHMARK["imputation"],),
+                    lambda v: imputation_error(v, v.observed.inverse_propensity(), **BENCHMARK),
+                ),
+            ),
+            (Update((BENCHMARK["prediction"],), lambda v: dr(v, **BENCHMARK)),),
+        )
+        second = (Update(IMPUTATION, self.worst_imputation),), (Update(PREDICTION, self.worst_case),)
+        learns = isinstance(roles["imputation"].part, NetSpec)
+        copies = tuple(Copy(twin, role) for role, twin in BENCHMARK.items() if role == "prediction" or learns)
+        stages = (
+            self.propensity_stage(),
+            Stage("benchmark", first, validate=lambda v: snips(v, BENCHMARK["prediction"])),
+            Stage("prediction", second, copies=copies, validate=snips),
+        )
+        return Plan(roles, stages, self.error, self.pairs_per_row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableDR(NetMethod):
+    """Stabilised doubly robust: SNIPS with a propensity constrained to balance imputed errors (Li et al., ICLR 2023).
+
+    Per batch the imputation learns as in DR-JL (`weighting="mrdr"`: with MRDR's weights), the propensity minimises its
+    likelihood + `balance` times the squared imbalance (1/|D|) sum_D (o/p)(e_imputed - mean), and the prediction
+    minimises the self-normalised risk. The propensity is a net, `propensity_net`, trained once beforehand.
+    """
+
+    propensity_net: NetSpec = setting(factory=lambda: MF(n_factors=16, init_std=0.1))
+    propensity_l2: float = setting(0.01, least=0, search=LogUniform(0.001, 0.1))
+    clip: float | None = setting(None, least=0, most=1, search=CLIP)
+    balance: float = setting(10.0, least=0, search=LogUniform(1.0, 100.0))
+    imputation: PartSpec | None = None
+    weighting: Literal["dr", "mrdr"] = setting("dr", choices=("dr", "mrdr"))
+    pairs_per_row: float = setting(2.0, above=0)
+
+    def imputation_loss(self, v: View) -> Any:
+        w = v.observed.inverse_propensity()
+        return imputation_error(v, w if self.weighting == "dr" else w * (w - 1))
+
+    def plan(self) -> Plan:
+        propensity = Role(self.propensity_net, self.learning_rate, self.propensity_l2, clip=self.clip, starts_at="seen")
+        imputation = self.learner()._replace(part=self.imputation or self.net)
+        roles = {"propensity": propensity, "imputation": imputation, "prediction": self.learner()}
+        likelihood = Update(("propensity",), seen_likelihood)
+        steps = (
+            (Update(IMPUTATION, self.imputation_loss),),
+            (likelihood, Update(("propensity",), lambda v: square(balance(v)), self.balance)),
+            (Update(PREDICTION, snips),),
+        )
+        stages = (
+            Stage("propensity", ((likelihood,),), validate=seen_likelihood),
+            Stage("prediction", steps, validate=snips),
+        )
+        return Plan(roles, stages, self.error, self.pairs_per_row)
+
+
+PROPENSITIES, IMPUTATIONS = ("propensity", "second_propensity"), ("imputation", "second_imputation")
+
+
+def candidates(rows: Rows) -> tuple[Any, ...]:
+    """u: 1/p of every propensity, e_imputed of every imputation."""
+    imputed = (rows.imputed_error(imputation=role) for role in IMPUTATIONS)
+    return *map(rows.inverse_propensity, PROPENSITIES), *imputed
+
+
+class Shares(Part):
+    """The fitted combination of MR: one share for each candidate, 1/p of every propensity and e of every imputation."""
+
+    def __init__(self, shares: Array) -> None:
+        self.shares = np.asarray(shares, np.float64)
+
+    def state(self) -> dict[str, Array]:
+        return {"shares": self.shares}
+
+    def combined(self, rows: Rows) -> Any:
+        """u . eta, with the slopes of the imputed errors."""
+        terms = candidates(rows)
+        return sum((float(share) * term for share, term in zip(self.shares, terms, strict=True)), np.float32(0))
+
+
+def solve_shares(u: NDArray[np.float64], error: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
+    """argmin sum_O (e - u.eta)^2 + ridge |eta|^2, the shares of imputed errors not negative.
+
+    Columns are scaled to unit length first; `ridge` is relative to that. A negative share of an imputed error would
+    make the prediction *maximise* it.
+    """
+    from scipy.optimize import lsq_linear  # slow to import, and few fits need it
+
+    length = np.linalg.norm(u, axis=0)
+    scaled, k = u / np.maximum(length, 1e-12), u.shape[1]
+    rows = np.vstack([scaled, np.sqrt(ridge) * np.eye(k)])
+    low = np.where(np.arange(k) < len(PROPENSITIES), -np.inf, 0.0)
+    found = lsq_linear(rows, np.concatenate([error, np.zeros(k)]), bounds=(low, np.inf))
+    return np.asarray(found.x / np.maximum(length, 1e-12))
+
+
+@dataclass(frozen=True)
+class Combination(FitSpec):
+    """The role of the combination: solved anew on all training rows whenever it is asked for."""
+
+    ridge: float
+
+    def fit_in(self, context: FitContext) -> Shares:
+        o = context.train.observed
+        u = np.column_stack([value_of(column) for column in candidates(o)]).astype(np.float64)
+        return Shares(solve_shares(u, value_of(o.error()).astype(np.float64), self.ridge))
+
+    def from_state(self, state: State, owner: Part | None = None) -> Shares:
+        return Shares(state["shares"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MR(PropensityMethod):
+    """Multiple robust: right if any candidate propensity or imputation is, or a mix of them (Li et al., 2023).
+
+    The error is regressed on u = (1/p_1, 1/p_2, e_imputed_1, e_imputed_2) over all seen ratings, once an epoch; the
+    prediction minimises (1/|D|) [sum_D u.eta + sum_O mean_j (e - u.eta)/p_j]. The first imputation is weighted by 1/p,
+    the second as in MRDR; `second_propensity` is the other candidate; `ridge` keeps nearly equal candidates apart.
+    """
+
+    imputation: PartSpec | None = None
+    second_propensity: Propensity = setting(factory=Popularity)
+    ridge: float = setting(1e-3, least=0, search=LogUniform(1e-4, 0.1))
+    pairs_per_row: float = setting(2.0, above=0)
+
+    def prediction_loss(self, v: View) -> Any:
+        o, d, shares = v.observed, v.sampled, v.parts.parts["combination"]
+        weight = (o.inverse_propensity(PROPENSITIES[0]) + o.inverse_propensity(PROPENSITIES[1])) / 2
+        return (d.total(shares.combined(d)) + o.total((o.error() - shares.combined(o)) * weight)) / v.n_pairs
+
+    def first_loss(self, v: View) -> Any:
+        return imputation_error(v, v.observed.inverse_propensity())
+
+    def second_loss(self, v: View) -> Any:
+        w = v.observed.inverse_propensity()
+        return imputation_error(v, w * (w - 1), imputation="second_imputation")
+
+    def plan(self) -> Plan:
+        roles = {
+            "propensity": self.propensity_role(),
+            "second_propensity": self.propensity_role()._replace(part=self.second_propensity),
+            **{role: self.learner() for role in (*IMPUTATIONS, "prediction")},
+            "combination": Role(Combination(self.ridge)),
+        }
+        if self.imputation is not None:
+            roles["imputation"] = roles["imputation"]._replace(part=self.imputation)
+        steps = (
+            (Update(IMPUTATION, self.first_loss),),
+            (Update(("second_imputation",), self.second_loss),),
+            (Update(PREDICTION, self.prediction_loss),),
+        )
+        stages = (
+            Stage("propensity", fits=PROPENSITIES),
+            *((Stage("imputation", fits=IMPUTATION),) if isinstance(self.imputation, FitSpec) else ()),
+            Stage("combination", fits=("combination",)),
+            Stage("prediction", steps, fits=("combination",), validate=snips),
+        )
+        return Plan(roles, stages, self.error, self.pairs_per_row)

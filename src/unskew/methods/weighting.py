@@ -1,19 +1,19 @@
-"""Methods with one net: Naive, IPS, SNIPS and EIB."""
+"""Methods with one prediction net and no imputation: Naive, IPS, SNIPS, EIB, CVIB, AT."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import torch
-from torch import Tensor
-
+from unskew.losses.batch import Loss, View
+from unskew.losses.columns import where
+from unskew.losses.joint import agreement, contrast, negative_entropy
+from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
-from unskew.methods.space import Choice, LogUniform, Space
-from unskew.risk.estimators import eib, ips, naive, snips
-from unskew.training.checks import check_choice, check_number
-from unskew.training.plan import Loss, Plan, Stage, Update
-from unskew.training.view import View
+from unskew.methods.settings import Choice, LogUniform, setting
+from unskew.training.plan import Plan, Stage, Update
+
+PREDICTION = ("prediction",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class Naive(NetMethod):
     """Fit the seen ratings and ignore how they came to be seen: (1/|O|) sum_O e."""
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", (Update(("prediction",), naive),), validate=naive)
-        return Plan({"prediction": self.learner()}, (stage,), self.error_function)
+        stage = Stage("prediction", ((Update(PREDICTION, naive),),), validate=naive)
+        return Plan({"prediction": self.learner()}, (stage,), self.error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class IPS(PropensityMethod):
         return ips
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", (Update(("prediction",), self.risk()),), validate=snips)
+        stage = Stage("prediction", ((Update(PREDICTION, self.risk()),),), validate=snips)
         roles = {"prediction": self.learner(), "propensity": self.propensity_role()}
-        return Plan(roles, (self.propensity_stage(), stage), self.error_function)
+        return Plan(roles, (self.propensity_stage(), stage), self.error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,29 +55,82 @@ class EIB(NetMethod):
     own error against gamma_0.
     """
 
-    imputed_rating: float = 0.3
-    weight: float = 0.1
-    form: Literal["absolute", "same"] = "same"
+    imputed_rating: float = setting(0.3, least=0, most=1, search=Choice((0.1, 0.2, 0.3, 0.4)))
+    weight: float = setting(0.1, above=0, search=LogUniform(0.01, 1.0))
+    form: Literal["absolute", "same"] = setting("same", choices=("absolute", "same"))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number(self, "imputed_rating", least=0, most=1)
-        check_number(self, "weight", above=0)
-        check_choice(self, "form", ("absolute", "same"))
-
-    def space(self) -> Space:
-        return super().space() | {"imputed_rating": Choice((0.1, 0.2, 0.3, 0.4)), "weight": LogUniform(0.01, 1.0)}
-
-    def imputed_error(self, v: View) -> Tensor:
-        """omega |r - gamma_0| or omega e(r, gamma_0) on the sampled pairs."""
-        if self.form == "absolute":
-            return self.weight * (torch.sigmoid(v.sampled.logit()) - self.imputed_rating).abs()
-        logit = v.sampled.logit()
-        return self.weight * self.error_function(logit, torch.full_like(logit, self.imputed_rating))
-
-    def loss(self, v: View) -> Tensor:
-        return eib(v, self.imputed_error(v))
+    def loss(self, v: View) -> Any:
+        if self.form == "same":
+            return eib(v, self.weight * v.sampled.error(label=self.imputed_rating))
+        gap = v.sampled.probability() - self.imputed_rating
+        positive = (gap.value if hasattr(gap, "value") else gap) > 0
+        return eib(v, self.weight * where(positive, gap, -1.0 * gap))
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", (Update(("prediction",), self.loss),), validate=self.loss)
-        return Plan({"prediction": self.learner()}, (stage,), self.error_function)
+        stage = Stage("prediction", ((Update(PREDICTION, self.loss),),), validate=self.loss)
+        return Plan({"prediction": self.learner()}, (stage,), self.error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CVIB(NetMethod):
+    """Counterfactual variational information bottleneck: no propensity at all (Wang et al., NeurIPS 2020).
+
+    Adds to the naive risk `contrast` times the cross-entropy between the mean predictions on seen and on random
+    pairs (alpha), and `confidence` times the negative entropy of predictions (gamma), in its symmetric form.
+    """
+
+    contrast: float = setting(0.1, least=0, search=LogUniform(0.01, 1.0))
+    confidence: float = setting(0.05, least=0, search=LogUniform(0.005, 0.5))
+
+    def plan(self) -> Plan:
+        step = (
+            Update(PREDICTION, naive),
+            Update(PREDICTION, contrast, self.contrast),
+            Update(PREDICTION, negative_entropy, self.confidence),
+        )
+        return Plan({"prediction": self.learner()}, (Stage("prediction", (step,), validate=naive),), self.error)
+
+
+FIRST, SECOND = "first_labeller", "second_labeller"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AT(PropensityMethod):
+    """Asymmetric tri-training: two labellers, agreement within a tolerance, a third learner (Saito, SIGIR 2020).
+
+    Two nets are trained by SNIPS and a third on the plain ratings, each on batches of its own. Then random pairs about
+    which the two agree within `tolerance` (epsilon) are labelled by the first, and the third and the second learn those
+    labels; the first would learn its own, which changes nothing. Kept is the third net of lowest weighted risk.
+    """
+
+    tolerance: float = setting(0.05, above=0, search=LogUniform(0.005, 0.5))
+    pairs_per_row: float = setting(5.0, above=0)
+
+    def labelled(self, role: str) -> Loss:
+        """The mean error of a role against the first labeller over the pairs on which the labellers agree."""
+
+        def loss(v: View) -> Any:
+            d, agreed = v.sampled, agreement(v, FIRST, SECOND, self.tolerance)
+            return d.total(agreed * d.imputed_error(role, imputation=FIRST)) / max(d.total(agreed), 1.0)
+
+        return loss
+
+    def plan(self) -> Plan:
+        nets = {role: self.learner() for role in (FIRST, SECOND, "prediction")}
+        labellers = (
+            (Update(PREDICTION, naive),),
+            (Update((FIRST,), lambda v: snips(v, FIRST)),),
+            (Update((SECOND,), lambda v: snips(v, SECOND)),),
+        )
+        labelled = tuple((Update((role,), self.labelled(role)),) for role in ("prediction", SECOND))
+        stages = (
+            self.propensity_stage(),
+            Stage(
+                "labellers",
+                labellers,
+                validate=lambda v: snips(v, FIRST) + snips(v, SECOND),
+                own_batches=True,
+            ),
+            Stage("prediction", labelled, validate=snips, own_batches=True),
+        )
+        return Plan({"propensity": self.propensity_role(), **nets}, stages, self.error, self.pairs_per_row)

@@ -1,198 +1,214 @@
-"""What a net is: logits for pairs, a vector for each user, and rows that learn."""
+"""What fills a role: a part answers for pairs, a net is a part that learns from slopes."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from unskew.errors import ParameterError
-from unskew.group import ALONE, Group
-from unskew.nets.table import Table
+from unskew.nets.kernels import adam
 
-Engine = Literal["compiled", "torch"]
-ROWS_AT_ONCE = 1 << 20
-MOST_FACTORS, WIDEST = 100_000, 1e9
+Array = NDArray[Any]
+State = Mapping[str, Array]
 
 
-@dataclass(frozen=True)
-class Catalogue:
-    """What a net has to know: how many users and items, the rate it starts from, and what computes it.
+class Part:
+    """What fills a role. The code -1 stands for somebody or something unknown, answered as the average one.
 
-    The engines "compiled" (kernels for the CPU) and "torch" (plain PyTorch) give the same numbers to float tolerance.
-    One of several workers holds some of the `n_users`: those of its `group`. With `copies`, users and items come so
-    many times over, one after the other.
+    `notes` are sentences on what the fit found, `answers_unseen` is False for what knows seen pairs only, and
+    `knows_ratings` True for what can tell how much the rating itself drives seeing, by `rating_ratio`.
     """
+
+    notes: Sequence[str] = ()
+    history: Any = None
+    answers_unseen: bool = True
+    knows_ratings: bool = False
+    is_data: bool = True  # False for what holds a function, which no file keeps
+
+    def logits(self, users: Array, items: Array) -> Array:
+        """Logits of the pairs (users[n], items[n]), float32."""
+        raise TypeError(f"{type(self).__name__} answers for no pairs.")
+
+    def user_vectors(self, users: Array) -> Array:
+        """One row a user that tells users apart; here one constant: all users look alike."""
+        return np.zeros((len(users), 1), np.float32)
+
+    def calibrated(self, logits: Array, users: Array) -> Array:
+        """Probabilities for logits of another role."""
+        raise TypeError(f"{type(self).__name__} is no calibrator.")
+
+    def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
+        """P(seen given the rating) / P(seen)."""
+        raise TypeError(f"{type(self).__name__} knows nothing of ratings.")
+
+    def state(self) -> dict[str, Array]:
+        """All that the part knows, as arrays: for stopping at the best epoch and for model folders."""
+        return {}
+
+    def sizes(self) -> tuple[int | None, int | None]:
+        """How many users and items it knows, None for any number."""
+        return None, None
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
+        """The same part with new users after the known ones, given how many ratings each has, and so many new items.
+
+        `owner` is the extended part whose vectors it shares; `n_nets` nets may stand side by side, each with new ones.
+        """
+        return self
+
+
+class PartSpec(ABC):
+    """Settings of a part; equal settings are equal specifications."""
+
+    reads_features: ClassVar[bool] = False  # of users or items
+
+    @abstractmethod
+    def from_state(self, state: State, owner: Part | None = None) -> Part:
+        """The part with this state; `owner` is the part whose vectors it shares, if any."""
+
+
+class Linear(NamedTuple):
+    """logit = users[u] . items[i] + offsets[i]: the form of a part that is linear in what it knows of a user."""
+
+    users: Array
+    items: Array
+    offsets: Array
+
+
+class NetContext(NamedTuple):
+    """What a net may know before it learns; `interactions` are users and items of the rows it will be trained on."""
 
     n_users: int
     n_items: int
-    base_rate: float = 0.5
-    engine: Engine = "compiled"
-    group: Group = ALONE
-    copies: int = 1
+    base_rate: float
+    interactions: tuple[Array, Array]
 
     @property
     def base_logit(self) -> float:
         rate = min(max(self.base_rate, 1e-6), 1 - 1e-6)
         return math.log(rate / (1 - rate))
 
-    @property
-    def n_rows(self) -> tuple[int, int]:
-        """How many rows of users are here, and of items."""
-        own = len(range(self.group.rank, self.n_users, self.group.size))
-        return own * self.copies, self.n_items * self.copies
 
-    def user_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
-        """Normal starting values of the users here: those they have wherever they are."""
-        everybody = self.n_users * self.copies
-        if self.group.alone:
-            return normal(everybody, columns, spread, generator)
-        return normal(everybody, columns, spread, generator, self._are_here)
+class Net(Part):
+    """A part that learns from d loss / d logit of pairs: three verbs, `logits`, `learn`, `step`."""
 
-    def _are_here(self, rows: Tensor) -> Tensor:
-        return rows % self.n_users % self.group.size == self.group.rank
+    def learn(self, users: Array, items: Array, slopes: Array) -> None:
+        """Add to the gradients what these pairs teach."""
+        raise NotImplementedError
 
-    def item_rows(self, columns: int, spread: float, generator: torch.Generator) -> Tensor:
-        return normal(self.n_items * self.copies, columns, spread, generator)
+    def step(self, rate: float, l2: float) -> None:
+        """Move by the gradients since the last step, and forget them."""
+        raise NotImplementedError
 
-    def tables(self, users: Tensor, items: Tensor, decay: Tensor) -> tuple[Table, Table]:
-        """Tables of users and items that start with these rows."""
-        return Table(users, decay, by_user=True), Table(items, decay.clone())
-
-
-class Linear(NamedTuple):
-    """logit = users[u] . items[i] + offsets[i]: a net that is linear in what it knows of a user, a row each."""
-
-    users: Tensor
-    items: Tensor
-    offsets: Tensor
-
-
-class Net(nn.Module, ABC):
-    """Scores pairs by logits; learns through the `Table`s it is made of and nothing else."""
-
-    engine: ClassVar[Engine] = "torch"  # what computes it
-
-    @abstractmethod
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        """Logits of the pairs (users[n], items[n])."""
-
-    @abstractmethod
-    def user_vectors(self, users: Tensor) -> Tensor:
-        """One row a user: what an assignment network reads to tell users apart."""
-
-    def step(self, learning_rate: float, l2: float) -> None:
-        for table in self.tables():
-            table.step(learning_rate, l2)
-
-    def tables(self) -> list[Table]:
-        return [module for module in self.modules() if isinstance(module, Table)]
-
-    def join(self, group: Group) -> None:
-        """Learn together with the others of the group."""
-        for table in self.tables():
-            table.group = group
-
-    def gather(self, group: Group) -> None:
-        """Let the first worker's net know the users of all."""
-        for table in self.tables():
-            table.gather(group)
-
-    def snapshot(self) -> dict[str, Tensor]:
-        """A copy of all that has been learned, for `restore`."""
-        return {name: value.clone() for name, value in self.state_dict().items()}
-
-    def restore(self, snapshot: dict[str, Tensor]) -> None:
-        self.load_state_dict(snapshot)
+    def restore(self, state: State) -> None:
+        """Take a state of this net."""
+        raise NotImplementedError
 
     def take_over(self, other: Net) -> None:
-        """Know what the other net knows; the two must be of one architecture."""
-        self.restore(other.snapshot())
-        for mine, theirs in zip(self.tables(), other.tables(), strict=True):
-            mine.inherited = mine.inherited | theirs.learned
+        """Know what a net of the same architecture has learned."""
+        self.restore(other.state())
 
-    def settle(self) -> int:
-        """Let users and items without any reading answer as the average one; says how many there were."""
-        return sum(table.settle() for table in self.tables() if table.decay is not None)
+    def rest(self) -> int:
+        """Come to rest after a stage; tells how many users or items have learned nothing.
 
-    def rest(self) -> None:
-        """Let go of what only learning needs."""
-        for table in self.tables():
-            table.rest()
+        Whoever has learned nothing holds a random start and answers as the average one from here on.
+        """
+        return 0
 
     def linear(self) -> Linear | None:
-        """The net as inner products of users and items; None if it has no such form."""
+        """The net as inner products of users and items, the unknown ones last; None if it has no such form."""
         return None
 
-    def joined_by(self, counts: NDArray[np.int64]) -> Self:
-        """The same net beside new users, whom it takes for the average one whatever their number of ratings."""
-        net = copy(self)
-        net._modules = {
-            name: part.joined_by(len(counts)) if isinstance(part, Table) and part.by_user else part
-            for name, part in self._modules.items()
-        }
-        return net
-
-    def know_users(self, rows: Tensor) -> None:
+    def know_users(self, rows: Array) -> None:
         """Take these as the last users' rows of the `linear` form."""
-        raise NotImplementedError(f"{type(self).__name__} has no linear form.")
-
-    def is_finite(self) -> bool:
-        return all(_is_finite(value) for value in self.state_dict().values())
-
-
-def _is_finite(value: Tensor) -> bool:
-    """A finite sum has finite terms, and needs no second array; a sum that is not may have overflowed."""
-    return bool(torch.isfinite(value.sum())) or bool(torch.isfinite(value).all())
-
-
-def nets_of(player: Any) -> list[Net]:
-    """The net that plays a role, or the nets whose average does."""
-    nets = [player] if isinstance(player, Net) else getattr(player, "nets", None)
-    if not nets:
-        raise ParameterError(f"{type(player).__name__} is not made of nets.")
-    return list(nets)
-
-
-class NetRecipe(ABC):
-    """The architecture of a net, before it knows the data."""
-
-    @abstractmethod
-    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        """A net with seeded starting values for this catalogue."""
-
-    def on(self, trunk: Net, catalogue: Catalogue) -> Net:
-        """A net that stands on the tables of another; only towers can."""
         raise ParameterError(
-            f"{type(self).__name__} has tables of its own and cannot stand on another net's; use Tower()."
+            f"New users cannot be folded into a {type(self).__name__}, which is not linear in what it knows of a user: "
+            "fit again with their ratings, or use a net such as MF()."
         )
 
-
-def normal(
-    rows: int,
-    columns: int,
-    spread: float,
-    generator: torch.Generator,
-    keep: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """Random rows, or those of them that `keep` tells by their numbers; no more than a million are held in vain."""
-    parts = []
-    for start in range(0, max(rows, 1), ROWS_AT_ONCE):
-        drawn = torch.randn(min(rows - start, ROWS_AT_ONCE), columns, generator=generator) * spread
-        parts.append(drawn if keep is None else drawn[keep(torch.arange(start, start + len(drawn)))])
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def is_finite(self) -> bool:
+        return all(bool(np.isfinite(value).all()) for value in self.state().values())
 
 
-def check_factors(n_factors: int, spread: float, least: int = 1) -> None:
-    if not least <= n_factors <= MOST_FACTORS:
-        raise ParameterError(f"n_factors must be at least {least} and at most {MOST_FACTORS:,}, not {n_factors}.")
-    if not 0 <= spread <= WIDEST:
-        raise ParameterError(f"spread must be a number of at least 0 and at most {WIDEST:g}, not {spread}.")
+class NetSpec(PartSpec):
+    """The architecture of a net, before it knows the data."""
+
+    kind: ClassVar[str] = "net"
+    shares: ClassVar[bool] = False  # whether it can take the vectors of another net
+
+    @abstractmethod
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> Net:
+        """A net with seeded starting values; `owner` is the net whose vectors it shares, if any."""
+
+
+class Table:
+    """Rows that learn one by one: a step moves only what was touched, by Adam with a step count of its own for each.
+
+    data[value, gradient, first moment, second moment][row, column]; marks[steps, readings, touched][row], whose last
+    column counts. The last row is nobody's: at rest it holds the average of all that have learned, and the code -1
+    reads it. `decay` is the share of the L2 that each column takes.
+    """
+
+    def __init__(self, value: Array, decay: Any) -> None:
+        self.decay = np.asarray(decay, np.float32)
+        if value.shape[1:] != self.decay.shape:
+            raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
+        self.data = np.zeros((4, *value.shape), np.float32)
+        self.data[0] = value
+        self.marks = np.zeros((3, len(value) + 1), np.int32)
+        self.inherited = np.zeros(len(value), np.bool_)  # rows that learned in a net whose state was taken over
+
+    @property
+    def value(self) -> Array:
+        return np.asarray(self.data[0])
+
+    def step(self, rate: float, l2: float) -> None:
+        adam(self.data, self.marks, self.decay, rate, l2)
+
+    def move(self, gradient: Array, rate: float) -> None:
+        """Take one step of all rows."""
+        self.data[1], self.marks[1], self.marks[2] = gradient, 1, np.arange(len(gradient) + 1)
+        self.step(rate, 0.0)
+
+    def again(self) -> Table:
+        """The same table in memory of its own, to learn on from here."""
+        twin = Table(self.value, self.decay)
+        twin.data, twin.marks, twin.inherited = self.data.copy(), self.marks.copy(), self.inherited.copy()
+        return twin
+
+    def rest(self) -> int:
+        """Let rows that have learned nothing answer as the average of those that have; tells how many there are."""
+        learned = (self.marks[0, :-1] > 0) | self.inherited
+        missing = int((~learned[:-1]).sum())
+        if learned.any():
+            self.data[0, ~learned] = self.value[learned].mean(0, dtype=np.float64)
+        return missing
+
+
+def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Array:
+    """Normal starting values of n rows, and a last row of zeros for whoever is unknown."""
+    start = np.zeros((n + 1, n_columns), np.float32)
+    rng.standard_normal(out=start[:-1], dtype=np.float32)
+    start *= np.float32(std)
+    return start
+
+
+def extended_rows(value: Array, n_new: int, n_nets: int = 1) -> Array:
+    """Rows with so many new ones after those of each net, all of them those of the average one, which is the last."""
+    width, average = value.shape[1], value[-1:]
+    old = value[:-1].reshape(n_nets, -1, width)
+    both = np.concatenate([old, np.broadcast_to(average, (n_nets, n_new, width))], axis=1)
+    return np.concatenate([both.reshape(-1, width), average])
+
+
+def check_factors(n_factors: int, init_std: float, least: int = 1) -> None:
+    """Refuse sizes that no net can have."""
+    if not least <= n_factors <= 100_000:
+        raise ParameterError(f"n_factors must be at least {least} and at most 100,000, not {n_factors}.")
+    if not 0 <= init_std <= 1e9:
+        raise ParameterError(f"init_std must be a number of at least 0 and at most 1e+09, not {init_std}.")

@@ -3,81 +3,183 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors, normal
-from unskew.nets.table import Table
+from unskew.nets.base import (
+    Linear,
+    Net,
+    NetContext,
+    NetSpec,
+    Part,
+    State,
+    Table,
+    check_factors,
+    extended_rows,
+    rows_for,
+)
+from unskew.nets.kernels import dot, dot_learn, scatter
+
+Array = NDArray[Any]
+
+
+class TableNet(Net):
+    """A net made of named tables and nothing else; `of_sides` names those with a row for each user, and each item."""
+
+    of_sides: tuple[str, str] = ("users", "items")
+
+    def __init__(self, **tables: Table) -> None:
+        self.tables = tables
+
+    @property
+    def stepped(self) -> dict[str, Table]:
+        """The tables that this net's own step moves."""
+        return self.tables
+
+    def value(self, name: str) -> Array:
+        return self.tables[name].value
+
+    def step(self, rate: float, l2: float) -> None:
+        for table in self.stepped.values():
+            table.step(rate, l2)
+
+    def state(self) -> dict[str, Array]:
+        return {name: table.value.copy() for name, table in self.stepped.items()}
+
+    def restore(self, state: State) -> None:
+        for name, table in self.stepped.items():
+            table.data[0] = state[name]
+
+    def sizes(self) -> tuple[int | None, int | None]:
+        n_users, n_items = (len(self.value(side)) - 1 for side in self.of_sides)
+        return n_users, n_items
+
+    def take_over(self, other: Net) -> None:
+        super().take_over(other)
+        if not isinstance(other, TableNet):
+            return
+        for name, table in self.stepped.items():
+            table.inherited |= (other.tables[name].marks[0, :-1] > 0) | other.tables[name].inherited
+
+    def rest(self) -> int:
+        return sum(table.rest() for table in self.stepped.values() if len(table.value) > 1)
+
+    def user_vectors(self, users: Array) -> Array:
+        return self.value(self.of_sides[0])[users]
+
+    def extended_tables(self, counts: Array, n_items: int, n_nets: int) -> dict[str, Table]:
+        added = dict(zip(self.of_sides, (len(counts), n_items), strict=True))
+        return {
+            name: Table(extended_rows(table.value, added[name], n_nets), table.decay) if name in added else table
+            for name, table in self.tables.items()
+        }
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Self:
+        return type(self)(**self.extended_tables(counts, n_items, n_nets))
+
+    def know_users(self, rows: Array) -> None:
+        if self.linear() is None:
+            super().know_users(rows)
+        self.value(self.of_sides[0])[-1 - len(rows) : -1] = rows
+
+
+class FactorNet(TableNet):
+    """logit = v_u . w_i (+ b_u + b_i + c); with an offset c, the last column of both tables is the bias."""
+
+    def __init__(self, users: Table, items: Table, offset: Table | None = None) -> None:
+        super().__init__(users=users, items=items, **({} if offset is None else {"offset": offset}))
+        given = users, items, offset or users  # which a kernel without biases never reads
+        self._biased = int(offset is not None)
+        self._data, self._marks = [t.data for t in given], [t.marks for t in given]
+
+    def logits(self, users: Array, items: Array) -> Array:
+        found: Array = dot(users, items, *self._data, self._biased)
+        return found
+
+    def learn(self, users: Array, items: Array, slopes: Array) -> None:
+        dot_learn(users, items, slopes, *self._data, *self._marks, self._biased)
+
+    def linear(self) -> Linear:
+        users, items = self.value("users"), self.value("items")
+        if not self._biased:
+            return Linear(users, items, np.zeros(len(items), np.float32))
+        ones = np.ones((len(items), 1), np.float32)
+        return Linear(users, np.hstack([items[:, :-1], ones]), items[:, -1] + self.value("offset")[0, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
-class MF(NetRecipe):
+class MF(NetSpec):
     """Matrix factorisation: logit = v_u . w_i (+ b_u + b_i + c).
 
     Biases start at zero and the offset at the log's own rate; a bias takes only `bias_l2` of the L2 that a factor
-    takes, because every rating informs it. Factors start `spread` wide: L2 then prunes interactions from a rich start
-    instead of having to let them grow, which validates better. `MF(biases=False, spread=1.0)` is the net of the
-    literature: no biases, and starting logits of spread sqrt(n_factors), saturated from the first step.
-
+    takes, because every rating informs it. Factors start normal with standard deviation `init_std`.
+    `MF(biases=False, init_std=1.0)` is the net of the literature, whose logits are saturated from the first step.
     """
 
     n_factors: int = 64
     biases: bool = True
-    spread: float = 0.5
+    init_std: float = 0.5
     bias_l2: float = 0.2
 
     def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.spread, least=0 if self.biases else 1)
+        check_factors(self.n_factors, self.init_std, least=0 if self.biases else 1)
 
-    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        users = self._start(catalogue.user_rows(self.n_factors, self.spread, generator))
-        items = self._start(catalogue.item_rows(self.n_factors, self.spread, generator))
-        tables = catalogue.tables(users, items, torch.tensor([1.0] * self.n_factors + [self.bias_l2] * self.biases))
-        offset = Table(torch.full((1, 1), catalogue.base_logit)) if self.biases else None
-        return _compiled(*tables, offset) if catalogue.engine == "compiled" else FactorNet(*tables, offset)
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
+        users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
+        if not self.biases:
+            return self.from_state({"users": users, "items": items})
+        users, items = (np.pad(rows, ((0, 0), (0, 1))) for rows in (users, items))
+        return self.from_state({"users": users, "items": items, "offset": np.full((1, 1), context.base_logit)})
 
-    def _start(self, factors: Tensor) -> Tensor:
-        return torch.cat([factors, torch.zeros(len(factors), 1)], 1) if self.biases else factors
-
-
-def _compiled(users: Table, items: Table, offset: Table | None) -> Net:
-    """A net on kernels; numba takes a second to import."""
-    from unskew.nets.compiled import CompiledFactorNet
-
-    return CompiledFactorNet(users, items, offset)
+    def from_state(self, state: State, owner: Part | None = None) -> FactorNet:
+        decay = [1.0] * self.n_factors + [self.bias_l2] * self.biases
+        offset = Table(state["offset"], [0.0]) if self.biases else None
+        return FactorNet(Table(state["users"], decay), Table(state["items"], decay), offset)
 
 
-class FactorNet(Net):
-    """logit = v_u . w_i (+ b_u + b_i + c); with an offset c, the last column of both tables is the bias."""
+class ConcatenationNet(TableNet):
+    """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c."""
 
-    def __init__(self, users: Table, items: Table, offset: Table | None) -> None:
-        super().__init__()
-        self.users, self.items, self.offset = users, items, offset
+    def _layers(self, users: Array, items: Array) -> tuple[Array, Array]:
+        """The vectors x = [v_u ; w_i], and what the last layer reads."""
+        x = np.hstack([self.value("users")[users], self.value("items")[items]])
+        return x, np.maximum(x @ self.value("inner").T, 0) if "inner" in self.tables else x
 
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        user, item = self.users.rows(users), self.items.rows(items)
-        if self.offset is None:
-            return (user * item).sum(1)
-        return (user[:, :-1] * item[:, :-1]).sum(1) + user[:, -1] + item[:, -1] + self.offset.every()[0, 0]
+    def logits(self, users: Array, items: Array) -> Array:
+        return np.asarray(self._layers(users, items)[1] @ self.value("outer")[0] + self.value("offset")[0, 0])
 
-    def user_vectors(self, users: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.users.rows(users)
+    def learn(self, users: Array, items: Array, slopes: Array) -> None:
+        x, last = self._layers(users, items)
+        of_last = slopes[:, None] * self.value("outer")
+        dense = {"outer": slopes[None] @ last, "offset": slopes.sum(keepdims=True)[None]}
+        if "inner" in self.tables:
+            of_last = of_last * (last > 0)
+            dense["inner"] = of_last.T @ x
+            of_last = of_last @ self.value("inner")
+        for name, gradient in dense.items():
+            table = self.tables[name]
+            scatter(np.arange(len(gradient)), np.ascontiguousarray(gradient, np.float32), table.data, table.marks)
+        sides = zip(("users", "items"), (users, items), np.split(of_last, 2, axis=1), strict=True)
+        for name, codes, gradient in sides:
+            table = self.tables[name]
+            scatter(codes, np.ascontiguousarray(gradient, np.float32), table.data, table.marks)
 
-    def linear(self) -> Linear:
-        users, items = self.users.whole, self.items.whole
-        if self.offset is None:
-            return Linear(users, items, items.new_zeros(len(items)))
-        ones = items.new_ones(len(items), 1)
-        return Linear(users, torch.cat([items[:, :-1], ones], 1), items[:, -1] + self.offset.value[0, 0])
+    def rest(self) -> int:
+        return self.tables["users"].rest() + self.tables["items"].rest()
 
-    def know_users(self, rows: Tensor) -> None:
-        self.users.take_last(rows)
+    def linear(self) -> Linear | None:
+        """Without a hidden layer the net is additive, and all items see the same of a user."""
+        if "inner" in self.tables:
+            return None
+        of_user, of_item = np.split(self.value("outer"), 2, axis=1)
+        offsets = (self.value("items") @ of_item.T)[:, 0] + self.value("offset")[0, 0]
+        return Linear(self.value("users"), np.repeat(of_user, len(offsets), 0), offsets)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NCF(NetRecipe):
+class NCF(NetSpec):
     """The literature's "neural" nets on concatenated vectors x = [v_u ; w_i].
 
     `hidden=False` is one linear layer, logit = a . x + c: additive in user and item, without any interaction
@@ -86,46 +188,23 @@ class NCF(NetRecipe):
 
     n_factors: int = 16
     hidden: bool = True
-    spread: float = 0.1
+    init_std: float = 0.1
 
     def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.spread)
+        check_factors(self.n_factors, self.init_std)
 
-    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> ConcatenationNet:
         d = self.n_factors
-        users = Table(catalogue.user_rows(d, self.spread, generator), torch.ones(d), by_user=True)
-        items = Table(catalogue.item_rows(d, self.spread, generator), torch.ones(d))
-        inner = Table(normal(d, 2 * d, (2 * d) ** -0.5, generator)) if self.hidden else None
+        users, items = (rows_for(n, d, self.init_std, rng) for n in (context.n_users, context.n_items))
+        state = {"users": users, "items": items}
+        if self.hidden:
+            state["inner"] = rng.standard_normal((d, 2 * d)) * (2 * d) ** -0.5
         width = d if self.hidden else 2 * d
-        outer = Table(normal(1, width, width**-0.5, generator))
-        return ConcatenationNet(users, items, inner, outer, catalogue.base_logit)
+        state["outer"] = rng.standard_normal((1, width)) * width**-0.5
+        return self.from_state(state | {"offset": np.full((1, 1), context.base_logit)})
 
-
-class ConcatenationNet(Net):
-    """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c."""
-
-    def __init__(self, users: Table, items: Table, inner: Table | None, outer: Table, base_logit: float) -> None:
-        super().__init__()
-        self.users, self.items, self.inner, self.outer = users, items, inner, outer
-        self.offset = Table(torch.full((1, 1), base_logit))
-
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        x = torch.cat([self.users.rows(users), self.items.rows(items)], 1)
-        if self.inner is not None:
-            x = torch.relu(x @ self.inner.every().T)
-        return (x @ self.outer.every().T)[:, 0] + self.offset.every()[0, 0]
-
-    def user_vectors(self, users: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.users.rows(users)
-
-    def linear(self) -> Linear | None:
-        """Without a hidden layer the net is additive, and all items see the same of a user."""
-        if self.inner is not None:
-            return None
-        of_user, of_item = self.outer.value.chunk(2, dim=1)
-        offsets = (self.items.value @ of_item.T)[:, 0] + self.offset.value[0, 0]
-        return Linear(self.users.value, of_user.expand(len(offsets), -1), offsets)
-
-    def know_users(self, rows: Tensor) -> None:
-        self.users.value[-len(rows) :] = rows
+    def from_state(self, state: State, owner: Part | None = None) -> ConcatenationNet:
+        d = self.n_factors
+        decays = {"users": np.ones(d), "items": np.ones(d), "inner": np.zeros(2 * d), "offset": np.zeros(1)}
+        decays["outer"] = np.zeros(d if self.hidden else 2 * d)
+        return ConcatenationNet(**{name: Table(value, decays[name]) for name, value in state.items()})

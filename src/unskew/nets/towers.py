@@ -1,114 +1,104 @@
-"""Several nets on one pair of tables: a trunk of user and item vectors, and a small tower for each role."""
+"""Several nets on one pair of tables: vectors of users and items, and a small tower for each role."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Catalogue, Linear, Net, NetRecipe, check_factors
-from unskew.nets.table import Table
+from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table, check_factors, rows_for
+from unskew.nets.factors import FactorNet, TableNet
+from unskew.nets.kernels import tower_dot, tower_learn
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trunk(NetRecipe):
+class SharedEmbedding(NetSpec):
     """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
 
     n_factors: int = 64
-    spread: float = 0.5
+    init_std: float = 0.5
 
     def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.spread)
+        check_factors(self.n_factors, self.init_std)
 
-    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        users = catalogue.user_rows(self.n_factors, self.spread, generator)
-        items = catalogue.item_rows(self.n_factors, self.spread, generator)
-        decay = torch.ones(self.n_factors)
-        return SharedVectors(*catalogue.tables(users, items, decay))
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
+        users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
+        return self.from_state({"users": users, "items": items})
+
+    def from_state(self, state: State, owner: Part | None = None) -> FactorNet:
+        users, items = (Table(state[side], np.ones(self.n_factors)) for side in ("users", "items"))
+        return FactorNet(users, items)
 
 
-class SharedVectors(Net):
-    """The trunk; towers read its vectors, and its own step moves them by what all towers have asked of them."""
+class TowerNet(TableNet):
+    """logit = m . (v_u * w_i) + b_u + b_i + c, with the vectors of the net that owns them.
 
-    def __init__(self, users: Table, items: Table) -> None:
-        super().__init__()
-        self.users, self.items = users, items
-        self._asked: list[tuple[Tensor, Tensor, Tensor]] = []
+    What a tower asks of the vectors waits in their tables for the owner's step.
+    """
 
-    def products(self, users: Tensor, items: Tensor) -> Tensor:
-        """v_u * w_i; all towers that learn from the same pairs read them once, until the next step."""
-        if not torch.is_grad_enabled():
-            return self.users.rows(users) * self.items.rows(items)
-        for known_users, known_items, found in self._asked:
-            if known_users is users and known_items is items:
-                return found
-        found = self.users.rows(users) * self.items.rows(items)
-        self._asked.append((users, items, found))
+    of_sides = ("user_bias", "item_bias")
+
+    def __init__(self, owner: FactorNet, **tables: Table) -> None:
+        super().__init__(**tables)
+        self.owner = owner
+        used = owner.tables["users"], owner.tables["items"], *tables.values()
+        self._data, self._marks = [t.data for t in used], [t.marks for t in used]
+
+    def logits(self, users: Array, items: Array) -> Array:
+        found: Array = tower_dot(users, items, *self._data)
         return found
 
-    def step(self, learning_rate: float, l2: float) -> None:
-        self._asked.clear()
-        super().step(learning_rate, l2)
+    def learn(self, users: Array, items: Array, slopes: Array) -> None:
+        tower_learn(users, items, slopes, *self._data, *self._marks)
 
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.products(users, items).sum(1)
+    def user_vectors(self, users: Array) -> Array:
+        return np.hstack([self.owner.user_vectors(users), self.value("user_bias")[users]])
 
-    def user_vectors(self, users: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.users.rows(users)
+    def linear(self) -> Linear:
+        items = self.owner.value("items") * self.value("mix")
+        return Linear(
+            np.hstack([self.owner.value("users"), self.value("user_bias")]),
+            np.hstack([items, np.ones((len(items), 1), np.float32)]),
+            self.value("item_bias")[:, 0] + self.value("offset")[0, 0],
+        )
+
+    def know_users(self, rows: Array) -> None:
+        """Take the rows; the vectors go to their owner, so all of its towers see them."""
+        self.owner.know_users(rows[:, :-1])
+        super().know_users(rows[:, -1:])
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Self:
+        return type(self)(_shared(owner), **self.extended_tables(counts, n_items, n_nets))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tower(NetRecipe):
-    """logit = m . (v_u * w_i) + b_u + b_i + c: the trunk's vectors, weighted and biased in a tower's own way."""
+class Tower(NetSpec):
+    """logit = m . (v_u * w_i) + b_u + b_i + c: shared vectors, weighted and biased in a tower's own way."""
 
+    shares = True
     bias_l2: float = 0.2
 
-    def build(self, catalogue: Catalogue, generator: torch.Generator) -> Net:
-        raise ParameterError("Tower() has no vectors of its own: give its role the trunk it stands on, Role(on=...).")
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TowerNet:
+        width = _shared(owner).value("users").shape[1]
+        sizes = {"user_bias": context.n_users, "item_bias": context.n_items}
+        biases = {side: np.zeros((n + 1, 1), np.float32) for side, n in sizes.items()}
+        state: State = {"mix": np.ones((1, width)), **biases, "offset": np.full((1, 1), context.base_logit)}
+        return self.from_state(state, owner)
 
-    def on(self, trunk: Net, catalogue: Catalogue) -> Net:
-        if not isinstance(trunk, SharedVectors):
-            raise ParameterError(f"A tower stands on a Trunk(), not on {type(trunk).__name__}.")
-        return TowerNet(trunk, catalogue, self.bias_l2)
+    def from_state(self, state: State, owner: Part | None = None) -> TowerNet:
+        decays = {"user_bias": self.bias_l2, "item_bias": self.bias_l2}
+        names = ("mix", "user_bias", "item_bias", "offset")
+        tables = {name: Table(state[name], np.full(state[name].shape[1], decays.get(name, 0.0))) for name in names}
+        return TowerNet(_shared(owner), **tables)
 
 
-class TowerNet(Net):
-    """A tower; its tables are its own, the trunk's belong to the trunk and are saved with it."""
-
-    def __init__(self, trunk: SharedVectors, catalogue: Catalogue, bias_l2: float) -> None:
-        super().__init__()
-        self._trunk = [trunk]  # in a list, so that the trunk's tables are not taken for the tower's
-        decay = torch.tensor([bias_l2])
-        self.mix = Table(torch.ones(1, trunk.users.value.shape[1]))
-        n_users, n_items = catalogue.n_rows
-        starts = torch.zeros(n_users, 1), torch.zeros(n_items, 1)
-        self.user_bias, self.item_bias = catalogue.tables(*starts, decay)
-        self.offset = Table(torch.full((1, 1), catalogue.base_logit))
-
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        biases = self.user_bias.rows(users)[:, 0] + self.item_bias.rows(items)[:, 0]
-        return (self._trunk[0].products(users, items) @ self.mix.every().T)[:, 0] + biases + self.offset.every()[0, 0]
-
-    def user_vectors(self, users: Tensor) -> Tensor:
-        with torch.no_grad():
-            return torch.cat([self._trunk[0].users.rows(users), self.user_bias.rows(users)], 1)
-
-    def linear(self) -> Linear:
-        trunk = self._trunk[0]
-        items = trunk.items.whole * self.mix.value
-        return Linear(
-            torch.cat([trunk.users.whole, self.user_bias.whole], 1),
-            torch.cat([items, items.new_ones(len(items), 1)], 1),
-            self.item_bias.whole[:, 0] + self.offset.value[0, 0],
-        )
-
-    def know_users(self, rows: Tensor) -> None:
-        """The vectors go to the trunk: all of its towers will see them."""
-        self._trunk[0].users.take_last(rows[:, :-1])
-        self.user_bias.take_last(rows[:, -1:])
-
-    def stand_on(self, trunk: SharedVectors) -> None:
-        self._trunk = [trunk]
+def _shared(owner: Part | None) -> FactorNet:
+    if not isinstance(owner, FactorNet):
+        held = "nothing" if owner is None else type(owner).__name__
+        raise ParameterError(f"Tower() needs the vectors of a SharedEmbedding(), by Role(shares_with=...), not {held}.")
+    return owner

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.group import ALONE, Group
-from unskew.propensity.activity import SETTLED, activity
-from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values
+from unskew.losses.elementwise import expit
+from unskew.nets.base import Part, State, extended_rows
+from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
 from unskew.training.options import Training
 
 TOLERANCE = 1e-10  # largest gap between a fitted and a counted margin, as a share of the catalogue
 MAX_STEPS = 100
+WIDEST = 60.0  # logits: farther out a sigmoid is 0 or 1
 
 
-class FittedAdditive(FittedPropensity):
-    """p = sigmoid(a_u + b_i)."""
+class AdditivePropensity(FittedPropensity):
+    """p = sigmoid(a_u + b_i); the last user and item are the average ones."""
 
-    stored = ("of_user", "of_item")
-    by_user = ("of_user",)
+    def __init__(self, of_user: Array, of_item: Array) -> None:
+        self.of_user, self.of_item = of_user.astype(np.float32), of_item.astype(np.float32)
 
-    def __init__(self, of_user: Values, of_item: Values) -> None:
-        self.of_user, self.of_item = of_user, of_item
+    def logits(self, users: Array, items: Array) -> Array:
+        return self.of_user[users] + self.of_item[items]
 
-    def pair(self, users: Codes, items: Codes) -> Values:
-        return np.asarray(expit(self.of_user[users] + self.of_item[items]))
+    def user_vectors(self, users: Array) -> Array:
+        return self.of_user[users, None]
 
-    def joined_by(self, counts: NDArray[np.int64]) -> FittedAdditive:
-        return FittedAdditive(np.append(self.of_user, activity(counts, self.of_item)), self.of_item)
+    def state(self) -> dict[str, Array]:
+        return {"of_user": self.of_user, "of_item": self.of_item}
 
-    def vectors(self, users: Codes) -> NDArray[np.float32]:
-        return np.clip(self.of_user[users, None], -30.0, 30.0).astype(np.float32)
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> AdditivePropensity:
+        """New users are as active as their counts tell, new items as exposed as the average one."""
+        known, average = np.split(self.of_user, [-1])
+        users = np.concatenate([known, activity(counts, self.of_item[:-1]), average])
+        return AdditivePropensity(users, extended_rows(self.of_item[:, None], n_items)[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,102 +46,80 @@ class Additive(Propensity):
 
     The likelihood depends on the log only through its margins, so users with equal counts share a_u and items with
     equal counts share b_i: the fit over all |U| x |I| pairs is a Newton solve on the grid of distinct counts.
-    At the maximum every user's and every item's propensities add up to their number of ratings. Users and items
-    with no rating, or with all of them, get propensity 0 or 1.
+    At the maximum every user's and every item's propensities add up to their number of ratings. Whoever has no rating
+    counts as half a rating, and whoever lacks none as lacking half of one; all counts are then scaled to |O| again.
     """
-
-    fitted = FittedAdditive
 
     def fit_split(
         self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> FittedPropensity:
-        log, group = split.log, split.group
-        user_counts = np.bincount(log.users, minlength=log.n_users)
-        item_counts = group.total(np.bincount(log.items, minlength=log.n_items))
-        a, b, gap = solve_margins(user_counts, item_counts, group)
-        fitted = FittedAdditive(a, b)
+    ) -> AdditivePropensity:
+        log, sides = split.log, []
+        notes = []
+        for name, codes, n, n_other in (
+            ("users", split.log.users, log.n_users, log.n_items),
+            ("items", split.log.items, log.n_items, log.n_users),
+        ):
+            counts = np.bincount(codes, minlength=n)
+            inside = np.clip(counts, 0.5, n_other - 0.5)
+            sides.append(inside * (min(len(log), log.n_pairs - 0.5) / inside.sum()))
+            if changed := int((inside != counts).sum()):
+                notes.append(f"{changed} {name} without a rating, or with all of them, were counted as half one off.")
+        a, b, gap = solve_margins(*sides)
         if gap > 1e-6:
-            fitted.notes = (f"The additive propensity misses a margin by {gap:.2g} ratings.",)
+            notes.append(f"The additive propensity misses a margin by {gap:.2g} ratings.")
+        users, items = np.append(a, activity(sides[0].mean(keepdims=True), b)), b
+        fitted = AdditivePropensity(users, np.append(items, activity(sides[1].mean(keepdims=True), a)))
+        fitted.notes = tuple(notes)
         return fitted
 
+    def from_state(self, state: State, owner: Part | None = None) -> AdditivePropensity:
+        return AdditivePropensity(state["of_user"], state["of_item"])
 
-def solve_margins(
-    user_counts: NDArray[np.int64], item_counts: NDArray[np.int64], group: Group = ALONE
-) -> tuple[Values, Values, float]:
+
+def activity(counts: Array, of_item: Array) -> Values:
+    """The a of each count n with sum_i sigmoid(a + b_i) = n: maximum likelihood with the items' effects b held fixed.
+
+    Counts are held half a rating away from none and from all.
+    """
+    from scipy.optimize import brentq  # slow to import, and few fits need it
+
+    b = of_item.astype(np.float64)
+    distinct, place = np.unique(np.clip(counts, 0.5, len(b) - 0.5), return_inverse=True)
+    ends = expit(-WIDEST + b).sum(), expit(WIDEST + b).sum()
+    inside = (np.clip(n, ends[0] * (1 + 1e-9), ends[1] * (1 - 1e-9)) for n in distinct)
+    return np.array([brentq(lambda a, n=n: expit(a + b).sum() - n, -WIDEST, WIDEST, xtol=1e-9) for n in inside])[place]
+
+
+def solve_margins(user_counts: Array, item_counts: Array) -> tuple[Values, Values, float]:
     """a and b with sum_i sigmoid(a_u + b_i) = n_u and sum_u sigmoid(a_u + b_i) = n_i, and the largest gap left.
 
-    The users of several workers need not meet: how many of them have each count is all that the others must know.
+    Newton's method with step halving on the convex negative log-likelihood of the grid of distinct counts; the counts
+    of both sides have the same sum.
     """
-    how_many = group.total(np.bincount(user_counts, minlength=len(item_counts) + 1))
-    users, items = _Side.of(user_counts, np.flatnonzero(how_many), how_many), _Side.of(item_counts)
-    while users.settle(items) or items.settle(users):
-        pass
-    gap = _newton(users, items) if users.open.any() and items.open.any() else 0.0
-    return users.effect[users.group], items.effect[items.group], gap
-
-
-class _Side:
-    """Users or items, grouped by count: the distinct counts, how many share each, and the common effect."""
-
-    def __init__(self, counts: Values, group: NDArray[np.intp], size: Values) -> None:
-        self.count, self.group, self.size = counts, group, size
-        self.effect = np.zeros(len(counts))
-        self.open = np.ones(len(counts), bool)
-
-    @classmethod
-    def of(cls, counts: NDArray[np.int64], distinct: Any = None, how_many: Any = None) -> _Side:
-        """Grouped by the `distinct` counts, those given or those there are; `how_many` have each."""
-        if distinct is None:
-            distinct, group, size = np.unique(counts, return_inverse=True, return_counts=True)
-        else:
-            group, size = np.searchsorted(distinct, counts), how_many[distinct]
-        return cls(distinct.astype(np.float64), group, size.astype(np.float64))
-
-    def settle(self, other: _Side) -> bool:
-        """Give groups that saw nothing, or everything, that is still open their infinite effect; say if any was found.
-
-        Such a group takes its ratings off the other side's counts and leaves the problem. Where two settled groups
-        meet, the one that was settled first is right, so later ones get a smaller infinity.
-        """
-        available = other.size[other.open].sum()
-        infinity = SETTLED - 100.0 * (np.count_nonzero(~self.open) + np.count_nonzero(~other.open))
-        for extreme, effect in ((0.0, -infinity), (available, infinity)):
-            found = self.open & (self.count == extreme)
-            if found.any():
-                self.effect[found], self.open[found] = effect, False
-                if effect > 0:
-                    other.count[other.open] -= self.size[found].sum()
-                return True
-        return False
-
-
-def _newton(users: _Side, items: _Side) -> float:
-    """Newton's method with step halving on the convex negative log-likelihood of the grid; the largest gap left."""
-    m, k = users.size[users.open], users.count[users.open]
-    w, n = items.size[items.open], items.count[items.open]
-    a, b = logit(k / w.sum()), logit(n / m.sum())
-    b -= logit((m @ k) / (m.sum() * w.sum()))
+    k, user, m = np.unique(user_counts, return_inverse=True, return_counts=True)
+    n, item, w = np.unique(item_counts, return_inverse=True, return_counts=True)
+    a, b = logit_of(k / w.sum()), logit_of(n / m.sum())
+    b -= logit_of((m * k).sum() / (m.sum() * w.sum()))
 
     def loss(a: Values, b: Values) -> float:
-        return float(m @ np.logaddexp(0, a[:, None] + b) @ w - (m * k) @ a - (w * n) @ b)
+        return float((m[:, None] * np.logaddexp(0, a[:, None] + b) * w).sum() - (m * k * a).sum() - (w * n * b).sum())
 
     current = loss(a, b)
     for _ in range(MAX_STEPS):
         p = expit(a[:, None] + b)
-        user_gap, item_gap = p @ w - k, m @ p - n
-        if max(np.abs(user_gap).max(), np.abs(item_gap).max()) <= TOLERANCE * max(m.sum(), w.sum()):
+        user_gap, item_gap = (p * w).sum(1) - k, (m[:, None] * p).sum(0) - n
+        gap = float(max(np.abs(user_gap).max(), np.abs(item_gap).max()))
+        if gap <= TOLERANCE * max(m.sum(), w.sum()):
             break
         step_a, step_b = _newton_step(p, m, w, m * user_gap, w * item_gap)
         size = 1.0
         while (candidate := loss(a - size * step_a, b - size * step_b)) > current and size > 1e-6:
             size /= 2
         a, b, current = a - size * step_a, b - size * step_b, candidate
-    users.effect[users.open], items.effect[items.open] = a, b
-    p = expit(a[:, None] + b)
-    return float(max(np.abs(p @ w - k).max(), np.abs(m @ p - n).max()))
+    return a[user], b[item], gap
 
 
-def _newton_step(p: Values, m: Values, w: Values, da: Values, db: Values) -> tuple[Values, Values]:
+def _newton_step(p: Values, m: Array, w: Array, da: Values, db: Values) -> tuple[Values, Values]:
     """Solve [[A, C], [C', B]] (x, y) = (da, db), A and B diagonal, by eliminating the longer side.
 
     Adding a constant to a and taking it from b changes nothing, so the reduced matrix is singular along ones; a

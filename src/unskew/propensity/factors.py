@@ -3,137 +3,78 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 
-from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.population import AllPairs, Folds, shifted
 from unskew.data.split import Split
-from unskew.errors import ParameterError
-from unskew.group import Group
-from unskew.nets.base import Catalogue, Net, NetRecipe
-from unskew.nets.factors import MF, FactorNet
-from unskew.propensity.activity import activity
-from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed
-from unskew.risk.errors import log_error
-from unskew.risk.estimators import seen_likelihood, seen_squares
+from unskew.losses.weighting import seen_likelihood, seen_squares
+from unskew.nets.base import Net, NetSpec, Part, State
+from unskew.nets.factors import MF
+from unskew.propensity.additive import activity
+from unskew.propensity.base import FittedPropensity, Propensity, refuse_collapsed
 from unskew.training.checks import check_choice, check_number
 from unskew.training.history import History
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Plan, Role, Stage, Update
 
+Array = NDArray[Any]
 LARGE_LOG = 100_000  # ratings: from here on half of them teach a net as much as four fifths
 
 
-@dataclass(frozen=True)
-class FoldNets:
-    """One net a fold of pairs, side by side in one: a pair teaches all of them but that of its own fold.
+class CrossFitted(FittedPropensity):
+    """One net a fold of pairs, side by side in one; a pair, seen or not, is answered by the one trained without it."""
 
-    Folds are a hash of the pair, seen or not. Net f has the user rows f |U| to (f + 1) |U| - 1, and items alike; only
-    what belongs to no user and no item, such as the offset, is common to all. |U| are the users of this worker.
-    """
+    def __init__(self, net: Net, folds: Folds, history: History | None = None) -> None:
+        self.net, self.folds, self.history = net, folds, history
 
-    split: Split
-    n_members: int
-    seed: int
+    def logits(self, users: Array, items: Array) -> Array:
+        return self.net.logits(*self.folds.left_out(users, items))
 
-    @property
-    def copies(self) -> int:
-        return self.n_members - 1
+    def user_vectors(self, users: Array) -> Array:
+        """The vectors that the nets have of these users, one after the other."""
+        n_users = self.folds.population.n_users
+        return np.hstack([self.net.user_vectors(shifted(users, n * n_users)) for n in range(self.folds.n)])
 
-    def placed(
-        self, users: NDArray[np.int64], items: NDArray[np.int64], copy: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows, in the one net, of the pairs for the `copy`-th of the nets that may meet them."""
-        fold = pair_fold(self.seed, self.split.group.codes(users), items, self.n_members)
-        member = (fold + 1 + copy) % self.n_members
-        return users + member * self.split.log.n_users, items + member * self.split.log.n_items
+    def state(self) -> dict[str, Array]:
+        n, seed, population = self.folds
+        return {**self.net.state(), "folds": np.array([n, seed, *population], np.int64)}
 
-    def apart(self, net: Net, recipe: NetRecipe) -> list[Net]:
-        """The nets of the folds, each by itself."""
-        nets, facts = [], self.split.facts
-        for member in range(self.n_members):
-            catalogue = Catalogue(
-                facts.n_users,
-                facts.n_items,
-                group=self.split.group,
-            )
-            alone = recipe.build(catalogue, torch.Generator())
-            sizes = {name: len(value) for name, value in alone.state_dict().items()}
-            alone.restore(
-                {
-                    name: value
-                    if len(value) == sizes[name]
-                    else value[member * sizes[name] : (member + 1) * sizes[name]]
-                    for name, value in net.state_dict().items()
-                }
-            )
-            nets.append(alone)
-        return nets
+    def sizes(self) -> tuple[int | None, int | None]:
+        n, _, population = self.folds
+        known = (size is None or size == n * own for size, own in zip(self.net.sizes(), population, strict=True))
+        return population if all(known) else (0, 0)
 
-
-class FittedFactors(FittedPropensity):
-    """One net a fold of pairs; a pair is answered by the net that was trained without its fold."""
-
-    stored = ("nets", "seed")
-
-    def __init__(self, nets: list[Net], seed: int, history: History | None = None) -> None:
-        self.nets, self.seed, self.history = nets, seed, history
-
-    @torch.no_grad()
-    def pair(self, users: Codes, items: Codes) -> Values:
-        u, i = (torch.from_numpy(np.asarray(codes, np.int64)) for codes in (users, items))
-        if len(self.nets) == 1:
-            return np.asarray(expit(self.nets[0](u, i).double().numpy()))
-        p = np.empty(len(u))
-        fold = pair_fold(self.seed, self.group.codes(np.asarray(users)), items, len(self.nets))
-        for number, net in enumerate(self.nets):
-            inside = np.flatnonzero(fold == number)
-            p[inside] = expit(net(u[inside], i[inside]).double().numpy())
-        return p
-
-    def gather(self, group: Group) -> None:
-        super().gather(group)
-        for net in self.nets:
-            net.gather(group)
-
-    @torch.no_grad()
-    def joined_by(self, counts: NDArray[np.int64]) -> FittedFactors:
-        """Newcomers are as the average user but for their activity, which only nets with biases can tell."""
-        nets = [net.joined_by(counts) for net in self.nets]
-        for net in nets:
-            if isinstance(net, FactorNet) and net.offset is not None:
-                items = torch.arange(len(net.items.value))
-                logits = net(torch.full_like(items, -1), items).double().numpy()
-                bias = activity(np.clip(counts, 1, len(items) - 1), logits)
-                net.users.value[-len(counts) :, -1] += torch.from_numpy(bias).float()
-        return FittedFactors(nets, self.seed, self.history)
-
-    def vectors(self, users: Codes) -> NDArray[np.float32]:
-        """The nets' user vectors side by side."""
-        index = torch.from_numpy(np.asarray(users, np.int64))
-        return np.concatenate([net.user_vectors(index).numpy() for net in self.nets], axis=1)
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> CrossFitted:
+        """New users are as the average user but for their activity, which only nets with biases can tell."""
+        n, seed, old = self.folds
+        net = cast(Net, self.net.extended(counts, n_items, n_nets=n))
+        folds = Folds(n, seed, AllPairs(old.n_users + len(counts), old.n_items + n_items))
+        state = net.state()
+        if "offset" in state:
+            items = np.arange(old.n_items, dtype=np.int32)
+            logits = CrossFitted(net, folds).logits(np.full_like(items, -1), items).astype(np.float64)
+            of_nets = state["users"][:-1].reshape(n, folds.population.n_users, -1)
+            of_nets[:, old.n_users :, -1] += activity(np.clip(counts, 1, len(items) - 1), logits)
+            net.restore(state)
+        return CrossFitted(net, folds, self.history)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factors(Propensity):
     """p = sigmoid(net(u, i)), trained by maximum likelihood on seen and sampled pairs at the true base rate.
 
-    Cross-fitted: all pairs of the catalogue, seen or not, are dealt into `n_folds` folds, and each pair is read from
+    Cross-fitted: all pairs of the population, seen or not, are put into `n_folds` folds, and each pair is read from
     the net trained without its fold, because a net read on its own training pairs is overconfident. `n_folds=None` is
     5, and 2 for logs of 100,000 ratings and more; `n_folds=1` is the classifier of the literature, without that
     protection; `loss="squared"` is what public code minimises.
     """
 
-    fitted = FittedFactors
-    tolerance: ClassVar[float | None] = None  # of the stage
-
-    net: NetRecipe = field(default_factory=lambda: MF(n_factors=16, spread=0.1))
+    net: NetSpec = field(default_factory=lambda: MF(n_factors=16, init_std=0.1))
     n_folds: int | None = None
     learning_rate: float = 0.01
     l2: float = 0.01
@@ -141,32 +82,31 @@ class Factors(Propensity):
     loss: Literal["likelihood", "squared"] = "likelihood"
 
     def __post_init__(self) -> None:
-        if self.n_folds is not None and self.n_folds < 1:
-            raise ParameterError(f"n_folds must be at least 1, not {self.n_folds}.")
+        if self.n_folds is not None:
+            check_number(self, "n_folds", least=1)
         check_choice(self, "loss", ("likelihood", "squared"))
         check_number(self, "learning_rate", above=0)
         check_number(self, "l2", least=0)
         check_number(self, "pairs_per_row", above=0)
 
     def plan(self) -> Plan:
-        role = Role(self.net, learning_rate=self.learning_rate, l2=self.l2, starts_at="seen")
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares
-        stage = Stage("propensity", (Update(("propensity",), loss),), validate=loss, tolerance=self.tolerance)
-        return Plan({"propensity": role}, (stage,), log_error, self.pairs_per_row)
+        stage = Stage("propensity", ((Update(("propensity",), loss),),), validate=loss)
+        role = Role(self.net, self.learning_rate, self.l2, starts_at="seen")
+        return Plan({"propensity": role}, (stage,), pairs_per_row=self.pairs_per_row)
 
     def fit_split(
         self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> FittedPropensity:
-        n_folds = self.n_folds or (2 if split.facts.n_ratings >= LARGE_LOG else 5)
-        folds = FoldNets(split, n_folds, seed) if n_folds > 1 else None
-        trained = train(self.plan(), split, seed=seed, training=training, members=folds)
-        net: Net = trained.cast.players["propensity"]
-        nets = folds.apart(net, self.net) if folds else [net]
-        fitted = FittedFactors(nets, seed, trained.history)
-        fitted.group = split.group
-        self.check(fitted, split, seed)
+    ) -> CrossFitted:
+        log = split.log
+        n_folds = self.n_folds or (2 if len(log) >= LARGE_LOG else 5)
+        folds = Folds(n_folds, seed, AllPairs(log.n_users, log.n_items))
+        trained = train(self.plan(), split, seed=seed, training=training, folds=folds if n_folds > 1 else None)
+        fitted = CrossFitted(trained.parts.parts["propensity"], folds, trained.history)
+        refuse_collapsed(fitted, log, seed)
         return fitted
 
-    def check(self, fitted: FittedPropensity, split: Split, seed: int) -> None:
-        """Refuse a propensity that has collapsed or misses the base rate."""
-        refuse_collapsed(fitted, split, seed)
+    def from_state(self, state: State, owner: Part | None = None) -> CrossFitted:
+        n, seed, n_users, n_items = (int(number) for number in state["folds"])
+        net = self.net.from_state({name: value for name, value in state.items() if name != "folds"})
+        return CrossFitted(cast(Net, net), Folds(n, seed, AllPairs(n_users, n_items)))

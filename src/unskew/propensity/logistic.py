@@ -5,40 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError
-from unskew.propensity.base import Codes, FittedPropensity, Propensity, Values, refuse_collapsed, refuse_spread
-from unskew.training.checks import MOST_PAIRS_PER_ROW, check_number
+from unskew.losses.elementwise import expit
+from unskew.nets.base import Part, State, extended_rows
+from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, refuse_collapsed
+from unskew.training.checks import check_number
 from unskew.training.options import Training
 
 
-class FittedLogistic(FittedPropensity):
-    """p = sigmoid([1, x_u] W [1, x_i]): user effects, item effects and all their products in one matrix."""
+class LogisticPropensity(FittedPropensity):
+    """p = sigmoid([1, x_u] W [1, x_i]): user effects, item effects and all their products in one matrix.
 
-    stored = ("user_table", "item_table", "weights")
+    The last user and item have average features.
+    """
 
-    def __init__(self, user_table: Values, item_table: Values, weights: Values) -> None:
-        # One memory layout, because products of matrices round differently in another.
-        self.user_table, self.item_table, self.weights = map(np.ascontiguousarray, (user_table, item_table, weights))
+    def __init__(self, users: Array, items: Array, weights: Array) -> None:
+        self.users, self.items, self.weights = (x.astype(np.float32) for x in (users, items, weights))
+        self._rows = np.einsum("uc,cd->ud", self.users, self.weights)
 
-    def pair(self, users: Codes, items: Codes) -> Values:
-        scores = ((self.user_table @ self.weights)[users] * self.item_table[items]).sum(1)
-        return np.asarray(expit(scores))
+    def logits(self, users: Array, items: Array) -> Array:
+        return np.asarray(np.einsum("nd,nd->n", self._rows[users], self.items[items]))
 
-    def joined_by(self, counts: NDArray[np.int64]) -> FittedLogistic:
-        """Newcomers have the average user's features."""
-        newcomers = np.repeat(self.user_table.mean(0, keepdims=True), len(counts), axis=0)
-        return FittedLogistic(np.vstack([self.user_table, newcomers]), self.item_table, self.weights)
+    def user_vectors(self, users: Array) -> Array:
+        return self.users[users]
 
-    def vectors(self, users: Codes) -> NDArray[np.float32]:
-        return self.user_table[users].astype(np.float32)
+    def state(self) -> dict[str, Array]:
+        return {"users": self.users, "items": self.items, "weights": self.weights}
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> LogisticPropensity:
+        users, items = extended_rows(self.users, len(counts)), extended_rows(self.items, n_items)
+        return LogisticPropensity(users, items, self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,6 @@ class Logistic(Propensity):
     times as many unseen ones, weighted back to the true base rate. Missing feature values become the column's mean.
     """
 
-    fitted = FittedLogistic
     reads_features = True
 
     l2: float = 1.0
@@ -57,47 +57,37 @@ class Logistic(Propensity):
 
     def __post_init__(self) -> None:
         check_number(self, "l2", least=0)
-        check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
+        check_number(self, "pairs_per_row", above=0, most=1e6)
 
     def fit_split(
         self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> FittedPropensity:
-        refuse_spread(self, split)
+    ) -> LogisticPropensity:
         log = split.log
-        tables = [_table(features, side) for features, side in _sides(log)]
+        x, y = (_table(features, side) for features, side in zip(log.features, ("user", "item"), strict=True))
         draws = np.random.default_rng([seed, 31]).integers(log.n_pairs, size=int(self.pairs_per_row * len(log)))
         users, items = np.divmod(draws, log.n_items)
         unseen = ~SeenPairs(log)(users, items)
         if not unseen.any():
             raise DataError(
-                f"Logistic found no unseen pair among {len(unseen):,} drawn; there is nothing to tell apart."
+                f"Logistic found no unseen pair among {len(unseen):,} drawn: there is nothing to tell apart."
             )
-        users = np.concatenate([log.users, users[unseen]])
-        items = np.concatenate([log.items, items[unseen]])
+        users, items = np.append(log.users, users[unseen]), np.append(log.items, items[unseen])
         seen = np.repeat([1.0, 0.0], [len(log), int(unseen.sum())])
-        weight = np.where(seen, 1.0, (log.n_pairs - len(log)) / max(unseen.sum(), 1))
-        weights = _maximum_likelihood(tables[0][users], tables[1][items], seen, weight, self.l2)
-        fitted = FittedLogistic(tables[0], tables[1], weights)
-        missing = sum(int(np.isnan(features.values).sum()) for features, _ in _sides(log))
-        if missing:
+        weight = np.where(seen, 1.0, (log.n_pairs - len(log)) / unseen.sum())
+        fitted = LogisticPropensity(x, y, _maximum_likelihood(x[users], y[items], seen, weight, self.l2))
+        if missing := sum(int(np.isnan(side.values).sum()) for side in log.features if side):
             fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)
-        refuse_collapsed(fitted, split, seed)
+        refuse_collapsed(fitted, log, seed)
         return fitted
 
-
-def _sides(log: RatingLog) -> list[tuple[Features, str]]:
-    sides = [(log.user_features, "user"), (log.item_features, "item")]
-    return [(_required(features, side), side) for features, side in sides]
+    def from_state(self, state: State, owner: Part | None = None) -> LogisticPropensity:
+        return LogisticPropensity(state["users"], state["items"], state["weights"])
 
 
-def _required(features: Features | None, side: str) -> Features:
+def _table(features: Features | None, side: str) -> Values:
+    """Standardised columns behind a column of ones, and a last row that has their means."""
     if features is None:
         raise DataError(f"Logistic needs {side} features and the log has none; pass {side}_features= when reading it.")
-    return features
-
-
-def _table(features: Features, side: str) -> Values:
-    """Standardised columns behind a column of ones, so that one matrix holds intercept, main effects and products."""
     values = features.expanded.astype(np.float64)
     present = ~np.isnan(values)
     if not present.any(0).all():
@@ -105,8 +95,8 @@ def _table(features: Features, side: str) -> Values:
         raise DataError(f"The {side} feature {name!r} has no value at all; leave the column out.")
     mean = np.nanmean(values, 0)
     values = np.where(present, values, mean)
-    spread = values.std(0)
-    values = (values - mean) / np.where(spread > 0, spread, 1.0)
+    deviation = values.std(0)
+    values = np.vstack([(values - mean) / np.where(deviation > 0, deviation, 1.0), np.zeros_like(mean)])
     return np.hstack([np.ones((len(values), 1)), values])
 
 
@@ -120,12 +110,14 @@ def _maximum_likelihood(x: Values, y: Values, seen: Values, weight: Values, l2: 
         w = flat.reshape(shape)
         scores = ((x @ w) * y).sum(1)
         residual = weight * (expit(scores) - seen)
-        value = weight @ (np.logaddexp(0, scores) - seen * scores) + 0.5 * (ridge * w * w).sum()
+        value = (weight * (np.logaddexp(0, scores) - seen * scores)).sum() + 0.5 * (ridge * w * w).sum()
         gradient = (x * residual[:, None]).T @ y + ridge * w
         return value / total, gradient.ravel() / total
 
     start = np.zeros(shape)
     rate = np.average(seen, weights=weight)
     start[0, 0] = np.log(rate) - np.log1p(-rate)
+    from scipy.optimize import minimize  # slow to import, and few fits need it
+
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.asarray(found.x).reshape(shape)

@@ -32,7 +32,7 @@ def believed_of(material: Material) -> BelievedFacts:
         verdict=plainly("believed", found["believed"]),
         figures=tuple(_figure(entry, number) for number, entry in enumerate(found.calibration)),
         table=_groups(found.calibration),
-        calibrates=bool(model.cast.calibrators.keys() & {"propensity", "imputation"}),
+        calibrates=bool(model.parts.calibrators.keys() & {"propensity", "imputation"}),
         mend_first=found.errors.mend_first,
     )
 

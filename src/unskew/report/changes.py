@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 from unskew.report.figure import ACCENT, PLAIN, Figure, Table
 from unskew.report.material import Material
 from unskew.report.names import Level, isolated, shown

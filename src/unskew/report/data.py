@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 from unskew.report.axes import PERCENT, short
 from unskew.report.charts import Heights, Plot, histogram
 from unskew.report.figure import ACCENT, Figure

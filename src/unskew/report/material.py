@@ -23,9 +23,9 @@ from unskew.estimation.risk import evidence_for
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL
 from unskew.methods.weighting import Naive
+from unskew.model import Recommender
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.recommender import Recommender
 from unskew.training.options import Training
 
 Announce = Callable[[str], None]
@@ -129,8 +129,7 @@ def _debiased_like(naive: Naive) -> DoublyCalibrated:
 
 
 def _speaks_of_unseen(model: Recommender) -> bool:
-    player = model.cast.players.get("propensity")
-    return player is not None and bool(getattr(player, "answers_unseen", True))
+    return "propensity" in model.parts and model.part("propensity").answers_unseen
 
 
 def _evidence(

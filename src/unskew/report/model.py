@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from unskew.data.log import RatingLog
+from unskew.model import Recommender
 from unskew.progress import bar
 from unskew.propensity.base import Propensity
-from unskew.recommender import Recommender
 from unskew.report.believed import believed_of
 from unskew.report.bias import bias_of
 from unskew.report.changes import Changes, changes_of

@@ -14,7 +14,6 @@ from unskew.report.fits import Fits, Tuned
 from unskew.report.names import shown
 from unskew.report.page import Page, Section
 from unskew.report.rows import Row, Rows, beams, strips
-from unskew.training.options import OF_THE_RUN
 
 SURE = 0.05  # of a p-value, after correction
 MARKS = {1: " ¹", 2: " ²"}
@@ -208,4 +207,4 @@ def _facts(fits: Fits) -> list[tuple[str, str]]:
 def _settings(training: Any) -> str:
     if not isinstance(training, dict):
         return ""
-    return ", ".join(f"{name} {value}" for name, value in training.items() if name not in ("kind", *OF_THE_RUN))
+    return ", ".join(f"{name} {value}" for name, value in training.items() if name not in ("kind", "progress"))

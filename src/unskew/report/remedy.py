@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from unskew.diagnosis.overlap import OverlapFigures
 from unskew.diagnosis.subject import Subject
-from unskew.methods.registry import methods
-from unskew.recommender import Recommender
+from unskew.model import Recommender
+from unskew.registry import registered
 from unskew.report.axes import PERCENT, SIGNED
 from unskew.report.charts import Heights, Plot, histogram
 from unskew.report.figure import ACCENT, PLAIN, Figure, Table
@@ -65,8 +65,8 @@ def name_of(model: Recommender) -> str:
 
 
 def _named(method: Any) -> str:
-    exact = next((entry.name for entry in methods() if entry.defaults == method), None)
-    alike = next((entry.name for entry in methods() if _kinds(entry.defaults) == _kinds(method)), None)
+    exact = next((entry.name for entry in registered() if entry.defaults == method), None)
+    alike = next((entry.name for entry in registered() if _kinds(entry.defaults) == _kinds(method)), None)
     return exact or (f"{alike}, with settings of its own" if alike else type(method).__name__)
 
 
@@ -76,15 +76,15 @@ def _kinds(method: Any) -> tuple[type, type]:
 
 
 def _about(method: Any) -> str:
-    exact = next((entry for entry in methods() if entry.defaults == method), None)
+    exact = next((entry for entry in registered() if entry.defaults == method), None)
     return exact.summary if exact else (type(method).__doc__ or "").strip().split("\n")[0]
 
 
 def _parts(model: Recommender) -> list[tuple[str, str]]:
     """The roles that the model has, each with what it is for."""
-    players, calibrators = model.cast.players, model.cast.calibrators
+    calibrators = model.parts.calibrators
     said = [("Prediction", "what a user would say about an item, rated or not: this is what it recommends by.")]
-    if "propensity" in players:
+    if "propensity" in model.parts:
         said.append(
             (
                 "Propensity",
@@ -92,7 +92,7 @@ def _parts(model: Recommender) -> list[tuple[str, str]]:
                 "pairs like it that were not rated, so it counts for more: its weight is 1 divided by its propensity.",
             )
         )
-    if "imputation" in players:
+    if "imputation" in model.parts:
         said.append(
             (
                 "Imputation",

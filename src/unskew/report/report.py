@@ -12,8 +12,8 @@ from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.manifest import MANIFEST
 from unskew.files.model import load
 from unskew.gone import called_otherwise
+from unskew.model import Recommender
 from unskew.propensity.base import Propensity
-from unskew.recommender import Recommender
 from unskew.report.model import model_page
 from unskew.report.page import Page, rendered
 from unskew.report.records import records_page

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from unskew._version import __version__
 from unskew.errors import ParameterError
 from unskew.files.logs import fingerprint
+from unskew.model import Recommender
 from unskew.recipe import FitRecipe
-from unskew.recommender import Recommender
 from unskew.training.options import Training
 
-COMPUTING = ("torch", "numpy", "numba")
+COMPUTING = ("numpy", "scipy", "numba")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 from unskew.report.names import duration
 from unskew.training.history import words_of
 

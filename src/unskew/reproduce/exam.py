@@ -11,7 +11,7 @@ from unskew.bench.exam import Exam
 from unskew.bench.records import Values
 from unskew.data.seen import SeenPairs
 from unskew.metrics.calibration import expected_calibration_error
-from unskew.recommender import Recommender
+from unskew.model import Recommender
 
 MOST_PAIRS = 100_000  # that a propensity is judged on
 PAIRS_STREAM = 0x70616972
@@ -27,12 +27,11 @@ class CalibrationExam(Exam):
 
     def marks(self, model: Recommender) -> Values:
         found: dict[str, float] = {}
-        players = model.cast.players
-        if "propensity" in players and getattr(players["propensity"], "answers_unseen", True):
+        if "propensity" in model.parts and model.part("propensity").answers_unseen:
             users, items = self._pairs()
-            said = model.said_codes("propensity", users, items)
+            said = model.scores("propensity", users, items)
             found |= _errors("propensity", SeenPairs(self.log)(users, items), said)
-        if "imputation" in players:
+        if "imputation" in model.parts:
             found |= _errors("imputation", *self._imputed(model))
         return super().marks(model) | {"calibration": found}
 
@@ -48,7 +47,7 @@ class CalibrationExam(Exam):
         users = log.user_ids.codes(test.user_ids.take(test.users))
         items = log.item_ids.codes(test.item_ids.take(test.items))
         known = (users >= 0) & (items >= 0)
-        return test.ratings[known], model.said_codes("imputation", users[known], items[known])
+        return test.ratings[known], model.scores("imputation", users[known], items[known])
 
 
 def _errors(role: str, labels: NDArray[np.generic], said: NDArray[np.float64]) -> dict[str, float]:

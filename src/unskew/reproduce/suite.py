@@ -7,14 +7,15 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, get_args
 
 from unskew.errors import ParameterError
 from unskew.methods.base import Method
-from unskew.methods.registry import make, settings_of
 from unskew.metrics.ranking import EmptyUsers
 from unskew.recipe import from_plain
+from unskew.registry import make, registered, settings_of
 from unskew.training.options import Training
 from unskew.words import nearest
 
@@ -115,8 +116,23 @@ class Suite:
 
     def recipes(self, dataset: str, as_published: bool) -> dict[str, tuple[str, Method]]:
         """Of each entry its key and its method."""
+        if as_published:
+            register_published()
         common = self.published if as_published else None
         return {entry.name: entry.recipe(dataset, common) for entry in self.entries}
+
+
+def register_published() -> None:
+    """Register the variants of public code, which the package does not bring."""
+    if any(entry.name == "drjl-published" for entry in registered()):
+        return
+    try:
+        import_module("benchmarks.published")
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            "What is as published needs the repository's benchmarks/published.py: give the command in a checkout, "
+            "as `python -m unskew reproduce`."
+        ) from error
 
 
 def suite(target: str) -> Suite:

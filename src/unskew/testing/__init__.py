@@ -1,4 +1,4 @@
-"""Tools for those who write methods: `check_method` holds a method to the contract of all methods."""
+"""Tools for those who write methods and parts: `check_method` and its like hold yours to the contract of all."""
 
 import lazy_loader
 

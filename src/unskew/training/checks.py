@@ -17,6 +17,8 @@ def check_number(
 ) -> None:
     """Refuse `owner.name` unless it is a finite number within the bounds."""
     value = getattr(owner, name)
+    if isinstance(value, str) and value == "auto":
+        raise ParameterError(f"{name}='auto' is gone: None follows a rule of the log; to search, use `unskew tune`.")
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
     if number and most is None and value > largest:
@@ -30,14 +32,6 @@ def check_number(
     )
     if not inside:
         raise ParameterError(f"{name} of {type(owner).__name__} must be a number {wanted}, not {value!r}.")
-
-
-def check_rule(owner: object, name: str, *, least: float, most: float | None = None) -> None:
-    """Refuse `owner.name` unless it is None, for the rule, or a number within the bounds."""
-    if getattr(owner, name) == "auto":
-        raise ParameterError(f"{name}='auto' is gone: leave it out for the rule, or search it by `unskew tune`.")
-    if getattr(owner, name) is not None:
-        check_number(owner, name, least=least, most=most)
 
 
 def check_choice(owner: object, name: str, choices: Collection[str]) -> None:

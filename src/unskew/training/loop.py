@@ -4,42 +4,70 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, cast
 
 import numpy as np
-import torch
 
-from unskew.data.feed import Feed
+from unskew.data.feed import Batch, Feed
 from unskew.data.log import RatingLog
-from unskew.data.rows import Batch, Members
-from unskew.data.split import Split
-from unskew.errors import DivergedError
-from unskew.express.turns import in_one_call
-from unskew.nets.base import Net
+from unskew.data.population import Folds
+from unskew.data.split import Facts, Split
+from unskew.errors import DivergedError, PlanError
+from unskew.losses.batch import Parts, View
+from unskew.losses.columns import Total, value_of
+from unskew.nets.base import Net, NetContext, NetSpec, Part
 from unskew.progress import bar
-from unskew.risk.closed import form_of
 from unskew.seeds import checked_seed
-from unskew.training.fitted import Occasion
-from unskew.training.fresh import fresh_nets
 from unskew.training.history import Epoch, History, words_of
 from unskew.training.options import Training
-from unskew.training.plan import Fit, Plan, Stage, Update
-from unskew.training.rules import by_rules
-from unskew.training.threads import one_thread
-from unskew.training.view import Cast, View
+from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step
 
-BATCHES_AT_ONCE = 32  # in a compiled call, which cannot be interrupted
+L2_PER_SCARCITY = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Who plays each role after training, and how it went."""
+    """What fills each role after training, and how it went."""
 
-    cast: Cast
+    parts: Parts
     history: History
     feed: Feed
+
+    def view(self, batch: Batch) -> View:
+        return View(self.parts, batch, self.feed.n_pairs)
+
+
+def resolved(roles: Mapping[str, Role], facts: Facts) -> dict[str, Role]:
+    """The roles with numbers for what they leave to the log.
+
+    The L2 of nets that learn ratings is a quarter of the log's scarcity: a row learned from n ratings carries noise of
+    the order of 1/sqrt(n), and interactions below the noise of user and item together have to be pruned (the threshold
+    of matrix completion: Negahban & Wainwright, JMLR 2012). The clip is the log's density: no rating then stands for
+    more pairs than an average one does.
+    """
+    return {
+        name: role._replace(
+            l2=role.l2_factor * L2_PER_SCARCITY * facts.scarcity if role.l2 is None else role.l2,
+            clip=facts.density if role.clip is None else role.clip,
+        )
+        for name, role in roles.items()
+    }
+
+
+def new_nets(roles: Mapping[str, Role], feed: Feed, rng: np.random.Generator) -> dict[str, Part]:
+    """A net for each role that learns by slopes, each with a random stream of its own."""
+    n_nets, log = feed.folds.n if feed.folds else 1, feed.log
+    rates = {"rating": feed.facts.train_mean, "seen": feed.facts.density}
+    parts: dict[str, Part] = {}
+    for (name, role), stream in zip(roles.items(), rng.spawn(len(roles)), strict=True):
+        if isinstance(role.part, NetSpec):
+            rate = rates[role.starts_at]
+            context = NetContext(log.n_users * n_nets, log.n_items * n_nets, rate, feed.interactions)
+            parts[name] = role.part.build(context, stream, parts.get(role.shares_with))
+    return parts
 
 
 def train(
@@ -49,13 +77,22 @@ def train(
     seed: int = 0,
     training: Training | None = None,
     random_ratings: RatingLog | None = None,
-    members: Members | None = None,
+    folds: Folds | None = None,
     title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    seed, training = checked_seed(seed), training or Training()
-    with one_thread():
-        return Loop(plan, split, seed, training, random_ratings, members, title).run()
+    training = training or Training()
+    start, draws, fits = (np.random.default_rng([checked_seed(seed), stream]) for stream in range(3))
+    feed = Feed(
+        split,
+        batch_size=training.batch_size_for(split.facts.n_train),
+        pairs_per_row=plan.pairs_per_row,
+        rng=draws,
+        folds=folds,
+        calibrates=any(role.calibrated_by for role in plan.roles.values()),
+    )
+    roles = resolved(plan.roles, split.facts)
+    return Loop(plan, roles, feed, new_nets(roles, feed, start), split, training, fits, random_ratings, title).run()
 
 
 class Loop:
@@ -64,183 +101,162 @@ class Loop:
     def __init__(
         self,
         plan: Plan,
+        roles: Mapping[str, Role],
+        feed: Feed,
+        nets: dict[str, Part],
         split: Split,
-        seed: int,
         training: Training,
-        random_ratings: RatingLog | None,
-        members: Members | None,
-        title: str,
+        rng: np.random.Generator,
+        random_ratings: RatingLog | None = None,
+        title: str = "",
     ) -> None:
-        plan = by_rules(plan, split.facts)
-        self.plan, self.split, self.training, self.random_ratings, self.title = (
-            plan,
-            split,
-            training,
-            random_ratings,
-            title,
-        )
-        start, feed, self.generator = (np.random.default_rng([seed, stream]) for stream in range(3))
-        self.feed = Feed(
-            split,
-            batch_size=training.batch_size_for(split.facts.n_train),
-            pairs_per_row=plan.pairs_per_row,
-            generator=feed,
-            members=members,
-            calibrates=any(role.calibrator for role in plan.roles.values()),
-        )
-        self.group = split.group
-        self.players = fresh_nets(plan, split, members.n_members if members else 1, start)
-        self.cast = Cast(
-            self.players,
-            clips={name: role.clip or 0.0 for name, role in plan.roles.items()},
-            calibrators={name: role.calibrator for name, role in plan.roles.items() if role.calibrator},
+        self.plan, self.roles, self.feed, self.split, self.training = plan, roles, feed, split, training
+        self.rng, self.random_ratings, self.title = rng, random_ratings, title
+        self.by_role = nets
+        self.parts = Parts(
+            nets,
+            clips={name: role.clip or 0.0 for name, role in roles.items()},
+            calibrators={name: role.calibrated_by for name, role in roles.items() if role.calibrated_by},
             error=plan.error,
-            group=self.group,
         )
-        self.history = History()
+        self.history = History(notes=list(plan.notes))
 
     def run(self) -> Trained:
-        self.feed.forget_columns()  # which draws the hold-out's pairs, always in one order
         for stage in self.plan.stages:
-            self.feed.forget_columns()
-            self._begin(stage)
-            if stage.updates:
-                self._run_epochs(stage)
-        self.feed.forget_columns()
-        self.cast.known.clear()
-        for player in self.players.values():
-            if isinstance(player, Net):
-                player.rest()
-        return Trained(self.cast, self.history, self.feed)
+            self.feed.forget()
+            moves = stage.moves(self.roles)
+            self.parts.still = {
+                name for name, role in self.roles.items() if name not in moves and role.calibrated_by not in moves
+            }
+            for source, target in stage.copies:
+                self._net(target).take_over(self._net(source))
+            if stage.steps:
+                self._run_epochs(stage, moves)
+            else:
+                self._fit(stage, 1.0)
+        self.feed.forget()
+        self.parts.still = frozenset(self.roles)
+        return Trained(self.parts, self.history, self.feed)
 
-    def _begin(self, stage: Stage) -> None:
-        """The copies and fits with which a stage begins."""
-        for copy in stage.copies:
-            self.players[copy.target].take_over(self.players[copy.source])
-        for fit in stage.fits:
-            if fit.per == "stage":
-                self._fit(fit, planned=0.0)
+    def _net(self, role: str) -> Net:
+        return cast(Net, self.by_role[role])
 
-    def _run_epochs(self, stage: Stage) -> None:
-        still = frozenset(self.plan.roles) - stage.moves
-        patience, most, epoch = stage.stopping(self.training.patience), self.training.max_epochs, 0
+    def _view(self, batch: Batch) -> View:
+        return View(self.parts, batch, self.feed.n_pairs)
+
+    def _run_epochs(self, stage: Stage, moves: Iterable[str]) -> None:
+        patience, kept, most = stage.stopping(self.training.patience), dict[str, Any](), self.training.max_epochs
         title = words_of(f"{self.title} {stage.name}")
         with bar(title, most, "epoch", shown=self.training.progress, at_most=True) as progress:
             for epoch in range(1, most + 1):
-                risk = self._run_epoch(stage, epoch, still)
+                began = time.perf_counter()
+                losses = self._run_epoch(stage, epoch)
+                self._fit(stage, epoch / most)
+                risk = self._validate(stage, epoch, patience.judged_on)
+                self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
                 progress.advance(None if risk is None else f"validation {risk:.4f}")
                 if risk is None:
                     continue
-                patience.record(risk, self.players)
+                if patience.record(risk):
+                    kept = {role: _kept(self.by_role[role]) for role in moves if role in self.by_role}
                 if patience.exhausted:
                     break
-        patience.restore(self.players)
-        self._look_up(stage.moves)
-        self.history.kept[stage.name] = patience.kept_epoch or epoch
-        self._settle(stage)
+        for role, state in kept.items():
+            if isinstance(state, Part):
+                self.by_role[role] = state
+            else:
+                self._net(role).restore(state)
+        self.history.kept[stage.name] = patience.best_epoch or epoch
+        self.history.stopped[stage.name] = patience.reason(epoch, most)
+        self._rest(stage)
 
-    def _run_epoch(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
-        """Updates, fits; the validation risk if the stage validates."""
-        began, totals, losses = time.perf_counter(), [0.0] * len(stage.updates), dict[str, float]()
-        for values in self._taken(stage.updates, still):
-            for of_batch in values:
-                totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
-        for update, total in zip(stage.updates, totals, strict=True):
-            self._check_finite(stage, update.trains, epoch, total)
-            name = "+".join(update.trains)
-            losses[name] = losses.get(name, 0.0) + total / self.feed.n_batches
-        for fit in stage.fits:
-            if fit.per == "epoch":
-                self._fit(fit, planned=epoch / self.training.max_epochs)
-        risk = self._validate(stage, epoch, still)
-        self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
+    def _run_epoch(self, stage: Stage, epoch: int) -> dict[str, float]:
+        """Take all steps on all batches; the mean loss of each update."""
+        totals = dict.fromkeys(("+".join(update.trains) for update in stage.updates), 0.0)
+        for batches in self._batches(stage):
+            shared: View | None = None
+            for step, batch in zip(stage.steps, batches, strict=False):
+                view = shared = self._view(batch) if stage.own_batches or shared is None else shared
+                for update, value in zip(step, self._take(step, view), strict=True):
+                    totals["+".join(update.trains)] += value / self.feed.n_batches
+        for name, total in totals.items():
+            roles = name.split("+")
+            broken = [role for role in roles if not self._net(role).is_finite()]
+            if broken or not math.isfinite(total):
+                raise DivergedError(
+                    f"Training left the finite numbers in stage {stage.name!r}, role {(broken or roles)[0]!r}, "
+                    f"epoch {epoch}; lower its learning rate, raise its l2 or raise the clip."
+                )
+        return totals
+
+    def _batches(self, stage: Stage) -> Iterator[Iterable[Batch]]:
+        """One pass over the rows: the batch that all steps share, or one of its own for each."""
+        if stage.own_batches:
+            return zip(*(self.feed.epoch() for _ in stage.steps), strict=True)
+        return (repeat(batch) for batch in self.feed.epoch())
+
+    def _take(self, step: Step, view: View) -> list[float]:
+        """Take one step: every update reads the same logits, then all that they train move once."""
+        found: dict[Any, Any] = {}
+        values = []
+        for trains, loss, weight in step:
+            self.parts.learning = trains
+            total = loss(view)
+            slopes = total.slopes if isinstance(total, Total) else {}
+            if missing := set(trains) - {role for role, _ in slopes}:
+                raise PlanError(f"The loss {_name(loss)} gives no slopes to {sorted(missing)}, which it is to train.")
+            for key, slope in slopes.items():
+                slope = slope if weight == 1.0 else weight * slope
+                found[key] = found[key] + slope if key in found else slope
+            values.append(weight * float(value_of(total)))
+        self.parts.learning = ()
+        for (role, rows), slopes in found.items():
+            self._net(role).learn(rows.users, rows.items, np.ascontiguousarray(slopes, np.float32))
+        trained = {role for role, _ in found}
+        owners = {self.roles[role].shares_with or role for role in trained}
+        for role in self.roles:
+            if role in trained or role in owners:
+                self._net(role).step(self.roles[role].rate, self.roles[role].l2 or 0.0)
+        view.forget({name for name, role in self.roles.items() if (role.shares_with or name) in owners})
+        return values
+
+    def _validate(self, stage: Stage, epoch: int, judged_on: str) -> float | None:
+        if stage.validate is None:
+            return None
+        risk = float(value_of(stage.validate(self._view(getattr(self.feed, judged_on)))))
+        if not math.isfinite(risk):
+            raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk
 
-    def _taken(self, updates: tuple[Update, ...], still: frozenset[str]) -> Iterator[Sequence[Sequence[float]]]:
-        """Take the batches of a pass, one or several at once, and say the losses of each."""
-        take = in_one_call(updates, self.plan.roles, self.cast)
-        if take is None:
-            for batches in self._batches(updates):
-                yield [[self._step(update, batch, still) for update, batch in zip(updates, batches, strict=True)]]
-            return
-        for stretch in self.feed.stretches():
-            view = View(self.cast, stretch.whole, still=still)
-            for first in range(0, len(stretch), BATCHES_AT_ONCE):
-                yield take(view, stretch, first, min(first + BATCHES_AT_ONCE, len(stretch))).tolist()
+    def _fit(self, stage: Stage, planned: float) -> None:
+        for role in stage.fits:
+            spec = cast(FitSpec, self.roles[role].part)
+            self.by_role[role] = part = spec.fit_in(self.context(planned, self.by_role.get(role)))
+            if not stage.steps:
+                self.history.take_in(role, part)
 
-    def _settle(self, stage: Stage) -> None:
-        """Rows that no update has read still hold their random start: count them and let them answer as the average."""
-        for role in dict.fromkeys(role for update in stage.updates for role in update.trains):
-            if count := self.players[role].settle():
+    def context(self, planned: float = 1.0, previous: Part | None = None) -> FitContext:
+        """What a part that fits itself may look at now."""
+        calibration, train = self._view(self.feed.calibration), self._view(self.feed.train)
+        return FitContext(
+            self.split, self.training, self.rng, self.random_ratings, calibration, train, planned, previous
+        )
+
+    def _rest(self, stage: Stage) -> None:
+        """Count the rows that no update has read, which answer as the average from here on."""
+        owners = dict.fromkeys(name for role in stage.trains for name in (role, self.roles[role].shares_with) if name)
+        for role in owners:
+            if count := self._net(role).rest():
                 self.history.notes.append(
                     f"{count} users or items had nothing to teach the {role} in stage {stage.name!r} "
                     "and are answered for as the average one."
                 )
 
-    def _batches(self, updates: tuple[Update, ...]) -> Iterator[tuple[Batch, ...]]:
-        """One pass over the rows: for each update the batch that all share, or one of its own."""
-        own = [self.feed.epoch() if update.own_batch else None for update in updates]
-        for shared in self.feed.epoch():
-            yield tuple(shared if batches is None else next(batches) for batches in own)
 
-    def _step(self, update: Update, batch: Batch, still: frozenset[str]) -> float:
-        value = self._by_closed_form(update, batch, still)
-        if value is None:
-            loss = update.loss(View(self.cast, batch, frozenset(update.trains), still))
-            loss.backward()  # type: ignore[no-untyped-call]
-            value = loss.item() / self.group.size  # all workers have the same loss, and will add it up
-        for name in update.trains:
-            role = self.plan.roles[name]
-            self.players[name].step(role.learning_rate, role.l2 or 0.0)
-        return value
+def _kept(part: Part) -> Any:
+    """Nets learn in place, so their state is copied; parts that fit themselves are replaced whole."""
+    return part.state() if isinstance(part, Net) else part
 
-    def _by_closed_form(self, update: Update, batch: Batch, still: frozenset[str]) -> float | None:
-        """The loss, its slopes told to who learns, if it has a closed form and all who learn can be told."""
-        form = form_of(update.loss)
-        if form is None or not all(hasattr(self.players[name], "keep") for name in update.trains):
-            return None
-        with torch.no_grad():
-            return form(View(self.cast, batch, frozenset(update.trains), still))
 
-    def _check_finite(self, stage: Stage, roles: tuple[str, ...], epoch: int, loss: float) -> None:
-        finite = [self.players[name].is_finite() for name in roles]
-        anywhere = self.group.largest([0 if fine else 1 for fine in finite])
-        broken = [name for name, found in zip(roles, anywhere, strict=True) if found]
-        if broken or not math.isfinite(loss):
-            raise DivergedError(
-                f"Training left the finite numbers in stage {stage.name!r}, role {(broken or roles)[0]!r}, "
-                f"epoch {epoch}; lower its learning rate, raise its l2 or raise the clip."
-            )
-
-    @torch.no_grad()
-    def _validate(self, stage: Stage, epoch: int, still: frozenset[str]) -> float | None:
-        if stage.validate is None:
-            return None
-        rows = self.feed.holdout if stage.tolerance is None else self.feed.train
-        risk = stage.validate(View(self.cast, rows, still=still)).item()
-        if not math.isfinite(risk):
-            raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
-        return risk
-
-    def _fit(self, fit: Fit, planned: float) -> None:
-        self.players[fit.role] = self._fitted(fit, planned)
-        self._look_up({fit.role})
-
-    def _look_up(self, moved: Collection[str]) -> None:
-        """Find the maps of all users once for every calibrator that has moved."""
-        for role, name in self.cast.calibrators.items():
-            if name in moved and hasattr(self.players.get(name), "looked_up"):
-                users = np.arange(self.split.log.n_users)
-                self.cast.known[name] = self.players[name].tables(self.players[role], users)
-
-    def _fitted(self, fit: Fit, planned: float) -> Any:
-        recipe: Any = self.plan.roles[fit.role].net
-        fitted = recipe.fit_on(self.occasion(self.generator, planned), self.players.get(fit.role))
-        if fit.per == "stage":
-            self.history.take_in(fit.role, fitted)
-        return fitted
-
-    def occasion(self, generator: np.random.Generator, planned: float) -> Occasion:
-        """What a role may look at now."""
-        view, train = View(self.cast, self.feed.calibration), View(self.cast, self.feed.train)
-        return Occasion(self.split, self.training, generator, self.random_ratings, view, train, planned)
+def _name(loss: Any) -> str:
+    return str(getattr(loss, "__qualname__", loss))

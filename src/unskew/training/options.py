@@ -1,10 +1,10 @@
-"""How to run a fit: what belongs to the run and not to the recipe."""
+"""How to run a fit: what belongs to the run and not to the method."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Self, get_args
 
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, Split, holdout_split
@@ -12,7 +12,6 @@ from unskew.errors import ParameterError
 from unskew.gone import refuse_gone_option
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
-OF_THE_RUN = ("progress",)  # options that do not change what is learned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +32,8 @@ class Training:
     holdout_by: HoldoutBy = "global"
     progress: bool | None = None
 
-    def __new__(cls, **settings: Any) -> Training:
-        """Refuse options that went with a sentence, where a dataclass would only know an unexpected argument."""
-        for name in settings:
+    def __new__(cls, **options: Any) -> Self:
+        for name in options:
             refuse_gone_option(name)
         return super().__new__(cls)
 
@@ -52,9 +50,8 @@ class Training:
 
     @property
     def lasting(self) -> Training:
-        """The same options but for those that change nothing of what is learned, which are the usual ones."""
-        usual: dict[str, Any] = {setting.name: setting.default for setting in fields(self)}
-        return replace(self, **{name: usual[name] for name in OF_THE_RUN})
+        """The same options but for those that change nothing of what is learned."""
+        return replace(self, progress=None)
 
     def split(self, log: RatingLog, seed: int) -> Split:
         """Which rows of the log are trained on and which are held out."""

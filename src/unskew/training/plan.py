@@ -1,144 +1,174 @@
-"""A method as data: who takes part (roles), who learns from what (updates), in which order (stages)."""
+"""A method as data: what fills each role, what learns from which loss, and in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from torch import Tensor
+import numpy as np
 
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
 from unskew.errors import PlanError
-from unskew.nets.base import NetRecipe
+from unskew.losses.batch import Loss, View
+from unskew.nets.base import NetSpec, Part, PartSpec
 from unskew.training.checks import MOST_PAIRS_PER_ROW, check_number
-from unskew.training.fitted import Fits
-from unskew.training.stopping import Flatline, Patience
-from unskew.training.view import ErrorFunction, View
-
-Loss = Callable[[View], Tensor]
+from unskew.training.options import Training
+from unskew.training.stopping import Patience
 
 
-@dataclass(frozen=True)
-class Role:
-    """A job in a method: the net that does it and how that net learns.
+@dataclass(frozen=True, eq=False)
+class FitContext:
+    """All that a part which fits itself may look at.
 
-    `l2` is the weight of l2/2 |row|^2 a reading, None for `l2_factor` times what is usual for the log (see `rules`);
-    `clip` is the smallest propensity a role may speak of, None for the log's density; `calibrator` names the role that
-    calibrates this one while it rests; `starts_at` is the rate a fresh net predicts; `on` names the role whose tables
-    this one's net shares (see `nets.towers`).
+    `view` shows every role on the held-out rows that calibrators fit, `train` on the training rows; `planned` is the
+    share of the planned epochs that is over, 1 where it is fitted once; `previous` is what filled this role before.
     """
 
-    net: NetRecipe | Fits
-    learning_rate: float = 0.01
+    split: Split
+    training: Training
+    rng: np.random.Generator
+    random_ratings: RatingLog | None
+    view: View
+    train: View
+    planned: float
+    previous: Part | None
+
+    @property
+    def log(self) -> RatingLog:
+        return self.split.log
+
+
+class FitSpec(PartSpec):
+    """Settings of a part that fits itself in one go: a propensity, a calibrator, a Bayesian model."""
+
+    @abstractmethod
+    def fit_in(self, context: FitContext) -> Part:
+        """The fitted part."""
+
+
+class Role(NamedTuple):
+    """A job in a method: what fills it and how that learns.
+
+    `l2` is the weight of l2/2 |row|^2, None for `l2_factor` times what the rule gives for the log; `clip` is the
+    smallest propensity that weights are made of, None for the log's density; `calibrated_by` names the role that
+    calibrates this one at rest; `starts_at` is the rate that a new net predicts; `shares_with` names the role that owns
+    the vectors of this one's net.
+    """
+
+    part: PartSpec
+    rate: float = 0.01
     l2: float | None = 0.0
     clip: float | None = 0.0
-    calibrator: str | None = None
+    calibrated_by: str = ""
     starts_at: Literal["rating", "seen"] = "rating"
-    on: str | None = None
+    shares_with: str = ""
     l2_factor: float = 1.0
 
 
-@dataclass(frozen=True)
-class Update:
-    """One gradient step a batch: the named roles learn, everyone else is frozen.
-
-    `own_batch` gives the update batches of its own instead of those the others share.
-    """
+class Update(NamedTuple):
+    """The named roles learn from a loss, times a weight; all others are at rest."""
 
     trains: tuple[str, ...]
     loss: Loss
-    own_batch: bool = False
+    weight: float = 1.0
 
 
-@dataclass(frozen=True)
-class Copy:
-    """What one role has learned is given to another when the stage begins."""
+Step = tuple[Update, ...]  # all read the same logits, then all that they train move once
+
+
+class Copy(NamedTuple):
+    """What one net has learned is given to another when the stage begins."""
 
     source: str
     target: str
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (self.target,)
 
+class Stage(NamedTuple):
+    """Steps on every batch, repeated over epochs until the validation risk stops falling.
 
-@dataclass(frozen=True)
-class Fit:
-    """A role that fits itself in one go (a propensity, a calibrator): once in the stage, or after every epoch."""
-
-    role: str
-    per: Literal["stage", "epoch"] = "stage"
-
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (self.role,)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Updates repeated over epochs until the validation risk stops falling; without updates, only copies and fits.
-
-    With a `tolerance` the stage stops as public code does: `validate` is measured on the training rows, and the stage
-    ends at the seventh epoch in which it fell by less than this share of itself, as it is then.
+    A stage without steps fits its `fits` once, one with steps after each epoch. With `own_batches` each step draws
+    batches of its own instead of all taking turns on the same one. `stopping` makes the rule by which it ends.
     """
 
     name: str
-    updates: tuple[Update, ...] = ()
-    fits: tuple[Fit, ...] = ()
+    steps: tuple[Step, ...] = ()
+    fits: tuple[str, ...] = ()
     copies: tuple[Copy, ...] = ()
     validate: Loss | None = None
-    tolerance: float | None = None
-
-    def stopping(self, patience: int) -> Patience:
-        """When to give up, for a run of this patience."""
-        return Patience(patience, self.moves) if self.tolerance is None else Flatline(self.tolerance, self.moves)
+    own_batches: bool = False
+    stopping: Callable[[int], Patience] = Patience
 
     @property
-    def steps(self) -> tuple[Update | Fit | Copy, ...]:
-        return (*self.copies, *self.updates, *self.fits)
+    def updates(self) -> Iterator[Update]:
+        return (update for step in self.steps for update in step)
 
     @property
-    def moves(self) -> frozenset[str]:
-        """The roles that change while this stage runs its epochs."""
-        fits = {fit.role for fit in self.fits if fit.per == "epoch"}
-        return frozenset(fits | {role for update in self.updates for role in update.trains})
+    def trains(self) -> tuple[str, ...]:
+        """The roles that learn by steps, in order."""
+        return tuple(dict.fromkeys(role for update in self.updates for role in update.trains))
+
+    def moves(self, roles: Mapping[str, Role]) -> frozenset[str]:
+        """The roles that change while its epochs run: trained, sharing vectors with those, or fitted after each."""
+        owners = {roles[role].shares_with or role for role in self.trains}
+        sharing = {name for name, role in roles.items() if (role.shares_with or name) in owners}
+        return frozenset(sharing | set(self.fits if self.steps else ()))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Roles and stages, checked to fit together.
+    """Roles and stages, checked to fit together; `error` names e, `pairs_per_row` pairs are sampled for each rating.
 
-    `error` is e(logit, label), `pairs_per_row` how many pairs are sampled for each rating of a batch.
+    A role that the steps would train may be filled by a part that fits itself: it is fitted in a stage of its own
+    before, updates that train nothing else are left out, and `notes` says so.
     """
 
     roles: Mapping[str, Role]
     stages: tuple[Stage, ...]
-    error: ErrorFunction
+    error: str = "log"
     pairs_per_row: float = 1.0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
         for stage in self.stages:
-            for step in stage.steps:
-                for role in step.trains:
-                    self._check_known(role, f"stage {stage.name!r} trains")
-                    if not isinstance(step, Copy):
-                        self._check_way_of_learning(role, by_gradient=isinstance(step, Update))
-            for copy in stage.copies:
-                self._check_known(copy.source, f"stage {stage.name!r} copies")
-        for name, held in self.roles.items():
-            for other, what in ((held.calibrator, "is calibrated by"), (held.on, "stands on")):
+            for used in (*stage.trains, *stage.fits, *(name for copy in stage.copies for name in copy)):
+                self._check_known(used, f"stage {stage.name!r} uses")
+        for name, role in self.roles.items():
+            for other, what in ((role.calibrated_by, "is calibrated by"), (role.shares_with, "shares vectors with")):
                 if other:
                     self._check_known(other, f"role {name!r} {what}")
-        idle = set(self.roles) - {role for stage in self.stages for step in stage.steps for role in step.trains}
-        if idle:
-            raise PlanError(f"No stage trains or fits {sorted(idle)}; remove the role or add an update for it.")
+        self._fit_before()
+        for stage in self.stages:
+            for wanted, verb, names in ((NetSpec, "trains", stage.trains), (FitSpec, "fits", stage.fits)):
+                for name in names:
+                    if not isinstance(self.roles[name].part, wanted):
+                        held = type(self.roles[name].part).__name__
+                        raise PlanError(f"Stage {stage.name!r} {verb} the role {name!r}, which {held} does not allow.")
+        busy = {role for stage in self.stages for role in (*stage.trains, *stage.fits)}
+        busy |= {role.shares_with for role in self.roles.values()}
+        if idle := sorted(set(self.roles) - busy):
+            raise PlanError(f"No stage trains or fits {idle}; remove the role or add an update for it.")
 
     def _check_known(self, role: str, what: str) -> None:
         if role not in self.roles:
             raise PlanError(f"The plan's {what} {role!r}, but it has only the roles {sorted(self.roles)}.")
 
-    def _check_way_of_learning(self, role: str, by_gradient: bool) -> None:
-        if isinstance(self.roles[role].net, NetRecipe) != by_gradient:
-            wanted, held = ("a net", "fits itself") if by_gradient else ("a role that fits itself", "is a net")
-            raise PlanError(f"The plan asks for {wanted}, but the role {role!r} {held}.")
+    def _fit_before(self) -> None:
+        """Give parts that fit themselves a stage before the first that would train them."""
+        fitted = {name for stage in self.stages for name in stage.fits}
+        stages: list[Stage] = []
+        notes = list(self.notes)
+        for stage in self.stages:
+            ready = {name for name in stage.trains if isinstance(self.roles[name].part, FitSpec)}
+            for name in sorted(ready):
+                if name not in fitted:
+                    stages.append(Stage(name, fits=(name,)))
+                notes.append(f"The {name} is fitted before stage {stage.name!r} and does not learn in it.")
+            fitted |= ready
+            steps = (tuple(update for update in step if not set(update.trains) <= ready) for step in stage.steps)
+            stages.append(stage._replace(steps=tuple(step for step in steps if step)))
+        object.__setattr__(self, "stages", tuple(stages))
+        object.__setattr__(self, "notes", tuple(notes))

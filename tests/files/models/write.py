@@ -15,7 +15,7 @@ import unskew
 
 N_USERS, N_ITEMS, N_RATINGS = 12, 8, 60
 NET = unskew.MF(n_factors=2)
-FACTORS = unskew.Factors(n_folds=2, net=unskew.MF(n_factors=2, spread=0.1))
+FACTORS = unskew.Factors(n_folds=2, net=unskew.MF(n_factors=2, init_std=0.1))
 METHODS = {
     "binary": unskew.IPS(net=NET, propensity=unskew.Additive()),
     "graded": unskew.Naive(net=unskew.NCF(n_factors=2), error="squared"),
@@ -46,7 +46,7 @@ def answers(model: unskew.Recommender) -> dict[str, object]:
         "held_out": model.split.holdout_rows.tolist(),
     }
     for role in ("propensity", "imputation"):
-        if role in model.cast.players:
+        if role in model.parts:
             said[role] = getattr(model, role)(*pairs).tolist()
     return said
 

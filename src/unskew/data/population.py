@@ -1,0 +1,78 @@
+"""The pairs over which answers are wanted: all users with all items, by arithmetic and without an array."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.data.hashing import pair_fold
+
+Codes = NDArray[np.int32]
+PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1
+PAIRS_PER_USER = 4  # drawn together: a step costs by the rows it touches
+
+
+class AllPairs(NamedTuple):
+    """Every user with every item."""
+
+    n_users: int
+    n_items: int
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_users * self.n_items
+
+    def draw(self, n_batches: int, size: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+        """Uniform pairs for batches of this size; within a batch four of each user, in the order of users."""
+        per_batch = -(-size // PAIRS_PER_USER)
+        users = np.sort(rng.integers(self.n_users, size=(n_batches, per_batch), dtype=np.int32), axis=1)
+        users = np.repeat(users, PAIRS_PER_USER, axis=1)[:, :size].ravel()
+        return users, rng.integers(self.n_items, size=len(users), dtype=np.int32)
+
+    def draw_evenly(self, count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+        """Pairs that are uniform one by one and together give every user and every item a like share.
+
+        The additive sequence of the plastic number in two dimensions, shifted at random: totals of what depends mostly
+        on the user or on the item vary far less than over independent draws.
+        """
+        steps = np.arange(count)
+        users, items = (
+            ((rng.random() + steps * PLASTIC**-power) % 1 * size).astype(np.int32)
+            for power, size in ((1, self.n_users), (2, self.n_items))
+        )
+        return users, items
+
+
+class Folds(NamedTuple):
+    """Nets of all folds side by side in one: a pair, seen or not, teaches all but the net of its own fold.
+
+    Folds are a hash of the pair. Net f has the users f |U| to (f + 1) |U| - 1, and items alike.
+    """
+
+    n: int
+    seed: int
+    population: AllPairs
+
+    @property
+    def copies(self) -> int:
+        return self.n - 1
+
+    def of(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.int64]:
+        """The fold of each pair."""
+        return pair_fold(self.seed, users, items, self.n)
+
+    def placed(self, users: NDArray[Any], items: NDArray[Any], copy: Any) -> tuple[Codes, Codes]:
+        """The codes, in the one net, of pairs for the `copy`-th of the nets that may learn from each."""
+        net = (self.of(users, items) + 1 + copy) % self.n
+        return shifted(users, net * self.population.n_users), shifted(items, net * self.population.n_items)
+
+    def left_out(self, users: NDArray[Any], items: NDArray[Any]) -> tuple[Codes, Codes]:
+        """The codes of pairs in the net that has not learned from them."""
+        return self.placed(users, items, np.int64(-1))
+
+
+def shifted(codes: NDArray[Any], by: Any) -> Codes:
+    """Codes moved up; -1, which stands for somebody or something unknown, stays."""
+    return np.where(codes < 0, -1, codes + by).astype(np.int32)

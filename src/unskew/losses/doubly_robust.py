@@ -1,0 +1,67 @@
+"""Doubly robust risks: imputed errors for all pairs, corrected on the seen ones.
+
+Notation as in `weighting`; e_imputed is the error of the prediction against the imputed rating.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unskew.losses.batch import Rows, View
+from unskew.losses.columns import Array, square
+
+
+def dr(v: View, prediction: str = "prediction", imputation: str = "imputation") -> Any:
+    """(1/|D|) [ sum_D e_imputed + sum_O (e - e_imputed) / p ]: unbiased if either p or the imputation is true.
+
+    Wang et al., ICML 2019.
+    """
+    o, d = v.observed, v.sampled
+    residual = (o.error(prediction) - o.imputed_error(prediction, imputation)) * o.inverse_propensity()
+    return (d.total(d.imputed_error(prediction, imputation)) + o.total(residual)) / v.n_pairs
+
+
+def imputation_error(
+    v: View, weight: Array, target: float | Array = 0.0, prediction: str = "prediction", imputation: str = "imputation"
+) -> Any:
+    """sum_O weight (e - e_imputed - target)^2 / sum_O weight (e1 - e0)^2: with weight 1/p the loss of DR-JL.
+
+    e - e_imputed = (e1 - e0)(r - r_imputed), so the numerator alone, (1/|D|) sum_O (e - e_imputed)^2 / p in the papers,
+    fades wherever the prediction is undecided, and any L2 would take over. Divided by the mean effect of the label it
+    is a weighted mean of (r - r_imputed)^2; the divisor is nothing that the imputation can move.
+    """
+    o = v.observed
+    gap = o.error(prediction) - o.imputed_error(prediction, imputation) - target
+    return o.total(weight * square(gap)) / max(o.total(weight * o.label_effect(prediction) ** 2), 1e-12)
+
+
+def target_covariate(rows: Rows) -> Array:
+    """h = 1/p - 1."""
+    return rows.inverse_propensity() - 1
+
+
+def target_epsilon(o: Rows) -> Any:
+    """epsilon = sum_O h (e - e_imputed) / sum_O h^2: then sum_O h (e - e_imputed - epsilon h) = 0.
+
+    If all propensities are 1 there is nothing to correct and epsilon is 0.
+    """
+    h = target_covariate(o)
+    return o.total(h * (o.error() - o.imputed_error())) / max(o.total(h * h), 1e-12)
+
+
+def targeted_dr(v: View) -> Any:
+    """The doubly robust risk with imputed errors e_imputed + epsilon h, epsilon differentiated (Li et al., ICLR 2023).
+
+    (1/|D|) [ sum_D (e_imputed + epsilon h) + sum_O (e - e_imputed - epsilon h) / p ].
+    """
+    o, d, epsilon = v.observed, v.sampled, target_epsilon(v.observed)
+    h, weight = target_covariate(o), o.inverse_propensity()
+    direct = d.total(d.imputed_error()) + epsilon * d.total(target_covariate(d))
+    residual = o.total((o.error() - o.imputed_error()) * weight) - epsilon * o.total(h * weight)
+    return (direct + residual) / v.n_pairs
+
+
+def targeted_imputation_error(v: View, weight: Array) -> Any:
+    """The imputation error around epsilon h, epsilon held fixed: the imputation learns what is left."""
+    epsilon = v.held(target_epsilon(v.observed))
+    return imputation_error(v, weight, (epsilon * target_covariate(v.observed)).astype(weight.dtype))

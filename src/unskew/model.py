@@ -1,0 +1,224 @@
+"""The fitted thing: predictions for every pair, recommendations, propensities, and how it was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from unskew.calibration.before_after import CalibrationReport
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.data.vocabulary import Vocabulary
+from unskew.errors import DataError, ParameterError
+from unskew.losses.batch import Parts
+from unskew.nets.base import NetSpec, Part
+from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
+from unskew.topk import top_items
+from unskew.training.history import History
+from unskew.training.loop import resolved
+from unskew.training.options import Training
+from unskew.training.weights import WeightReport
+
+if TYPE_CHECKING:
+    from unskew.diagnosis.diagnosis import Diagnosis
+
+OnUnknown = Literal["raise", "fallback"]
+CHUNK = 1 << 18
+SOME_HELD_OUT = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Recommender:
+    """What `method.fit(log)` returns. External ids in, external ids and the log's own rating scale out.
+
+    For a binary log predictions are probabilities of a positive rating, for a graded one ratings. `on_unknown`
+    says what to do about ids the log does not know: "raise", or "fallback", which answers for the average user
+    or the average item in their place. `weights` says how the propensities weighed the training ratings, `calibration`
+    how well propensity and imputation were calibrated before and after; each is None for a method without. `training`
+    are the options of the run, None for the usual ones. Users with codes from `n_fitted_users` on were folded in; None
+    if nobody was. `random_ratings` tells what random ratings were used for, None without any, and `corrections` are
+    the lines that they have put through the logits of roles.
+    """
+
+    method: Any
+    log: RatingLog
+    parts: Parts
+    history: History
+    seed: int
+    weights: WeightReport | None = None
+    calibration: CalibrationReport | None = None
+    training: Training | None = None
+    n_fitted_users: int | None = None
+    random_ratings: RandomRatings | None = None
+    corrections: Mapping[str, Line] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The numbers that recipe, rules and search came to: batch size, L2 of nets, clips of propensities."""
+        facts, training = self.split.facts, self.training or Training()
+        roles = resolved(self.method.plan().roles, facts)
+        l2 = {f"l2 of {name}": role.l2 or 0.0 for name, role in roles.items() if isinstance(role.part, NetSpec)}
+        clips = {f"clip of {name}": role.clip for name, role in roles.items() if role.clip}
+        return {"batch size": training.batch_size_for(facts.n_train), **l2, **clips}
+
+    @property
+    def n_fitted(self) -> int:
+        """How many of the users were there when the model was fitted."""
+        return self.log.n_users if self.n_fitted_users is None else self.n_fitted_users
+
+    @property
+    def split(self) -> Split:
+        """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
+        training, log = self.training or Training(), self.log
+        if self.n_fitted_users is not None:
+            log = log.take(log.users < self.n_fitted_users)
+        return training.split(log, self.seed)
+
+    @property
+    def holdout(self) -> RatingLog:
+        """The ratings that no net was trained on."""
+        return self.split.holdout
+
+    def predict(self, users: Any, items: Any, *, on_unknown: OnUnknown = "raise") -> NDArray[np.float64]:
+        """The predicted rating of each pair (users[n], items[n])."""
+        codes = self._codes(users, items, on_unknown)
+        return np.asarray(self.log.scale.from_unit(self.predict_codes(*codes)), np.float64)
+
+    def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
+        """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
+        return self.scores("propensity", *self._codes(users, items, "raise"))
+
+    def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
+        """The imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
+        found = self.scores("imputation", *self._codes(users, items, "raise"))
+        return np.asarray(self.log.scale.from_unit(found), np.float64)
+
+    def recommend(
+        self,
+        users: Any = None,
+        k: int = 10,
+        *,
+        filter_seen: bool = True,
+        items: Any = None,
+        on_unknown: OnUnknown = "raise",
+    ) -> pa.Table:
+        """The k items with the highest prediction for each user: columns user_id, item_id, score, rank.
+
+        `users=None` is everybody. `items` limits the candidates; `filter_seen` leaves out what the user has rated.
+        A user with fewer than k candidates left gets fewer rows.
+        """
+        if k < 1:
+            raise ParameterError(f"k must be at least 1, not {k}.")
+        log = self.log
+        user_codes = np.arange(log.n_users) if users is None else _codes(log.user_ids, users, "user", on_unknown)
+        candidates = np.arange(log.n_items) if items is None else _codes(log.item_ids, items, "item", "raise")
+        found = top_items(self.predict_codes, log, user_codes, np.unique(candidates), k, filter_seen)
+        ids = log.user_ids.take(user_codes) if users is None else pa.array(np.asarray(users).tolist())
+        return pa.table(
+            {
+                "user_id": ids.take(pa.array(found.position)),
+                "item_id": log.item_ids.take(found.items),
+                "score": np.asarray(log.scale.from_unit(found.scores)),
+                "rank": found.rank,
+            }
+        )
+
+    def with_random_ratings(self, random: RatingLog) -> Recommender:
+        """The model corrected by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""
+        known, n_unknown, n_in_log = in_codes(self.log, random)
+        lines, found = dict[str, Line](), list[Correction]()
+        for role in ROLES:
+            if role in self.parts:
+                answers = self.uncorrected(role, known.users, known.items)
+                lines[role], tried = learn(role, answers, known.ratings, self.seed)
+                found += tried
+        report = RandomRatings(len(known), n_unknown, n_in_log, known.positive_rate, tuple(found))
+        return replace(self, random_ratings=report, corrections=lines)
+
+    def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
+        """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
+        return self.scores("prediction", users, items)
+
+    def scores(
+        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
+        found = self.uncorrected(role, users, items, ratings)
+        return found if role not in self.corrections else self.corrections[role](found)
+
+    def uncorrected(
+        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """The same without what random ratings have made of it."""
+        part = self.part(role)
+        found = np.empty(len(users))
+        for start in range(0, len(users), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            u, i = (np.asarray(codes[chunk], np.int32) for codes in (users, items))
+            if ratings is not None and part.knows_ratings:
+                found[chunk] = 1 / self.parts.inverse(role, u, i, np.asarray(ratings[chunk], np.float32))
+            else:
+                found[chunk] = self.parts.answer(role, u, i)
+        return found
+
+    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+        """A model that knows new users too, by the few ratings they have given and without training.
+
+        `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
+        on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
+        user gets the row that is most likely given the ratings, weighted by inverse propensity where the method weighs,
+        and given how fitted users are spread around their average; `shrinkage` multiplies the pull of the latter. A
+        user without ratings is the average user. Other roles take new users for the average user, propensities with
+        their activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
+        """
+        from unskew.folding.fold import fold_in  # which imports this module
+
+        rules: Any = {"on_unknown": on_unknown, "shrinkage": shrinkage}
+        return fold_in(self, user_log, **rules)
+
+    def part(self, role: str) -> Part:
+        """What fills a role."""
+        if role not in self.parts:
+            raise ParameterError(f"{type(self.method).__name__} has no {role}; use a method that has one.")
+        found: Part = self.parts[role]
+        return found
+
+    def diagnose(self, *, rival: Any = None, **settings: Any) -> Diagnosis:
+        """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""
+        from unskew.diagnosis.diagnosis import diagnose  # which imports this module
+
+        return diagnose(self, rival=rival, **settings)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""
+        from unskew.files.model import save  # which imports this module
+
+        save(self, path)
+
+    def _codes(self, users: Any, items: Any, on_unknown: OnUnknown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
+        item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
+        if len(user_codes) != len(item_codes):
+            raise DataError(f"There are {len(user_codes)} users for {len(item_codes)} items; pairs need one of each.")
+        return user_codes, item_codes
+
+
+def _codes(vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown) -> NDArray[np.int32]:
+    if on_unknown not in ("raise", "fallback"):
+        raise ParameterError(f"on_unknown must be 'raise' or 'fallback', not {on_unknown!r}.")
+    codes = vocabulary.codes([ids] if isinstance(ids, (str, int, np.integer)) else ids)
+    unknown = codes < 0
+    if on_unknown == "raise" and unknown.any():
+        first = int(np.argmax(unknown))
+        value = ids if isinstance(ids, (str, int, np.integer)) else np.asarray(ids)[first : first + 1].tolist()[0]
+        raise DataError(
+            f"The {side} {value!r} is not in the log ({int(unknown.sum())} of {len(codes)} {side}s are not); "
+            f"pass on_unknown='fallback' to answer for the average {side}."
+        )
+    return codes

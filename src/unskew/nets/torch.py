@@ -1,0 +1,157 @@
+"""Any PyTorch module as a net: `pip install 'unskew[torch]'`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.errors import ParameterError
+from unskew.nets.base import Net, NetContext, NetSpec, Part, State
+
+try:
+    import torch
+except ImportError as error:
+    raise ParameterError("Nets of PyTorch need torch, which is not installed: pip install 'unskew[torch]'.") from error
+
+Array = NDArray[Any]
+AVERAGED, AT_ONCE = 32, 4_096  # known codes whose logits are averaged for an unknown one; unknown ones at a time
+
+
+@contextmanager
+def reproducible(rng: np.random.Generator | None = None) -> Iterator[None]:
+    """One thread and, given a stream, random numbers of that: bits depend on the seed alone. All is put back after."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[], enabled=rng is not None):
+        if rng is not None:
+            torch.default_generator.manual_seed(int(rng.integers(2**63)))
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+class TorchNet(Net):
+    """A module that scores pairs, module(users, items) -> logits, moved by Adam with weight decay `l2`.
+
+    It answers in evaluation mode and learns in training mode. Whoever is unknown, or at rest has learned nothing, is
+    answered for by the mean logit of 32 who have learned, spread evenly over all of them.
+    """
+
+    def __init__(self, module: torch.nn.Module, context: NetContext, rng: np.random.Generator) -> None:
+        self.module, self.context, self.rng = module.eval(), context, rng
+        self.optimizer = torch.optim.Adam(module.parameters())
+        self.learned = [np.zeros(n, np.bool_) for n in (context.n_users, context.n_items)]
+        self.known = [np.ones_like(side) for side in self.learned]
+
+    def _tensor(self, codes: Array) -> torch.Tensor:
+        return torch.from_numpy(codes.astype(np.int64)).to(next(self.module.parameters()).device)
+
+    def _scored(self, users: Array, items: Array) -> Array:
+        with torch.no_grad(), reproducible():
+            scores: Array = self.module(self._tensor(users), self._tensor(items)).cpu().numpy()
+        return scores.astype(np.float32)
+
+    def logits(self, users: Array, items: Array) -> Array:
+        sides = users, items
+        unknown = [(codes < 0) | ~known[codes] for codes, known in zip(sides, self.known, strict=True)]
+        logits = self._scored(*(np.where(missing, 0, codes) for missing, codes in zip(unknown, sides, strict=True)))
+        rows = np.flatnonzero(unknown[0] | unknown[1])
+        for some in np.split(rows, range(AT_ONCE, len(rows), AT_ONCE)):
+            pairs = (
+                np.where(missing[some, None], _spread(known), codes[some, None]).ravel()
+                for missing, known, codes in zip(unknown, self.known, sides, strict=True)
+            )
+            logits[some] = self._scored(*pairs).reshape(-1, AVERAGED).mean(1)
+        return logits
+
+    def learn(self, users: Array, items: Array, slopes: Array) -> None:
+        self.learned[0][users] = self.learned[1][items] = True
+        with reproducible(self.rng):
+            scores = self.module.train()(self._tensor(users), self._tensor(items))
+            scores.backward(torch.from_numpy(slopes).to(scores))
+        self.module.eval()
+
+    def step(self, rate: float, l2: float) -> None:
+        self.optimizer.param_groups[0].update(lr=rate, weight_decay=l2)
+        with reproducible():
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def user_vectors(self, users: Array) -> Array:
+        """What the module's own `user_vectors` gives, if it has one; the unknown user has the mean of the known."""
+        given = getattr(self.module, "user_vectors", None)
+        if given is None:
+            return super().user_vectors(users)
+        with torch.no_grad(), reproducible():
+            vectors: Array = given(self._tensor(np.arange(self.context.n_users))).cpu().numpy()
+        known = self.known[0]
+        vectors = np.vstack([np.where(known[:, None], vectors, vectors[known].mean(0)), vectors[known].mean(0)])
+        return vectors[users].astype(np.float32)
+
+    def state(self) -> dict[str, Array]:
+        n_users, n_items, base_rate, interactions = self.context
+        context = {"sizes": np.array([n_users, n_items]), "base_rate": np.array(base_rate)}
+        kept = dict(zip(("known_users", "known_items", "users", "items"), (*self.known, *interactions), strict=True))
+        module = {f"module.{name}": value.numpy(force=True).copy() for name, value in self.module.state_dict().items()}
+        return context | kept | module
+
+    def restore(self, state: State) -> None:
+        self.known = [np.array(state[name], np.bool_) for name in ("known_users", "known_items")]
+        values = {name: torch.from_numpy(np.array(state[f"module.{name}"])) for name in self.module.state_dict()}
+        self.module.load_state_dict(values)
+
+    def take_over(self, other: Net) -> None:
+        super().take_over(other)
+        if isinstance(other, TorchNet):
+            self.learned = [mine | theirs for mine, theirs in zip(self.learned, other.learned, strict=True)]
+
+    def rest(self) -> int:
+        self.known = [side.copy() if side.any() else ~side for side in self.learned]
+        return sum(int((~side).sum()) for side in self.known)
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
+        raise ParameterError(
+            "New users and items cannot be added to a module of PyTorch: fit again with their ratings."
+        )
+
+
+def _spread(known: Array) -> Array:
+    """Known codes at even distances, the same number of them for any net."""
+    codes = np.flatnonzero(known)
+    return codes[np.linspace(0, len(codes) - 1, AVERAGED).astype(np.int64)]
+
+
+class TorchSpec(NetSpec):
+    """A net by `module(context)`: derive from it and register it, and model folders know the net by its name."""
+
+    @abstractmethod
+    def module(self, context: NetContext) -> torch.nn.Module:
+        """A new module; random numbers that it draws from PyTorch are seeded."""
+
+    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TorchNet:
+        with reproducible(rng):
+            return TorchNet(self.module(context), context, rng)
+
+    def from_state(self, state: State, owner: Part | None = None) -> TorchNet:
+        n_users, n_items = (int(size) for size in state["sizes"])
+        context = NetContext(n_users, n_items, float(state["base_rate"]), (state["users"], state["items"]))
+        net = self.build(context, np.random.default_rng(0))
+        net.restore(state)
+        return net
+
+
+@dataclass(frozen=True)
+class Module(TorchSpec):
+    """A net by any function that makes one: `Naive(net=Module(LightGCN))`."""
+
+    factory: Callable[[NetContext], torch.nn.Module]
+
+    def module(self, context: NetContext) -> torch.nn.Module:
+        return self.factory(context)

@@ -1,0 +1,182 @@
+"""Propensities that are looked up or counted, not learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unskew.data.duplicates import pair_keys
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.errors import DataError, ParameterError
+from unskew.nets.base import Part, State, extended_rows
+from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
+from unskew.training.options import Training
+
+
+class ItemPropensity(FittedPropensity):
+    """One propensity an item, the last one that of unknown items."""
+
+    def __init__(self, of_item: Array) -> None:
+        self.of_item = of_item.astype(np.float32)
+
+    @classmethod
+    def of(cls, p: Values) -> ItemPropensity:
+        return cls(logit_of(np.append(p, p.mean())))
+
+    def logits(self, users: Array, items: Array) -> Array:
+        return self.of_item[items]
+
+    def state(self) -> dict[str, Array]:
+        return {"of_item": self.of_item}
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> ItemPropensity:
+        return ItemPropensity(extended_rows(self.of_item[:, None], n_items)[:, 0])
+
+
+class CountedByItem(Propensity):
+    """Settings of a propensity that depends on the item alone."""
+
+    def from_state(self, state: State, owner: Part | None = None) -> ItemPropensity:
+        return ItemPropensity(state["of_item"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(CountedByItem):
+    """p = |O|/|D| for every pair: what missing completely at random would mean."""
+
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> ItemPropensity:
+        return ItemPropensity.of(np.full(split.log.n_items, len(split.log) / split.log.n_pairs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Popularity(CountedByItem):
+    """p proportional to n_i^exponent, n_i the ratings of item i.
+
+    Scaled so that the mean over all pairs is the base rate |O|/|D|; `relative=True` is the score of the
+    implicit-feedback literature, (n_i / max_j n_j)^exponent, whose level means nothing. An item nobody rated
+    counts as half a rating.
+    """
+
+    exponent: float = 0.5
+    relative: bool = False
+
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> ItemPropensity:
+        counts = np.bincount(split.log.items, minlength=split.log.n_items)
+        score = (np.maximum(counts, 0.5) / counts.max()) ** self.exponent
+        fitted = ItemPropensity.of(score if self.relative else _scaled(score, len(split.log) / split.log.n_pairs))
+        if unrated := int((counts == 0).sum()):
+            fitted.notes = (f"{unrated} items without a rating were counted as half a rating each.",)
+        return fitted
+
+
+def _scaled(score: Values, base_rate: float) -> Values:
+    """min(1, c score) with c such that the mean is the base rate."""
+    if base_rate >= 1 or score.min() == score.max():
+        return np.full_like(score, base_rate)
+    from scipy.optimize import brentq  # slow to import, and few fits need it
+
+    c = brentq(lambda c: np.minimum(c * score, 1).mean() - base_rate, 0, 1 / score.min())
+    return np.asarray(np.minimum(c * score, 1))
+
+
+class KnownPairs:
+    """Propensities of single pairs, by their keys in order."""
+
+    def __init__(self, keys: Array, p: Array, n_items: int) -> None:
+        self.keys, self.p, self.n_items = keys, p, n_items
+
+    @classmethod
+    def of(cls, log: RatingLog, column: Values) -> KnownPairs:
+        _check_known(column, len(log))
+        keys = pair_keys(log.users, log.items, log.n_items)
+        order = np.argsort(keys)
+        return cls(keys[order], column[order], log.n_items)
+
+    def __call__(self, users: Array, items: Array) -> Values:
+        wanted = pair_keys(users, items, self.n_items)
+        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        if (self.keys[place] != wanted).any():
+            raise DataError(
+                "The known propensities are a column of the log and do not cover unseen pairs; "
+                "this method needs them: pass a function of (users, items)."
+            )
+        return np.asarray(self.p[place])
+
+
+class KnownPropensity(FittedPropensity):
+    """Propensities that a function gives, and maybe a second one for pairs whose rating is known."""
+
+    def __init__(
+        self, function: Callable[[Any, Any], ArrayLike], with_rating: Callable[[Any, Any, Any], ArrayLike] | None
+    ) -> None:
+        self.function, self.with_rating = function, with_rating
+        self.answers_unseen = not isinstance(function, KnownPairs)
+        self.knows_ratings = with_rating is not None
+        self.is_data = not self.answers_unseen and with_rating is None
+
+    def pair(self, users: Array, items: Array) -> Values:
+        users, items = np.asarray(users), np.asarray(items)
+        if (users < 0).any() or (items < 0).any():
+            raise DataError("Known propensities do not cover unknown users or items: leave their rows out.")
+        return _check_known(np.asarray(self.function(users, items), np.float64), len(users))
+
+    def logits(self, users: Array, items: Array) -> Array:
+        return logit_of(self.pair(users, items)).astype(np.float32)
+
+    def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
+        if self.with_rating is None:
+            return super().rating_ratio(users, items, ratings)
+        given = np.asarray(self.with_rating(users, items, np.asarray(ratings, np.float64)), np.float64)
+        return (_check_known(given, len(users)) / self.pair(users, items)).astype(np.float32)
+
+    def state(self) -> dict[str, Array]:
+        """A column of the log is data; a function is not."""
+        if not isinstance(self.function, KnownPairs):
+            return {}
+        return {"keys": self.function.keys, "p": self.function.p, "n_items": np.array(self.function.n_items)}
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> KnownPropensity:
+        raise ParameterError("Known propensities do not cover new users: fit the model again with their ratings.")
+
+
+def _check_known(p: Values, expected: int) -> Values:
+    if p.shape != (expected,):
+        raise DataError(f"The known propensity gave an array of shape {p.shape} for {expected} pairs.")
+    if (bad := ~((p > 0) & (p <= 1))).any():
+        raise DataError(f"The known propensity of a pair is {p[bad][0]}; it must be above 0 and at most 1.")
+    return p
+
+
+@dataclass(frozen=True)
+class Known(Propensity):
+    """Propensities the user supplies: a function of (user codes, item codes), or a column of the log's rows.
+
+    A column, such as logged propensities, holds one value a rating, in the log's order: enough for weighting seen pairs
+    (IPS, SNIPS), and refused with a sentence where a method asks for a pair that was not seen. `given_rating` may add a
+    function of (user codes, item codes, ratings in [0, 1]).
+    """
+
+    pairs: Callable[[Any, Any], ArrayLike] | ArrayLike
+    given_rating: Callable[[Any, Any, Any], ArrayLike] | None = None
+
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> KnownPropensity:
+        function = self.pairs if callable(self.pairs) else KnownPairs.of(split.log, np.asarray(self.pairs, np.float64))
+        return KnownPropensity(function, self.given_rating)
+
+    def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
+        if "keys" in state:
+            return KnownPropensity(KnownPairs(state["keys"], state["p"], int(state["n_items"])), self.given_rating)
+        if not callable(self.pairs):
+            raise ParameterError("Known propensities came from a function, which no file holds: pass it again.")
+        return KnownPropensity(self.pairs, self.given_rating)

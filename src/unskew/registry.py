@@ -1,0 +1,110 @@
+"""Names of methods and parts: those of the package, and those that users register."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
+from inspect import getdoc
+from typing import Any
+
+from unskew.errors import ParameterError
+from unskew.gone import refuse_gone_setting, sentence_about_method
+from unskew.words import nearest
+
+KINDS = ("method", "net", "propensity", "imputation", "calibrator")
+BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered method or part: its name, its defaults (a class without any is its own), and a line on it."""
+
+    name: str
+    kind: str
+    defaults: Any
+    note: str = ""
+
+    @property
+    def cls(self) -> type:
+        return self.defaults if isinstance(self.defaults, type) else type(self.defaults)
+
+    @property
+    def summary(self) -> str:
+        return self.note or (getdoc(self.cls) or "").split("\n")[0]
+
+    def build(self, **settings: Any) -> Any:
+        """The method with these settings instead of its defaults; a wrapper hands on what is its base's."""
+        made = self.defaults() if isinstance(self.defaults, type) else self.defaults
+        own, inner = settings_of(made), getattr(made, "base", None)
+        of_base = settings_of(inner) if inner is not None else {}
+        for name in settings:
+            refuse_gone_setting(name)
+            if name not in own | of_base:
+                raise ParameterError(
+                    f"The {self.kind} {self.name!r} has no setting {name!r}{nearest(name, own | of_base)}"
+                )
+        mine = {name: value for name, value in settings.items() if name in own}
+        if base := {name: value for name, value in settings.items() if name not in own}:
+            wrapped: Any = mine.get("base", inner)
+            mine["base"] = replace(wrapped, **base)
+        return replace(made, **mine)
+
+
+_entries: dict[str, Entry] = {}
+_loaded: list[str] = []
+
+
+def settings_of(made: Any) -> dict[str, Any]:
+    """The settings of a method or part with their values."""
+    return {each.name: getattr(made, each.name) for each in fields(made)} if is_dataclass(made) else {}
+
+
+def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
+    """Give a method or a part a name, by which commands, recipes and model folders know it.
+
+    As a decorator, `@register("my-method")`, for a frozen dataclass; or `register("mine", MyMethod(weight=2))` for
+    settings of one. A name that is taken by another module is refused.
+    """
+
+    def enter(made: Any) -> Any:
+        cls = made if isinstance(made, type) else type(made)
+        kind = getattr(cls, "kind", None)
+        if kind not in KINDS:
+            raise ParameterError(f"{cls.__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}: derive it from one.")
+        for taken in _entries.values():
+            if taken.name == name and (taken.cls.__module__, taken.kind) != (cls.__module__, kind):
+                raise ParameterError(f"The name {name!r} is taken by {taken.cls.__module__}; choose another.")
+            if taken.cls.__name__ == cls.__name__ and taken.cls.__module__ != cls.__module__:
+                raise ParameterError(
+                    f"There is a class {cls.__name__} in {taken.cls.__module__} already, and files tell classes by "
+                    "their names: choose another."
+                )
+        _entries[name] = Entry(name, kind, made, note)
+        return made
+
+    return enter if defaults is None else enter(defaults)
+
+
+def registered(kind: str = "method") -> tuple[Entry, ...]:
+    """All that is registered of a kind, in the order of the comparison."""
+    if not _loaded:
+        import_module(BUILT_IN)
+        _loaded.append(BUILT_IN)
+    return tuple(entry for entry in _entries.values() if entry.kind == kind)
+
+
+def make(name: str, **settings: Any) -> Any:
+    """The method registered under this name, with these settings instead of its defaults."""
+    known = {entry.name: entry for entry in registered()}
+    if name in known:
+        return known[name].build(**settings)
+    if (sentence := sentence_about_method(name, known)) is not None:
+        raise ParameterError(sentence)
+    raise ParameterError(
+        f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew methods` lists them.')}"
+    )
+
+
+def classes() -> dict[str, type]:
+    """Every class that a recipe may name, by that name; nothing else is ever built from a file."""
+    return {entry.cls.__name__: entry.cls for kind in KINDS for entry in registered(kind)}

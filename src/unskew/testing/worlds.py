@@ -1,0 +1,177 @@
+"""Tiny worlds: every pattern of seen pairs with its probability, views of listed pairs in float64, and small logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.data.features import Features
+from unskew.data.feed import Batch, Block, Chunk
+from unskew.data.log import RatingLog
+from unskew.data.scale import Scale
+from unskew.data.world import World, simulate
+from unskew.losses.batch import Loss, Parts, View
+from unskew.losses.columns import value_of
+from unskew.nets.base import Part
+
+Array = NDArray[Any]
+MOVE = 2e-4  # of a logit, in differences of fourth order: exact to about 1e-11
+
+
+def patterns(propensities: ArrayLike) -> Iterator[tuple[float, NDArray[np.bool_]]]:
+    """All 2^n ways n independent pairs can be seen or not, each with its probability."""
+    p = np.asarray(propensities, np.float64)
+    for pattern in product((False, True), repeat=len(p)):
+        seen = np.array(pattern)
+        yield float(np.where(seen, p, 1 - p).prod()), seen
+
+
+def expectation(propensities: ArrayLike, value: Callable[[NDArray[np.bool_]], float]) -> float:
+    """E[value(seen)] over all patterns."""
+    return sum(probability * value(seen) for probability, seen in patterns(propensities))
+
+
+class Listed(Part):
+    """A part that knows one logit, in float64, for each of a few pairs: pair n is (user n, item 0)."""
+
+    def __init__(self, logits: ArrayLike) -> None:
+        self.values = np.asarray(logits, np.float64)
+
+    def logits(self, users: Array, items: Array) -> Array:
+        return np.asarray(self.values[users])
+
+    def state(self) -> dict[str, Array]:
+        return {"values": self.values}
+
+
+class ListedView(View):
+    """A view of listed pairs that remembers what a loss holds constant, so that differences can hold it too."""
+
+    def __init__(self, parts: Parts, batch: Batch, n_pairs: float) -> None:
+        super().__init__(parts, batch, n_pairs)
+        self.constants: list[Any] = []
+        self.replayed: Iterator[Any] | None = None
+
+    def held(self, x: Any) -> Any:
+        found = value_of(x) if self.replayed is None else next(self.replayed)
+        self.constants.append(found)
+        return found
+
+    def evaluated(self, loss: Loss, learning: Collection[str] = (), constants: list[Any] | None = None) -> Any:
+        """What the loss returns while these roles learn, with the constants of another evaluation if there are any."""
+        self.parts.learning = tuple(learning)
+        self.constants, self.replayed = [], None if constants is None else iter(constants)
+        return self.forget(tuple(self.parts.parts)) and loss(self)
+
+    def slopes(self, loss: Loss, role: str, learning: Collection[str] = ()) -> Array:
+        """d loss / d logit of a role for each listed pair."""
+        found = np.zeros(len(self.sampled))
+        for (learned, rows), slopes in getattr(self.evaluated(loss, learning or (role,)), "slopes", {}).items():
+            if learned == role:
+                np.add.at(found, rows.users, slopes)
+        return found
+
+    def differences(self, loss: Loss, role: str, learning: Collection[str] = ()) -> Array:
+        """The same by central differences of fourth order, all that the loss holds constant held."""
+        part, learning = self.parts.parts[role], learning or (role,)
+        start, found = part.values, np.zeros(len(self.sampled))
+        self.evaluated(loss, learning)
+        constants = self.constants
+        for n in range(len(found)):
+            for steps, share in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
+                part.values = start + steps * MOVE * (np.arange(len(start)) == n)
+                found[n] += share * float(value_of(self.evaluated(loss, learning, constants))) / (12 * MOVE)
+        part.values = start
+        return found
+
+
+def listed_view(
+    seen: NDArray[np.bool_],
+    ratings: ArrayLike,
+    roles: Mapping[str, Any],
+    error: str = "log",
+    *,
+    clips: Mapping[str, float] | None = None,
+    cells: tuple[float, float] = (1.0, 1.0),
+) -> ListedView:
+    """A view of n listed pairs in float64; every seen pair and every pair stands for itself, or for `cells` pairs.
+
+    `roles` are the probabilities that each role gives the n pairs, or a part that fills it.
+    """
+    n, rows = len(seen), np.flatnonzero(seen)
+    users, items = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    observed = Block(users[rows], items[rows], ratings=np.asarray(ratings, np.float64)[rows])
+    sampled = Block(users, items, seen=np.asarray(seen, np.float64))
+    batch = Batch(Chunk(observed, slice(0, len(rows)), cells[0]), Chunk(sampled, slice(0, n), cells[1]))
+    parts = {role: p if isinstance(p, Part) else Listed(_logit(p)) for role, p in roles.items()}
+    return ListedView(Parts(parts, clips=clips, error=error), batch, n * cells[1])
+
+
+def _logit(probabilities: ArrayLike) -> NDArray[np.float64]:
+    p = np.asarray(probabilities, np.float64)
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+@cache
+def world() -> World:
+    """40 users, 30 items and some 200 ratings."""
+    return simulate(n_users=40, n_items=30, density=0.2, seed=4)
+
+
+@cache
+def ordinary() -> tuple[RatingLog, RatingLog]:
+    """The world's log, with features, and 200 random ratings."""
+    return _described(world().log), world().test.take(np.arange(0, 800, 4))
+
+
+@cache
+def graded() -> tuple[RatingLog, RatingLog]:
+    """The same pairs rated from 1 to 5."""
+
+    def grade(log: RatingLog) -> RatingLog:
+        ratings = world().preference(log.users, log.items).astype(np.float32)
+        return replace(log, ratings=ratings, scale=Scale(positive=None, low=1, high=5))
+
+    log, random = ordinary()
+    return grade(log), grade(random)
+
+
+def awkward() -> Iterator[tuple[str, RatingLog]]:
+    """Logs that are tiny, lopsided or degenerate, each with what is awkward about it."""
+    sparse = [(user, item) for user, item in product(range(12), range(8)) if (user * 5 + item * 3) % 7 < 2]
+    rest = [(user, item) for user, item in sparse if user > 0]
+    yield "in which one user has rated everything", _log([(0, item) for item in range(8)] + rest)
+    yield "with items and users that have no rating", _log(sparse, n_users=15, n_items=11)
+    yield "in which each user gives one rating only", _log(sparse, liked=lambda user, item: user % 2 == 0)
+    yield "in which all pairs are seen", _log(list(product(range(4), range(12))))
+    yield "of 6 ratings", _log([(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 3)])
+    yield "with a single liked pair", _log(sparse, liked=lambda user, item: (user, item) == sparse[3])
+    log, _ = ordinary()
+    yield "in which everything is liked", log.take(log.ratings == 1)
+
+
+def _log(
+    pairs: list[tuple[int, int]],
+    *,
+    n_users: int = 0,
+    n_items: int = 0,
+    liked: Callable[[int, int], bool] = lambda user, item: (user + item) % 2 == 0,
+) -> RatingLog:
+    users, items = zip(*pairs, strict=True)
+    ratings, ids = [float(liked(*pair)) for pair in pairs], (n_users or max(users) + 1, n_items or max(items) + 1)
+    return _described(
+        RatingLog.from_arrays(users, items, ratings, positive=1, user_ids=range(ids[0]), item_ids=range(ids[1]))
+    )
+
+
+def _described(log: RatingLog) -> RatingLog:
+    """The log with a number known of each user and each item."""
+    sizes = log.n_users, log.n_items
+    user, item = (Features(("number",), np.arange(n, dtype=np.float32)[:, None] % 7) for n in sizes)
+    return replace(log, user_features=user, item_features=item)

@@ -1,0 +1,74 @@
+"""Every registered method, net, propensity and calibrator keeps the contract that `unskew.testing` holds any to."""
+
+import numpy as np
+import pytest
+
+from unskew.calibration.experts import ExpertPlatt
+from unskew.calibration.platt import GlobalPlatt, UserPlatt
+from unskew.nets.factors import MF, NCF
+from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.propensity.additive import Additive
+from unskew.propensity.bayes import NaiveBayes
+from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.factors import Factors
+from unskew.propensity.logistic import Logistic
+from unskew.registry import make, registered
+from unskew.testing import check_calibrator, check_net, check_propensity
+from unskew.testing.check import check_fit, check_logs, check_plan, check_slopes
+
+METHODS = [entry.name for entry in registered()]
+NETS = [
+    MF(),
+    MF(n_factors=3, init_std=0.3),
+    MF(n_factors=0),
+    MF(n_factors=3, biases=False, init_std=1.0),
+    NCF(n_factors=4),
+    NCF(n_factors=4, hidden=False),
+    SharedEmbedding(n_factors=3),
+    Tower(),
+]
+PROPENSITIES = [
+    Uniform(),
+    Popularity(),
+    Popularity(relative=True),
+    Known(lambda users, items: 0.1 + 0.01 * (np.asarray(items) % 7)),
+    Additive(),
+    Factors(),
+    Factors(n_folds=1, loss="squared"),
+    Factors(net=NCF(n_factors=4)),
+    Logistic(),
+    NaiveBayes(),
+]
+CALIBRATORS = [
+    GlobalPlatt(),
+    GlobalPlatt(slope=False),
+    UserPlatt(),
+    ExpertPlatt(),
+    ExpertPlatt(n_experts=3, assignment="random"),
+]
+
+
+@pytest.mark.parametrize("check", [check_plan, check_slopes, check_fit, check_logs])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method(name, check):
+    check(make(name))
+
+
+@pytest.mark.parametrize("spec", NETS, ids=repr)
+def test_every_net(spec):
+    check_net(spec, SharedEmbedding(n_factors=3) if spec.shares else None)
+
+
+@pytest.mark.parametrize("spec", PROPENSITIES, ids=lambda spec: repr(spec).split(" at ")[0][:40])
+def test_every_propensity(spec):
+    check_propensity(spec)
+
+
+@pytest.mark.parametrize("spec", CALIBRATORS, ids=repr)
+def test_every_calibrator(spec):
+    check_calibrator(spec)
+
+
+def test_no_registered_class_is_left_out():
+    for kind, listed in (("net", NETS), ("propensity", PROPENSITIES), ("calibrator", CALIBRATORS)):
+        assert {entry.cls for entry in registered(kind)} <= {type(spec) for spec in listed}

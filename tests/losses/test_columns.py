@@ -1,0 +1,186 @@
+"""Columns and totals carry the right slopes through every operation, and refuse to be mixed."""
+
+import numpy as np
+import pytest
+
+from unskew.data.feed import Block
+from unskew.losses.batch import Parts, Rows
+from unskew.losses.columns import Column, Total, clip, exp, log, square, value_of, where
+from unskew.testing.worlds import Listed, listed_view
+
+X, Y = np.array([0.3, 1.2, 2.5, 0.9]), np.array([1.4, 0.2, 0.7, 2.2])
+K = np.array([0.5, 2.0, 1.5, 3.0])
+FUNCTIONS = {
+    "x + y": lambda x, y: x + y,
+    "x - y": lambda x, y: x - y,
+    "x * y": lambda x, y: x * y,
+    "x / y": lambda x, y: x / y,
+    "x * x": lambda x, y: x * x,
+    "k + x": lambda x, y: K + x,
+    "k - x": lambda x, y: K - x,
+    "k * x": lambda x, y: K * x,
+    "k / x": lambda x, y: K / x,
+    "x / k": lambda x, y: x / K,
+    "-x": lambda x, y: -x,
+    "2 - x": lambda x, y: 2.0 - x,
+    "log": lambda x, y: log(x) * y,
+    "exp": lambda x, y: exp(x - y),
+    "square": lambda x, y: square(x - 2 * y),
+    "where": lambda x, y: where(K > 1.7, x * y, x),
+    "where of a constant": lambda x, y: where(K > 1.7, x * y, 3.0 * y),
+    "clip": lambda x, y: clip(x * y, 0.4, 1.5),
+    "clip from below": lambda x, y: clip(x, 1.0),
+    "all": lambda x, y: log(1 + exp(x * y)) / (1 + square(x)) - where(K > 1, clip(y, 0.3), x / y),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_column_has_the_slopes_of_differences(name):
+    f, h = FUNCTIONS[name], 1e-5
+    found = f(Column(X, {"x": np.ones(4)}), Column(Y, {"y": np.ones(4)}))
+    np.testing.assert_allclose(found.value, f(X, Y), rtol=1e-15)
+    by_hand = {"x": (f(X + h, Y) - f(X - h, Y)) / (2 * h), "y": (f(X, Y + h) - f(X, Y - h)) / (2 * h)}
+    for key, slope in by_hand.items():
+        np.testing.assert_allclose(found.slopes.get(key, 0.0) * np.ones(4), slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["x + y", "x - y", "x * y", "x / y", "log", "exp", "square", "all", "clip"])
+def test_totals_are_numbers_with_the_same_algebra(name):
+    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], {"prediction": [0.3, 0.6, 0.8]})
+    f = {"all": lambda x, y: log(1 + exp(x * y)) / (1 + square(x)), "clip": lambda x, y: clip(x, 0.1, 9) * y}.get(
+        name, FUNCTIONS[name]
+    )
+
+    def loss(v):
+        return f(v.observed.total(v.observed.error()), v.sampled.total(v.sampled.probability()))
+
+    found = view.evaluated(loss, ["prediction"])
+    assert isinstance(found, Total)
+    assert {(role, rows) for role, rows in found.slopes} == {("prediction", v) for v in (view.observed, view.sampled)}
+    np.testing.assert_allclose(
+        view.slopes(loss, "prediction"), view.differences(loss, "prediction"), rtol=1e-8, atol=1e-10
+    )
+
+
+def test_a_condition_on_a_total_chooses_its_slopes():
+    one, other = Total(2.0, {"a": np.ones(2)}), Total(5.0, {"b": np.ones(2)})
+    found = where(True, one, other)
+    assert found.value == 2.0
+    assert found.slopes["a"].tolist() == [1, 1]
+    assert not found.slopes["b"].any()
+
+
+def test_a_column_with_a_total_is_refused():
+    column, total = Column(X, {"x": np.ones(4)}), Total(1.0, {("x", 0): np.ones(4)})
+    for mix in (lambda: column * total, lambda: total + column, lambda: column / total, lambda: total - column):
+        with pytest.raises(TypeError, match="total the column first"):
+            mix()
+
+
+def test_an_array_asks_the_column():
+    found = K * Column(X, {"x": np.ones(4)})
+    assert isinstance(found, Column)
+    np.testing.assert_array_equal(found.slopes["x"], K)
+    assert value_of(K) is K
+
+
+def test_float32_columns_stay_float32():
+    x = Column(X.astype(np.float32), {"x": np.ones(4, np.float32)})
+    for f in (FUNCTIONS["all"], FUNCTIONS["where"], FUNCTIONS["clip"]):
+        found = f(x, Column(Y.astype(np.float32), {"y": np.ones(4, np.float32)}))
+        if f is not FUNCTIONS["all"]:
+            assert found.value.dtype == np.float32
+        assert np.isfinite(found.value).all()
+
+
+ROLES = {"prediction": [0.3, 0.6, 0.8], "imputation": [0.5, 0.4, 0.9]}
+
+
+def test_a_role_at_rest_is_a_plain_array():
+    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES)
+    view.parts.learning = ("prediction",)
+    o = view.observed
+    assert isinstance(o.probability(), Column)
+    assert isinstance(o.probability("imputation"), np.ndarray)
+    assert isinstance(o.logit("imputation"), np.ndarray)
+    assert set(o.error().slopes) == {"prediction"}
+    assert set(o.imputed_error().slopes) == {"prediction"}
+    view.parts.learning = ()
+    assert isinstance(o.total(o.imputed_error()), float)
+
+
+def test_a_label_that_learns_has_slopes_and_the_error_does_not():
+    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES)
+    for error_kind in ("log", "squared"):
+        view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES, error_kind)
+
+        def loss(v):
+            return v.sampled.total(v.sampled.imputed_error())
+
+        assert set(view.evaluated(loss, ["imputation"]).slopes) == {("imputation", view.sampled)}
+        both = ["imputation", "prediction"]
+        for role in both:
+            np.testing.assert_allclose(
+                view.slopes(loss, role, both), view.differences(loss, role, both), rtol=1e-8, atol=1e-10
+            )
+
+
+def test_rows_stand_for_their_cells():
+    parts = Parts({"prediction": Listed([0.0, 1.0, -1.0])})
+    codes = np.arange(3, dtype=np.int32)
+    cells = np.array([1.0, 2.0, 4.0])
+    rows = Rows(parts, Block(codes, codes), slice(0, 3), cells)
+    assert rows.total() == 7
+    assert rows.total(cells) == 21
+    assert rows.mean(cells) == 3
+    parts.learning = ("prediction",)
+    total = rows.total(rows.logit())
+    assert total.value == -2
+    np.testing.assert_array_equal(total.slopes["prediction", rows], cells)
+
+
+def test_pairs_that_were_drawn_have_no_ratings():
+    view = listed_view(np.array([True, False]), [1.0, 0.0], {"prediction": [0.5, 0.5]})
+    with pytest.raises(LookupError, match="no ratings"):
+        view.sampled.error()
+
+
+def test_what_nothing_moves_is_asked_once_for_a_block():
+    asked = []
+
+    class Counting(Listed):
+        def logits(self, users, items):
+            asked.append(len(users))
+            return super().logits(users, items)
+
+    parts = Parts({"propensity": Counting(np.linspace(-2, 1, 6))}, clips={"propensity": 0.2})
+    codes = np.arange(6, dtype=np.int32)
+    block = Block(codes, codes).permuted(codes[::-1].copy())
+    parts.still = {"propensity"}
+    found = [Rows(parts, block, slice(n, n + 2), 1.0).inverse_propensity() for n in (0, 2, 4)]
+    assert asked == [6]
+    p = 1 / (1 + np.exp(-np.linspace(-2, 1, 6)[::-1]))
+    np.testing.assert_allclose(np.concatenate(found), 1 / np.maximum(p, 0.2))
+    parts.still = ()
+    Rows(parts, block, slice(0, 2), 1.0).inverse_propensity()
+    assert asked == [6, 2]
+
+
+def test_the_clip_comes_before_the_rating_counts():
+    """1 / min(1, max(p, clip) ratio): the clip bounds what the place of a rating is worth, not the rating."""
+
+    class Rated(Listed):
+        knows_ratings = True
+
+        def rating_ratio(self, users, items, ratings):
+            return np.where(ratings == 1, 4.0, 0.5)
+
+    p = np.array([0.05, 0.05, 0.4])
+    view = listed_view(
+        np.ones(3, bool),
+        [1.0, 0.0, 1.0],
+        {"propensity": Rated(np.log(p / (1 - p)))},
+        clips={"propensity": 0.1},
+    )
+    np.testing.assert_allclose(view.observed.inverse_propensity(), [1 / 0.4, 1 / 0.05, 1.0])
+    np.testing.assert_allclose(view.sampled.inverse_propensity(), [10, 10, 2.5])
