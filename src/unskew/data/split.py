@@ -77,9 +77,9 @@ class Split:
 
 
 def scarcity(log: RatingLog) -> float:
-    """The mean of 1/sqrt(n) over users with n ratings, added to that over items; those without any do not count."""
-    counts = (np.bincount(side, minlength=1) for side in (log.users, log.items))
-    return sum(float((count[count > 0] ** -0.5).mean()) for count in counts)
+    """The mean over ratings of 1/sqrt(n_u) + 1/sqrt(n_i), n the ratings of its user and of its item."""
+    counts = (np.bincount(side) for side in (log.users, log.items))
+    return float(sum(np.sqrt(count).sum() for count in counts) / len(log))
 
 
 def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "global", seed: int = 0) -> Split:

@@ -37,7 +37,8 @@ class MultiDR(NetMethod):
         )
 
     def plan(self) -> Plan:
-        vectors = self.learner()
+        # Three losses pull at the vectors, so the L2 that stands against one of them counts three times.
+        vectors = self.learner()._replace(l2_factor=3.0)
         tower = vectors._replace(part=Tower(), shares_with="vectors")
         roles: dict[str, Role] = {
             "vectors": vectors,

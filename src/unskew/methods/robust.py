@@ -25,6 +25,14 @@ Array = NDArray[Any]
 PREDICTION, IMPUTATION = ("prediction",), ("imputation",)
 
 
+def wide() -> MF:
+    """Factors that start wide: an imputation learns where the label has an effect on the error of the prediction.
+
+    At a logit of 0 it has none, so nets that start near there teach their imputations nothing at first.
+    """
+    return MF(init_std=0.5)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DRJL(PropensityMethod):
     """Doubly robust joint learning: imputation and prediction take turns on every batch (Wang et al., ICML 2019).
@@ -35,6 +43,7 @@ class DRJL(PropensityMethod):
     learn. `imputation_l2` defaults to `l2`; `pairs_per_row` pairs are sampled for each rating of a batch.
     """
 
+    net: NetSpec = setting(factory=wide)
     imputation: PartSpec | None = None
     imputation_l2: float | None = setting(None, least=0)
     pairs_per_row: float = setting(2.0, above=0)
@@ -232,6 +241,7 @@ class StableDR(NetMethod):
     minimises the self-normalised risk. The propensity is a net, `propensity_net`, trained once beforehand.
     """
 
+    net: NetSpec = setting(factory=wide)
     propensity_net: NetSpec = setting(factory=lambda: MF(n_factors=16, init_std=0.1))
     propensity_l2: float = setting(0.01, least=0, search=LogUniform(0.001, 0.1))
     clip: float | None = setting(None, least=0, most=1, search=CLIP)
@@ -325,6 +335,7 @@ class MR(PropensityMethod):
     the second as in MRDR; `second_propensity` is the other candidate; `ridge` keeps nearly equal candidates apart.
     """
 
+    net: NetSpec = setting(factory=wide)
     imputation: PartSpec | None = None
     second_propensity: Propensity = setting(factory=Popularity)
     ridge: float = setting(1e-3, least=0, search=LogUniform(1e-4, 0.1))

@@ -120,7 +120,7 @@ class MF(NetSpec):
 
     n_factors: int = 64
     biases: bool = True
-    init_std: float = 0.5
+    init_std: float = 0.2
     bias_l2: float = 0.2
 
     def __post_init__(self) -> None:

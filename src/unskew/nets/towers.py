@@ -21,7 +21,7 @@ class SharedEmbedding(NetSpec):
     """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
 
     n_factors: int = 64
-    init_std: float = 0.5
+    init_std: float = 0.2
 
     def __post_init__(self) -> None:
         check_factors(self.n_factors, self.init_std)
