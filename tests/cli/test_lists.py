@@ -77,7 +77,7 @@ def test_settings_apply_in_order_so_that_a_part_can_be_chosen_and_then_set() -> 
 def test_a_wrapper_hands_on_the_settings_of_its_base() -> None:
     assert method_from("dce-dr", ["clip=0.1"]) == unskew.make("dce-dr", clip=0.1)
     assert method_from("dce-dr", ["base.clip=0.1"]) == unskew.make("dce-dr", clip=0.1)
-    assert method_from("dce-dr", ["net.n_factors=4"]) == unskew.make("dce-dr", net=unskew.MF(n_factors=4))
+    assert method_from("dce-dr", ["net.n_factors=4"]) == unskew.make("dce-dr", net=unskew.MF(n_factors=4, init_std=0.5))
 
 
 def test_datasets_says_where_to_get_each_and_on_what_terms(run: Run) -> None:

@@ -63,7 +63,7 @@ def _command(words):
         usual = Loop._take
 
         def slow(*given):
-            time.sleep(0.02)
+            time.sleep(0.1)
             return usual(*given)
 
         Loop._take = slow

@@ -113,7 +113,7 @@ def test_a_user_without_ratings_is_the_average_user_and_is_counted(models):
     folded = models["ips"].fold_in(log)
     fallback = all_items(models["ips"], ["nobody"], on_unknown="fallback")
     np.testing.assert_allclose(all_items(folded, ["empty"]), fallback, atol=1e-6)
-    assert np.abs(all_items(folded, ["new"]) - fallback).max() > 0.01
+    assert np.abs(all_items(folded, ["new"]) - fallback).max() > 0.001
     assert "1 of them have no rating" in folded.history.notes[-1]
 
 
