@@ -23,7 +23,9 @@ from .estimation.risk import estimate_risk
 from .evaluation import Evaluation, evaluate
 from .files.model import load
 from .methods.base import Method
+from .methods.bayesian import Bayes, BayesianFactors, DCEBayes
 from .methods.calibrated import DoublyCalibrated
+from .methods.fit import fit
 from .methods.multitask import ESCM2DR, MultiDR
 from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
 from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
@@ -66,10 +68,13 @@ __all__ = [
     "TDR",
     "TMRDR",
     "Additive",
+    "Bayes",
+    "BayesianFactors",
     "CacheWarning",
     "CalibrationSummary",
     "Calibrator",
     "Comparison",
+    "DCEBayes",
     "DataError",
     "Diagnosis",
     "DivergedError",
@@ -111,6 +116,7 @@ __all__ = [
     "evaluate",
     "expected_calibration_error",
     "export",
+    "fit",
     "folds",
     "holdout_split",
     "load",

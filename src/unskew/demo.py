@@ -18,6 +18,7 @@ from unskew.data.log import RatingLog
 from unskew.data.world import World, simulate
 from unskew.evaluation import evaluate
 from unskew.methods.base import Method
+from unskew.methods.bayesian import DCEBayes
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
@@ -105,6 +106,7 @@ def contestants(world: World) -> tuple[Contestant, ...]:
         Contestant("DR-JL", DRJL()),
         Contestant("DCE-DR", DoublyCalibrated(DRJL())),
         Contestant("DCE-TDR", DoublyCalibrated(TDR())),
+        Contestant("DCE-Bayes", DCEBayes()),
     )
 
 
@@ -113,7 +115,7 @@ def _judged(contestant: Contestant, model: Recommender, world: World, held_out: 
     error, uncalibrated = propensity_errors(model, world)
     return Row(
         method=contestant.name,
-        claimed_risk=claimed_risk(model, held_out),
+        claimed_risk=claimed_risk(model.for_judging(), held_out),
         true_risk=world.risk(model.predict_codes),
         mse=metrics["mse"],
         auc=metrics["auc"],

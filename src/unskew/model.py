@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from unskew.diagnosis.diagnosis import Diagnosis
 
 OnUnknown = Literal["raise", "fallback"]
+As = Literal["probability", "rating", "levels"]
 CHUNK = 1 << 18
 SOME_HELD_OUT = 1 << 14
 
@@ -57,6 +58,7 @@ class Recommender:
     n_fitted_users: int | None = None
     random_ratings: RandomRatings | None = None
     corrections: Mapping[str, Line] = field(default_factory=dict)
+    fitted_on: Literal["train", "all"] = "train"
 
     @property
     def settings(self) -> dict[str, float]:
@@ -81,14 +83,53 @@ class Recommender:
         return training.split(log, self.seed)
 
     @property
+    def trained_on(self) -> RatingLog:
+        """The ratings that the prediction has learned from."""
+        return self.split.train if self.fitted_on == "train" else self.split.log
+
+    def for_judging(self) -> Recommender:
+        """The model that its hold-out may judge: itself, or its method fitted again without the hold-out."""
+        if self.fitted_on == "train":
+            return self
+        training = replace(self.training or Training(), progress=False)
+        model: Recommender = self.method.fit(self.split.train, seed=self.seed, training=training)
+        return replace(model, log=self.log, training=self.training, fitted_on="train")
+
+    @property
     def holdout(self) -> RatingLog:
-        """The ratings that no net was trained on."""
+        """The ratings that are held out: of them `for_judging` knows nothing."""
         return self.split.holdout
 
-    def predict(self, users: Any, items: Any, *, on_unknown: OnUnknown = "raise") -> NDArray[np.float64]:
-        """The predicted rating of each pair (users[n], items[n])."""
-        codes = self._codes(users, items, on_unknown)
-        return np.asarray(self.log.scale.from_unit(self.predict_codes(*codes)), np.float64)
+    def predict(
+        self,
+        users: Any,
+        items: Any,
+        *,
+        as_: As | None = None,
+        liked_from: float | None = None,
+        return_std: bool = False,
+        on_unknown: OnUnknown = "raise",
+    ) -> Any:
+        """The predicted rating of each pair (users[n], items[n]).
+
+        Of a model that knows the levels of ratings, `as_="probability"` is the chance of a rating of at least
+        `liked_from`, "rating" the expected one, and "levels" a pair of arrays: the levels, and the chance of each.
+        With `return_std` a second array tells how far the log leaves each answer open, one standard deviation.
+        """
+        codes, part = self._codes(users, items, on_unknown), self.part("prediction")
+        if as_ not in (None, "probability", "rating", "levels"):
+            raise ParameterError(f"as_ must be 'probability', 'rating' or 'levels', not {as_!r}.")
+        if liked_from is not None and as_ not in (None, "probability"):
+            raise ParameterError(f"liked_from goes with as_='probability', not with {as_!r}.")
+        if as_ == "levels":
+            return part.level_chances(*codes)
+        if as_ == "rating":
+            found = part.expected(*codes)
+        elif liked_from is not None:
+            found = part.liked(*codes, liked_from)
+        else:
+            found = np.asarray(self.log.scale.from_unit(self.predict_codes(*codes)), np.float64)
+        return (found, part.std(*codes)) if return_std else found
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
         """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
@@ -104,30 +145,53 @@ class Recommender:
         users: Any = None,
         k: int = 10,
         *,
+        by: str | None = None,
         filter_seen: bool = True,
         items: Any = None,
         on_unknown: OnUnknown = "raise",
+        seed: int = 0,
     ) -> pa.Table:
-        """The k items with the highest prediction for each user: columns user_id, item_id, score, rank.
+        """The k best items for each user: columns user_id, item_id, score, rank.
 
-        `users=None` is everybody. `items` limits the candidates; `filter_seen` leaves out what the user has rated.
-        A user with fewer than k candidates left gets fewer rows.
+        `by` is the order: "liking", what a user would like if he met it; of models that know more also "choice", what
+        he would pick and like, "lower", what he would like for sure, and "thompson", a draw from what is possible, by
+        `seed`. None is the model's usual one, which stands in the table's metadata. `users=None` is everybody. `items`
+        limits the candidates; `filter_seen` leaves out what the user has rated. A user with fewer than k candidates
+        left gets fewer rows.
         """
         if k < 1:
             raise ParameterError(f"k must be at least 1, not {k}.")
-        log = self.log
+        log, by = self.log, self.order(by)
         user_codes = np.arange(log.n_users) if users is None else _codes(log.user_ids, users, "user", on_unknown)
         candidates = np.arange(log.n_items) if items is None else _codes(log.item_ids, items, "item", "raise")
-        found = top_items(self.predict_codes, log, user_codes, np.unique(candidates), k, filter_seen)
+        found = top_items(self.ranking(by, seed), log, user_codes, np.unique(candidates), k, filter_seen)
         ids = log.user_ids.take(user_codes) if users is None else pa.array(np.asarray(users).tolist())
-        return pa.table(
+        scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
+        table = pa.table(
             {
                 "user_id": ids.take(pa.array(found.position)),
                 "item_id": log.item_ids.take(found.items),
-                "score": np.asarray(log.scale.from_unit(found.scores)),
+                "score": scores,
                 "rank": found.rank,
             }
         )
+        return table.replace_schema_metadata({"order": by})
+
+    def order(self, by: str | None = None) -> str:
+        """The order of lists that is meant, the model's usual one for None; refused if it has no such order."""
+        orders = self.part("prediction").orders
+        if by is not None and by not in orders:
+            known = " or ".join(map(repr, orders))
+            other = "" if len(orders) > 1 else "; a model of the method 'dce-bayes' knows more"
+            raise ParameterError(f"by must be {known} for {type(self.method).__name__}, not {by!r}{other}.")
+        return by or orders[0]
+
+    def ranking(self, by: str, seed: int = 0) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]:
+        """What lists are ranked by, as a function of codes."""
+        if by == "liking":
+            return self.predict_codes
+        part, rng = self.part("prediction"), np.random.default_rng(seed)
+        return lambda users, items: np.asarray(part.order_scores(by, users, items, rng), np.float64)
 
     def with_random_ratings(self, random: RatingLog) -> Recommender:
         """The model corrected by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""

@@ -35,7 +35,9 @@ class Entry:
     def build(self, **settings: Any) -> Any:
         """The method with these settings instead of its defaults; a wrapper hands on what is its base's."""
         made = self.defaults() if isinstance(self.defaults, type) else self.defaults
-        own, inner = settings_of(made), getattr(made, "base", None)
+        own = settings_of(made)
+        wrapped_by = next((name for name in ("base", "factors") if name in own), "")
+        inner = own.get(wrapped_by)
         of_base = settings_of(inner) if inner is not None else {}
         for name in settings:
             refuse_gone_setting(name)
@@ -45,8 +47,8 @@ class Entry:
                 )
         mine = {name: value for name, value in settings.items() if name in own}
         if base := {name: value for name, value in settings.items() if name not in own}:
-            wrapped: Any = mine.get("base", inner)
-            mine["base"] = replace(wrapped, **base)
+            wrapped: Any = mine.get(wrapped_by, inner)
+            mine[wrapped_by] = replace(wrapped, **base)
         return replace(made, **mine)
 
 

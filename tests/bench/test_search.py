@@ -127,6 +127,9 @@ def test_a_method_without_a_space_is_refused(world):
 def test_every_registered_method_has_a_space_and_every_corner_of_it_makes_a_method(name, world):
     method = unskew.make(name)
     space = method.space()
+    if isinstance(method, unskew.DCEBayes):
+        assert space == {}  # all shrinkage is learned: there is nothing to tune
+        return
     assert "l2" in space or "base.l2" in space
     defaults = defaults_of(method, space, world.log)
     assert defaults is not None or "published" in name

@@ -46,6 +46,7 @@ PLANS = {
     **dict.fromkeys(("dce-dr/global", "dce-dr/user", "dce-dr/random"), CALIBRATED),
     "dce-dr/imputation-only": [((P,), []), ((f"{I}_calibrator",), [[I], [R]])],
     "dce-dr/propensity-only": [((P,), []), ((f"{P}_calibrator",), []), ((), [[I], [R]])],
+    **{name: [((R,), []), ((P,), [])] for name in ("dce-bayes", "bayes")},
     "dce-stable-dr": [
         ((f"{P}_calibrator",), [[P]]),
         ((f"{P}_calibrator", f"{I}_calibrator"), [[I], [P, P], [R]]),

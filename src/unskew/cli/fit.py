@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unskew.model import Recommender
 
 EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out model"
-DEFAULT_METHOD, DEFAULT_OUT = "dce-dr", Path("model")
+DEFAULT_METHOD, DEFAULT_OUT = "dce-bayes", Path("model")
 
 
 @reads("columns", "log", "features", "cache")

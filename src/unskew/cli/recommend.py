@@ -48,11 +48,22 @@ def command(
     keep_seen: Annotated[
         bool, typer.Option("--keep-seen", help="Recommend also what the user has rated already.")
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="ORDER",
+            help="choice, liking, lower, thompson; the model's own.",
+            show_default=False,
+        ),
+    ] = None,
     new_users: options.NewUsers = None,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     as_json: options.AsJson = False,
 ) -> None:
-    """Recommend to every user the items with the highest predictions.
+    """Recommend to every user the best items.
+
+    By choice, what a user would pick and like; by liking, what he would like if he met it, whatever he tends to meet.
 
     With --new-users the model learns users it has not met from their few ratings, without training, and recommends to
     them, unless --for or --users says to whom:
@@ -74,6 +85,7 @@ def command(
     table = recommender.recommend(
         wanted,
         k,
+        by=by,
         filter_seen=not keep_seen,
         items=None if items is None else _ids(items, "item", reading),
         on_unknown=on_unknown.value,
@@ -85,10 +97,11 @@ def command(
     if out is not None:
         write_table(out, table)
     if as_json:
-        facts: dict[str, Any] = {"users": n_users, "rows": len(table), "guessed": reading.guessed}
+        order = recommender.order(by)
+        facts: dict[str, Any] = {"users": n_users, "rows": len(table), "order": order, "guessed": reading.guessed}
         print_json(facts | ({"recommendations": table.to_pylist()} if out is None else {"written": str(out)}))
     elif out is not None:
-        typer.echo(f"wrote {len(table):,} recommendations for {n_users:,} users to {out}")
+        typer.echo(f"wrote {len(table):,} recommendations for {n_users:,} users to {out}, by {recommender.order(by)}")
     else:
         _show(table, n_users)
 

@@ -34,10 +34,13 @@ class RatingLog:
     user_features: Features | None = None
     item_features: Features | None = None
     duplicates_merged: int = 0  # rows merged away by duplicates="last" or "mean"
+    stars: NDArray[np.float32] | None = None  # ratings as they stood before `scale`, None where that is not known
 
     def __post_init__(self) -> None:
         for name, dtype in (("users", np.int32), ("items", np.int32), ("ratings", np.float32)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        if self.stars is not None:
+            object.__setattr__(self, "stars", frozen(self.stars, np.float32, "stars"))
         _check_columns(self)
         _check_sides(self)
         refuse_duplicates(self.users, self.items, self.user_ids, self.item_ids)
@@ -141,7 +144,8 @@ class RatingLog:
 
     def take(self, rows: NDArray[Any]) -> RatingLog:
         """The log of some rows (positions or a mask), everything else the same and nothing checked again."""
-        columns = {name: getattr(self, name)[rows] for name in ("users", "items", "ratings")}
+        known = ("users", "items", "ratings") if self.stars is None else ("users", "items", "ratings", "stars")
+        columns = {name: getattr(self, name)[rows] for name in known}
         for column in columns.values():
             column.flags.writeable = False
         return RatingLog.proved(**self.__dict__ | columns)
@@ -200,6 +204,7 @@ def assemble(
         None if user_features is None else Features.aligned(user_features, user_ids, settings.user),
         None if item_features is None else Features.aligned(item_features, item_ids, settings.item),
         n_rows - len(unit),
+        ratings.astype(np.float32),
     )
 
 
@@ -233,7 +238,7 @@ def _codes(values: Any, where: str, catalogue: Any) -> tuple[NDArray[np.int32], 
 
 
 def _check_columns(log: RatingLog) -> None:
-    shapes = [column.shape for column in (log.users, log.items, log.ratings)]
+    shapes = [column.shape for column in (log.users, log.items, log.ratings, log.stars) if column is not None]
     if len(set(shapes)) > 1 or log.ratings.ndim != 1:
         raise DataError(f"users, items and ratings must be equally long columns, but have the shapes {shapes}.")
     if not len(log):

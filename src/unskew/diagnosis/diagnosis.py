@@ -89,6 +89,7 @@ def diagnose(
     not know of it. Fits `n_folds` nets of `Naive` on the log, whatever the source.
     """
     random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
+    source = source.for_judging() if isinstance(source, Recommender) else source
     subject = subject_of(
         source, propensity=propensity, random_ratings=random_ratings, n_folds=n_folds, seed=seed, training=training
     )

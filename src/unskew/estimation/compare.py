@@ -10,7 +10,7 @@ from unskew.data.log import RatingLog
 from unskew.estimation.estimate import Estimate
 from unskew.estimation.estimators import ESTIMATORS
 from unskew.estimation.evidence import MAX_PAIRS
-from unskew.estimation.holdout import judging_log
+from unskew.estimation.holdout import for_judging, judging_log
 from unskew.estimation.quantities import Metric, metric_of
 from unskew.estimation.risk import checked_scores, estimate, estimator_names, evidence_for
 from unskew.estimation.terms import Judged
@@ -115,6 +115,7 @@ def compare(
     """
     asked, (name,) = metric_of(metric), estimator_names(estimator)
     normal_interval(0.0, 0.0, confidence)
+    first, second = (for_judging(source, log) for source in (first, second))
     judging = judging_log([first, second], log, share)
     sources = zip((first, second), names, strict=True)
     said = [checked_scores(source, judging.log, (name,), [asked], of) for source, of in sources]

@@ -43,6 +43,11 @@ def judging_log(judged: Sequence[Any], log: RatingLog | None, share: float) -> J
     return Judging(whole.take(rows), whole, len(rows) / len(whole))
 
 
+def for_judging(source: Any, log: RatingLog | None) -> Any:
+    """What may be judged by a log or, without one, by the hold-out of a model."""
+    return source.for_judging() if log is None and isinstance(source, Recommender) else source
+
+
 def _same(one: RatingLog, other: RatingLog) -> bool:
     columns = ("users", "items", "ratings")
     ids = one.user_ids.arrow.equals(other.user_ids.arrow) and one.item_ids.arrow.equals(other.item_ids.arrow)
@@ -55,7 +60,7 @@ def _refuse_trained_on(source: Any, log: RatingLog) -> None:
     users = source.log.user_ids.codes(log.user_ids.arrow)[log.users]
     items = source.log.item_ids.codes(log.item_ids.arrow)[log.items]
     known = (users >= 0) & (items >= 0)
-    trained = int(SeenPairs(source.split.train)(users[known], items[known]).sum())
+    trained = int(SeenPairs(source.trained_on)(users[known], items[known]).sum())
     if trained:
         raise DataError(
             f"The model was trained on {trained:,} of these {len(log):,} ratings, so its errors on them are too small; "

@@ -13,7 +13,7 @@ from unskew.estimation.auc import auc
 from unskew.estimation.estimate import Estimate
 from unskew.estimation.estimators import ESTIMATORS
 from unskew.estimation.evidence import MAX_PAIRS, Evidence, imputation_from
-from unskew.estimation.holdout import Judging, judging_log
+from unskew.estimation.holdout import Judging, for_judging, judging_log
 from unskew.estimation.quantities import Metric, check_probabilities, metrics_of
 from unskew.estimation.scores import Scores, scores_of
 from unskew.estimation.terms import Judged
@@ -65,6 +65,7 @@ def estimate_risk(
     """
     chosen, asked = estimator_names(estimators), metrics_of(metrics)
     normal_interval(0.0, 0.0, confidence)
+    scores = for_judging(scores, log)
     judging = judging_log([scores], log, share)
     said = checked_scores(scores, judging.log, chosen, asked)  # before the work of fitting propensities
     evidence = evidence_for(

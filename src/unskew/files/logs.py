@@ -50,9 +50,10 @@ class LogFacts:
 
 def log_tables(log: RatingLog) -> dict[str, pa.Table]:
     """What the files of a log hold, by name; ratings and ids are not copied."""
-    columns = zip(COLUMNS, (log.users, log.items, log.ratings), strict=True)
+    columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
+    stars = {} if log.stars is None else {"stars": pa.array(log.stars, pa.float32())}
     tables = {
-        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns}),
+        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()} | stars),
         USERS: pa.table({"id": log.user_ids.arrow}),
         ITEMS: pa.table({"id": log.item_ids.arrow}),
     }
@@ -76,9 +77,9 @@ def fingerprint(log: RatingLog) -> str:
 def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     """The log of these `log_tables`; it checks itself as every log does."""
     table = _read(files, RATINGS)
-    if not table.schema.equals(pa.schema(COLUMNS)):
+    if not any(table.schema.equals(pa.schema(COLUMNS | more)) for more in ({}, {"stars": pa.float32()})):
         raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of 32 bits.")
-    users, items, ratings = (column.to_numpy() for column in table.columns)
+    users, items, ratings, *stars = (column.to_numpy() for column in table.columns)
     user_ids, item_ids = (Vocabulary(_read(files, name).column("id"), name) for name in (USERS, ITEMS))
     user_features = _features(files, USER_FEATURES, facts.user_features, len(user_ids))
     item_features = _features(files, ITEM_FEATURES, facts.item_features, len(item_ids))
@@ -92,6 +93,7 @@ def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
         user_features,
         item_features,
         facts.duplicates_merged,
+        *stars,
     )
 
 

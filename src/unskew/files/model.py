@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,7 @@ class Contents:
     n_fitted_users: int | None = None
     random_ratings: RandomRatings | None = None
     corrections: dict[str, Line] = field(default_factory=dict)
+    fitted_on: Literal["train", "all"] = "train"
 
 
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
@@ -159,6 +160,7 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         n_fitted_users=model.n_fitted_users,
         random_ratings=model.random_ratings,
         corrections=dict(model.corrections),
+        fitted_on=model.fitted_on,
     )
     return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
 
@@ -214,6 +216,7 @@ def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
         n_fitted_users=told.n_fitted_users,
         random_ratings=told.random_ratings,
         corrections=told.corrections,
+        fitted_on=told.fitted_on,
     )
 
 

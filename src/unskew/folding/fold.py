@@ -38,8 +38,11 @@ def fold_in(
 
 def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float) -> Recommender:
     """The model on the joined log with the new users, whose rows the net that predicts takes over."""
-    form, parts = _form(model.part("prediction")), copy(model.parts)
+    own, parts = _own_way(model, new), copy(model.parts)
+    form = _form(model.part("prediction")) if own is None else None
     parts.parts = _joined(model, new.counts)
+    if own is not None:
+        parts.parts = {**parts.parts, "prediction": own}
     joined = replace(
         model,
         log=log,
@@ -47,12 +50,20 @@ def _folded(model: Recommender, new: Newcomers, log: RatingLog, shrinkage: float
         history=_told(model.history, new),
         n_fitted_users=model.n_fitted,
     )
-    if len(new.ratings):
+    if form is not None and len(new.ratings):
         rated = _by_user(new, _weights(model, joined, new))
         squared = model.parts.error is ERRORS["squared"]
         rows = solved_users(form, model.n_fitted, rated, shrinkage=shrinkage, squared=squared)
         cast(Net, joined.part("prediction")).know_users(rows.astype(np.float32))
     return joined
+
+
+def _own_way(model: Recommender, new: Newcomers) -> Part | None:
+    """The prediction with the new users, by its own way of learning them from ratings as they stood."""
+    order = np.argsort(new.users, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(new.counts)])
+    stars = new.ratings if new.stars is None or model.log.stars is None else new.stars
+    return model.part("prediction").folded(starts, new.items[order].astype(np.int64), stars[order])
 
 
 def _form(part: Part) -> Linear:

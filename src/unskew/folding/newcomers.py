@@ -33,6 +33,7 @@ class Newcomers:
     ratings: NDArray[np.float32]
     left_out: int
     features: Features | None
+    stars: NDArray[np.float32] | None = None
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -41,13 +42,16 @@ class Newcomers:
 
     def joined(self, log: RatingLog) -> RatingLog:
         """The log and its newcomers: their codes and their ratings come last."""
-        columns = {
+        columns: dict[str, Any] = {
             "users": np.concatenate([log.users, self.users + np.int32(log.n_users)]),
             "items": np.concatenate([log.items, self.items]),
             "ratings": np.concatenate([log.ratings, self.ratings]),
         }
+        unknown = log.stars is None or self.stars is None
+        columns["stars"] = None if unknown else np.concatenate([log.stars, self.stars])
         for column in columns.values():
-            column.flags.writeable = False
+            if column is not None:
+                column.flags.writeable = False
         sides = {"user_ids": _both(log.user_ids, self.ids), "user_features": self._features(log.user_features)}
         return RatingLog.proved(**log.__dict__ | columns | sides)
 
@@ -71,10 +75,11 @@ def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     if isinstance(source, RatingLog):
         _refuse_another_scale(source.scale, log.scale)
         ids, item_ids, features = source.user_ids, source.item_ids, source.user_features
-        users, items, ratings = source.users, source.items, source.ratings
+        users, items, ratings, stars = source.users, source.items, source.ratings, source.stars
     else:
         features = None
-        ids, item_ids, users, items, ratings = _encoded(source, log.scale)
+        ids, item_ids, users, items, stars = _encoded(source, log.scale)
+        ratings = log.scale.to_unit(stars)
     _refuse_known(ids, log.user_ids)
     codes = log.item_ids.codes(item_ids.arrow)[items]
     unknown = codes < 0
@@ -87,7 +92,8 @@ def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     kept = ~unknown
     users, codes, ratings = users[kept], codes[kept], np.asarray(ratings[kept], np.float32)
     refuse_duplicates(users, codes, ids, log.item_ids)
-    return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features)
+    stars = None if stars is None else np.asarray(stars[kept], np.float32)
+    return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features, stars)
 
 
 def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any, Any]:
@@ -101,7 +107,7 @@ def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any
     if not len(ratings):
         raise DataError("there are no ratings: the data has no rows.")
     scale.refuse_strays(ratings, "column 'rating'")
-    return sides[0].vocabulary(), sides[1].vocabulary(), users, items, scale.to_unit(ratings)
+    return sides[0].vocabulary(), sides[1].vocabulary(), users, items, ratings
 
 
 def _refuse_another_scale(given: Scale, own: Scale) -> None:

@@ -45,6 +45,11 @@ class Method(ABC):
         """Whether any of its parts reads features of users or items."""
         return any(role.part.reads_features for role in self.plan().roles.values())
 
+    @property
+    def learns_from_all(self) -> bool:
+        """Whether the prediction learns from every rating, those included that are held out for other parts."""
+        return self.plan().roles["prediction"].part.learns_from_all
+
     def fit(
         self,
         log: RatingLog,
@@ -73,6 +78,7 @@ class Method(ABC):
             weights=weights_of(trained) if "propensity" in plan.roles else None,
             calibration=report_of(trained.view(trained.feed.holdout), calibrates) if calibrates else None,
             training=training,
+            fitted_on="all" if plan.roles["prediction"].part.learns_from_all else "train",
         )
         return model if random_ratings is None else model.with_random_ratings(random_ratings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
+from unskew.methods.bayesian import Bayes, BayesianFactors, DCEBayes
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, MeanRating, StableDR
@@ -76,7 +77,10 @@ register(
     DoublyCalibrated(DRJL(), imputation=None),
     note="Ablation: only the propensity is calibrated.",
 )
+register("dce-bayes", DCEBayes())
+register("bayes", Bayes())
 for name, part in {
+    "bayesian-factors": BayesianFactors,
     "mf": MF,
     "ncf": NCF,
     "shared-embedding": SharedEmbedding,

@@ -24,6 +24,7 @@ class Part:
     `knows_ratings` True for what can tell how much the rating itself drives seeing, by `rating_ratio`.
     """
 
+    orders: ClassVar[tuple[str, ...]] = ("liking",)  # that lists can be ranked by, the usual one first
     notes: Sequence[str] = ()
     history: Any = None
     answers_unseen: bool = True
@@ -41,6 +42,30 @@ class Part:
     def calibrated(self, logits: Array, users: Array) -> Array:
         """Probabilities for logits of another role."""
         raise TypeError(f"{type(self).__name__} is no calibrator.")
+
+    def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
+        """What a list is ranked by; `by` is one of its `orders`, and what is random about it comes from `rng`."""
+        return self.logits(users, items)
+
+    def std(self, users: Array, items: Array) -> Array:
+        """The standard deviation of an answer."""
+        raise ParameterError(f"{type(self).__name__} does not know how far it may be off; use the method 'dce-bayes'.")
+
+    def level_chances(self, users: Array, items: Array) -> tuple[Array, Array]:
+        """The levels of ratings, and the chance of each for every pair."""
+        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
+
+    def liked(self, users: Array, items: Array, liked_from: float) -> Array:
+        """P(rating >= liked_from)."""
+        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
+
+    def expected(self, users: Array, items: Array) -> Array:
+        """The expected rating as it stands in the log."""
+        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
+
+    def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
+        """The part with a new user for each stretch of ratings; None if it has no way of its own."""
+        return None
 
     def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
         """P(seen given the rating) / P(seen)."""
@@ -66,6 +91,7 @@ class PartSpec(ABC):
     """Settings of a part; equal settings are equal specifications."""
 
     reads_features: ClassVar[bool] = False  # of users or items
+    learns_from_all: ClassVar[bool] = False  # ratings of the log, the hold-out included
 
     @abstractmethod
     def from_state(self, state: State, owner: Part | None = None) -> Part:

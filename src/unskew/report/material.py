@@ -93,6 +93,7 @@ def material_of(
     """Everything else is fitted on the model's own log, split, seed and options of training."""
     if model.n_fitted_users is not None:
         raise ParameterError("Users were folded into this model: report on the model as it was fitted.")
+    model = model.for_judging()
     shop, log, seed = Workshop(announce), model.log, model.seed
     training = replace(model.training or Training(), progress=None)
     naive = debiased = model

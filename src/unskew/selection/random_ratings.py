@@ -158,9 +158,11 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
             "both use the same ids."
         )
     columns: dict[str, Any] = {"users": users[known], "items": items[known], "ratings": random.ratings[known]}
+    columns |= {} if random.stars is None else {"stars": random.stars[known]}
     for column in columns.values():
         column.flags.writeable = False
-    coded = RatingLog.proved(**log.__dict__ | columns | {"duplicates_merged": random.duplicates_merged})
+    rest = {"stars": None, "duplicates_merged": random.duplicates_merged}
+    coded = RatingLog.proved(**log.__dict__ | rest | columns)
     return coded, int((~known).sum()), int(SeenPairs(log)(coded.users, coded.items).sum())
 
 

@@ -1,0 +1,387 @@
+"""The Bayesian factor model as a part and a method: `bayes` by itself, `dce-bayes` with a targeted correction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logit, ndtr
+
+from unskew.data.log import RatingLog
+from unskew.errors import ParameterError
+from unskew.methods.base import Method
+from unskew.methods.dce_bayes import DceBayes as Fitted
+from unskew.methods.dce_bayes import fit_pairs
+from unskew.methods.settings import check_settings, setting
+from unskew.nets.base import Part, PartSpec, State
+from unskew.posterior import defaults
+from unskew.posterior.answers import Posterior
+from unskew.posterior.factors import BayesianFactors as Sampler
+from unskew.posterior.factors import sample
+from unskew.progress import bar
+from unskew.propensity.base import FittedPropensity
+from unskew.propensity.conditional import FittedExposure
+from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
+
+Array = NDArray[Any]
+MOST_DENSE = 100_000_000  # numbers of features that are held
+LOWER = 1.64  # standard deviations below the mean that "lower" ranks by: a bound that holds for 19 of 20
+
+
+class PosteriorPart(Part):
+    """P(liked), or the expected rating of a graded log, from a posterior.
+
+    The posterior has one more user and one more item than the log: the average new one, which the code -1 reads.
+    """
+
+    orders: ClassVar[tuple[str, ...]] = ("liking", "lower", "thompson")
+
+    def __init__(self, posterior: Posterior, scale: tuple[float, float] | None) -> None:
+        self.posterior, self.scale = posterior, scale
+        self.notes = tuple(posterior.notes)
+
+    def logits(self, users: Array, items: Array) -> Array:
+        if self.scale is None:
+            return np.asarray(self.posterior.logits(users, items), np.float32)
+        low, high = self.scale
+        unit = (self.posterior.expected(users, items) - low) / (high - low)
+        return np.asarray(logit(np.clip(unit, 1e-7, 1 - 1e-7)), np.float32)
+
+    def user_vectors(self, users: Array) -> Array:
+        return self.posterior.user_vectors(users)
+
+    def sizes(self) -> tuple[int | None, int | None]:
+        return len(self.posterior.user_bias) - 1, len(self.posterior.item_bias) - 1
+
+    def state(self) -> dict[str, Array]:
+        own = {} if self.scale is None else {"scale": np.array(self.scale)}
+        return {name: np.asarray(array) for name, array in self.posterior.state().items()} | own
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PosteriorPart:
+        n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
+        return PosteriorPart(self.posterior.extended(n_users + len(counts), n_old + n_items), self.scale)
+
+    def folded(self, starts: Array, items: Array, stars: Array) -> PosteriorPart:
+        """The part with a new user for each stretch of ratings, by the posterior of one row given all items."""
+        posterior = _without_average(self.posterior)
+        for first, last in pairwise(starts.tolist()):
+            if last > first:
+                posterior = posterior.fold_in(items[first:last], stars[first:last].astype(np.float64))
+            else:
+                posterior = posterior.extended(len(posterior.user_bias) + 1, len(posterior.item_bias))
+        return self._with(_with_average(posterior))
+
+    def _with(self, posterior: Posterior) -> PosteriorPart:
+        return PosteriorPart(posterior, self.scale)
+
+    def std(self, users: Array, items: Array) -> Array:
+        """The standard deviation of an answer over what the log leaves open."""
+        if self.scale is None:
+            return self.posterior.std(users, items)
+        return np.sqrt(self.posterior.variance(users, items))
+
+    def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
+        """What a list is ranked by."""
+        p = self.posterior
+        if by == "liking":
+            return self.logits(users, items)
+        f, deviation, noise = p.scores(users, items), np.sqrt(p.variance(users, items)), p.noise_variance(users, items)
+        drawn = rng.standard_normal(len(users)) if by == "thompson" else np.full(len(users), -LOWER)
+        return np.asarray(ndtr((f + drawn * deviation - p.threshold()) / np.sqrt(noise)))
+
+    def level_chances(self, users: Array, items: Array) -> tuple[Array, Array]:
+        """The levels of ratings, and the chance of each for every pair."""
+        return self.posterior.ratings.values, self.posterior.levels(users, items)
+
+    def liked(self, users: Array, items: Array, liked_from: float) -> Array:
+        """P(rating >= liked_from)."""
+        return self.posterior.probability(users, items, liked_from)
+
+    def expected(self, users: Array, items: Array) -> Array:
+        """The expected rating."""
+        return self.posterior.expected(users, items)
+
+
+class CorrectedPart(PosteriorPart):
+    """A posterior with the exposure of its log, a targeted correction and a level shift where they act."""
+
+    orders: ClassVar[tuple[str, ...]] = ("choice", "liking", "lower", "thompson")
+
+    def __init__(self, fitted: Fitted, scale: tuple[float, float] | None) -> None:
+        super().__init__(fitted.posterior, scale)
+        self.fitted, self.notes = fitted, tuple(fitted.notes)
+
+    def logits(self, users: Array, items: Array) -> Array:
+        if self.scale is not None or not (self.fitted.targeted.applied or self.fitted.slope.used):
+            return super().logits(users, items)
+        known = (users >= 0) & (items >= 0) & (users < len(self.fitted.exposure.rates))
+        if known.all():
+            return self.fitted.logits(users, items)
+        # Nothing is known of the exposure of new users and items: the posterior alone answers for them.
+        found = super().logits(users, items)
+        found[known] = self.fitted.logits(users[known], items[known])
+        return found
+
+    def _with(self, posterior: Posterior) -> PosteriorPart:
+        return CorrectedPart(replace(self.fitted, posterior=posterior), self.scale)
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PosteriorPart:
+        return self._with(super().extended(counts, n_items).posterior)
+
+    def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
+        choice = self.fitted.choice
+        if by != "choice" or choice is None:
+            return super().order_scores("liking" if by == "choice" else by, users, items, rng)
+        known = (users >= 0) & (items >= 0) & (users < len(self.fitted.exposure.rates))
+        found = np.empty(len(users))
+        found[known] = choice.scores(users[known].astype(np.int64), items[known].astype(np.int64))
+        # A new user picks what everybody does, so far as it would be liked.
+        rest = ~known
+        popular = choice.scorer.exposure.columns(np.zeros(int(rest.sum()), np.int64), items[rest].astype(np.int64))[
+            :, 0
+        ]
+        found[rest] = popular + log_ndtr(self.posterior.margin(users[rest], items[rest]))
+        return found
+
+    def state(self) -> dict[str, Array]:
+        own = {} if self.scale is None else {"scale": np.array(self.scale)}
+        return {name: np.asarray(array) for name, array in self.fitted.state().items()} | own
+
+
+class ExposurePart(FittedPropensity):
+    """P(seen) by the exposure of a `CorrectedPart`; the code -1, and new users, are answered by the base rate."""
+
+    def __init__(self, exposure: FittedExposure, base_logit: float) -> None:
+        self.exposure, self.base_logit = exposure, base_logit
+
+    def logits(self, users: Array, items: Array) -> Array:
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        known = (users >= 0) & (items >= 0) & (users < len(self.exposure.rates))
+        found = np.full(len(users), self.base_logit, np.float32)
+        found[known] = self.exposure.logits(users[known], items[known])
+        return found
+
+    def state(self) -> dict[str, Array]:
+        return {"base_logit": np.array(self.base_logit)}
+
+
+def _without_average(posterior: Posterior) -> Posterior:
+    """The posterior without the average new user and item, which are the last."""
+    names = (f"{side}_{what}" for side in ("user", "item") for what in ("factors", "bias", "scale", "log_variance"))
+    return replace(posterior, **{name: getattr(posterior, name)[:-1] for name in names})
+
+
+def _features(log: RatingLog) -> list[Array | None]:
+    found: list[Array | None] = []
+    for side, features in zip(("user", "item"), log.features, strict=True):
+        if features is None:
+            found.append(None)
+            continue
+        encoded = features.encoded
+        if encoded.shape[0] * encoded.shape[1] > MOST_DENSE:
+            raise ParameterError(
+                f"{side}_features has {encoded.shape[1]:,} columns once texts are numbers, too many for "
+                f"{encoded.shape[0]:,} {side}s: leave out columns of many different texts."
+            )
+        found.append(encoded.toarray().astype(np.float64))
+    return found
+
+
+def _ratings(log: RatingLog) -> tuple[Array, float | None, tuple[float, float] | None]:
+    """Ratings as they stand, from where they are liked, and the ends of the scale of a graded log."""
+    if not log.binary:
+        graded = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
+        return np.asarray(graded, np.float64), None, (log.scale.low, log.scale.high)
+    if log.stars is None or log.scale.positive is None:
+        return log.ratings.astype(np.float64), 1.0, None
+    stars = log.stars.astype(np.float64)
+    return stars, float(stars[stars >= log.scale.positive].min()), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BayesianFactors(FitSpec):
+    """The Bayesian factor model: an ordered probit on the levels of ratings as they stand, rows averaged over sweeps.
+
+    y_ui = c + b_u + b_i + v_u . w_i + noise, rows normal around a linear function of features and of who saw what, all
+    shrinkage learned by Gibbs sweeps (`posterior.gibbs`). Nothing needs tuning: `n_factors` and `prior_scale` are there
+    for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
+    in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
+    """
+
+    kind: ClassVar[str] = "imputation"
+    reads_features: ClassVar[bool] = True
+    learns_from_all: ClassVar[bool] = True
+
+    n_factors: int = setting(defaults.FACTORS, least=1, most=256)
+    sweeps: int | None = setting(None, least=2)
+    prior_scale: float = setting(defaults.PRIOR_SCALE, above=0)
+    exposure: bool | None = None
+    history: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def sampler(self, liked_from: float | None) -> Sampler:
+        return Sampler(
+            d=self.n_factors,
+            sweeps=self.sweeps,
+            prior_scale=self.prior_scale,
+            exposure=self.exposure,
+            history=self.history,
+            liked_from=liked_from,
+        )
+
+    def fit_in(self, context: FitContext) -> PosteriorPart:
+        log = context.log
+        ratings, liked_from, scale = _ratings(log)
+        users, items = _features(log)
+        with _Progress(context) as progress:
+            found = sample(
+                log.users.astype(np.int64),
+                log.items.astype(np.int64),
+                ratings,
+                log.n_users,
+                log.n_items,
+                settings=self.sampler(liked_from),
+                user_features=users,
+                item_features=items,
+                seed=int(context.rng.integers(2**31)),
+                progress=progress,
+            )
+        return PosteriorPart(_with_average(found.posterior), scale)
+
+    def from_state(self, state: State, owner: Part | None = None) -> PosteriorPart:
+        own, scale = _scale_of(state)
+        return PosteriorPart(Posterior.from_state(own), scale)
+
+
+def _with_average(posterior: Posterior) -> Posterior:
+    return posterior.extended(len(posterior.user_bias) + 1, len(posterior.item_bias) + 1)
+
+
+def _scale_of(state: State) -> tuple[dict[str, Array], tuple[float, float] | None]:
+    """All of a state but the ends of the scale, and these."""
+    rest, scale = dict(state), state.get("scale")
+    rest.pop("scale", None)
+    return rest, None if scale is None else (float(scale[0]), float(scale[1]))
+
+
+class _Progress:
+    """A bar over sweeps for whatever the sampler is doing."""
+
+    def __init__(self, context: FitContext) -> None:
+        self.shown, self._bar, self._what = context.training.progress, None, ""
+        self._open: Any = None
+
+    def __enter__(self) -> Any:
+        return self.advance
+
+    def advance(self, done: int, total: int, what: str) -> None:
+        if what != self._what:
+            self.__exit__()
+            self._what, self._open = what, bar(what, total, "sweep", shown=self.shown, at_most=True)
+            self._bar = self._open.__enter__()
+        if self._bar is not None:
+            self._bar.advance()
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+            self._open = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedFactors(FitSpec):
+    """`BayesianFactors` with its exposure and, where left-out ratings ask for them, correction and level shift."""
+
+    kind: ClassVar[str] = "imputation"
+    reads_features: ClassVar[bool] = True
+    learns_from_all: ClassVar[bool] = True
+
+    factors: BayesianFactors = setting(factory=BayesianFactors)
+    corrections: bool = True
+    unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
+
+    def fit_in(self, context: FitContext) -> CorrectedPart:
+        log = context.log
+        ratings, liked_from, scale = _ratings(log)
+        users, items = _features(log)
+        with _Progress(context) as progress:
+            fitted = fit_pairs(
+                log.users.astype(np.int64),
+                log.items.astype(np.int64),
+                ratings,
+                log.n_users,
+                log.n_items,
+                settings=self.factors.sampler(liked_from),
+                user_features=users,
+                item_features=items,
+                unexplained=self.unexplained,
+                corrections=self.corrections and scale is None,
+                seed=int(context.rng.integers(2**31)),
+                progress=progress,
+            )
+        fitted = replace(fitted, posterior=_with_average(fitted.posterior))
+        return CorrectedPart(fitted, scale)
+
+    def from_state(self, state: State, owner: Part | None = None) -> CorrectedPart:
+        own, scale = _scale_of(state)
+        return CorrectedPart(Fitted.from_state(own), scale)
+
+
+@dataclass(frozen=True)
+class ExposureOfPrediction(FitSpec):
+    """The propensity that a `CorrectedFactors` prediction brings along."""
+
+    kind: ClassVar[str] = "propensity"
+
+    def fit_in(self, context: FitContext) -> ExposurePart:
+        return self._of(context.view.parts["prediction"], logit(context.split.facts.density))
+
+    def from_state(self, state: State, owner: Part | None = None) -> ExposurePart:
+        return self._of(owner, float(state["base_logit"]))
+
+    @staticmethod
+    def _of(owner: Any, base_logit: float) -> ExposurePart:
+        if not isinstance(owner, CorrectedPart):
+            raise ParameterError("ExposureOfPrediction() takes its exposure from a CorrectedFactors() prediction.")
+        return ExposurePart(owner.fitted.exposure, base_logit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DCEBayes(Method):
+    """A Bayesian factor model with a targeted correction: the default, with nothing to tune.
+
+    In this order: (1) the posterior of `factors`; (2) a targeted correction by all left-out ratings, on its logit and
+    log p with experts by user group, applied if it lowers the cross-fitted weighted log-loss by two standard
+    errors; (3) a level shift if liking drives seeing by more than two standard errors, with `unexplained` (k) of what
+    the model cannot explain driving it too. Each says in a line whether it acted.
+    """
+
+    factors: BayesianFactors = setting(factory=BayesianFactors)
+    unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
+    corrections: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def plan(self) -> Plan:
+        spec: PartSpec = CorrectedFactors(
+            factors=self.factors, corrections=self.corrections, unexplained=self.unexplained
+        )
+        roles = {
+            "prediction": Role(spec),
+            "propensity": Role(ExposureOfPrediction(), clip=None, shares_with="prediction"),
+        }
+        stages = Stage("prediction", fits=("prediction",)), Stage("propensity", fits=("propensity",))
+        return Plan(roles, stages)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bayes(DCEBayes):
+    """A Bayesian factor model by itself, with the exposure of its log for lists: no correction and no shift."""
+
+    corrections: ClassVar[bool] = False

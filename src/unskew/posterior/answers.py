@@ -1,0 +1,298 @@
+"""Answer from the kept sweeps: ordinary vectors, a variance, thresholds and scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, owens_t
+
+from unskew.errors import DataError, ParameterError
+from unskew.posterior import defaults
+from unskew.posterior.draws import Float, Float32, Int
+from unskew.posterior.gibbs import sample_rows, score_pairs
+from unskew.posterior.prior import Columns
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Hold how ratings map to what the sampler reads: levels 0, 1, .. or standardised values on a continuum."""
+
+    values: Float
+    """Distinct ratings in order; for a continuum its centre and spread."""
+    continuous: bool
+
+    @staticmethod
+    def of(ratings: Float) -> Ratings:
+        """Find the levels of a log as they stand; more than 20 distinct ratings are a continuum."""
+        ratings = np.asarray(ratings, float)
+        if len(ratings) == 0:
+            raise DataError("there are no ratings to learn from; give a log with at least two distinct ratings.")
+        if not np.isfinite(ratings).all():
+            row = int(np.argmin(np.isfinite(ratings)))
+            raise DataError(f"rating {row} is {ratings[row]}; give finite numbers.")
+        values = np.unique(ratings)
+        if len(values) == 1:
+            raise DataError(
+                f"all {len(ratings):,} ratings are {values[0]:g}: nothing tells what is liked from what is not; "
+                "give a log with at least two distinct ratings."
+            )
+        if len(values) <= defaults.MOST_LEVELS:
+            return Ratings(values, False)
+        size = np.abs(values).max()
+        centre, spread = (ratings / size).mean(), (ratings / size).std()
+        middle = np.subtract(*np.percentile(ratings / size, [90, 10]))
+        if middle < 1e-6 * spread:
+            raise DataError(
+                f"the rating {values[np.abs(values).argmax()]:g} lies so far from all others that these look alike "
+                "on its scale; remove it, or give levels."
+            )
+        return Ratings(np.array([centre * size, spread * size]), True)
+
+    @property
+    def n_levels(self) -> int:
+        """Return the number of levels; 1 for a continuum."""
+        return 1 if self.continuous else len(self.values)
+
+    def encode(self, ratings: Float) -> Any:
+        """Turn ratings into levels or standardised values."""
+        if self.continuous:
+            return (np.asarray(ratings, float) - self.values[0]) / self.values[1]
+        levels = np.searchsorted(self.values, ratings)
+        wrong = self.values[np.minimum(levels, len(self.values) - 1)] != ratings
+        if wrong.any():
+            known = ", ".join(f"{v:g}" for v in self.values)
+            raise DataError(f"a rating of {np.asarray(ratings)[wrong][0]:g} is none of the levels {known}; use these.")
+        return levels
+
+    def middle(self) -> float:
+        """Return the rating from which the upper half begins, for checks that need one."""
+        return float(self.values[0] if self.continuous else self.values[(len(self.values) + 1) // 2])
+
+
+ARRAYS = (
+    "user_factors", "item_factors", "user_bias", "item_bias", "user_scale", "item_scale", "user_log_variance",
+    "item_log_variance", "thresholds",
+)  # fmt: skip
+NUMBERS = ("noise", "liked_from", "sweeps", "kept")
+
+
+@dataclass
+class Posterior:
+    """Hold a fitted model as vectors of users and items; f = v_u . w_i + b_u + b_i, with an additive log-variance."""
+
+    ratings: Ratings
+    user_factors: Float32
+    item_factors: Float32
+    user_bias: Float
+    item_bias: Float
+    user_scale: Float
+    item_scale: Float
+    user_log_variance: Float
+    item_log_variance: Float
+    thresholds: Float
+    """Ends of the levels without those at infinity."""
+    noise: float
+    user_columns: Columns
+    item_columns: Columns
+    coefficients: tuple[Float, Float]
+    """Vector and bias (last) that a column of a user, of an item, adds: answers for new rows."""
+    cold_log_variance: tuple[float, float]
+    liked_from: float
+    sweeps: int
+    kept: int
+    notes: list[str] = field(default_factory=list)
+    snapshots: dict[str, Any] = field(default_factory=dict)
+
+    def scores(self, users: Int, items: Int) -> Float:
+        """Return the mean of f."""
+        out = np.empty(len(users))
+        d = self.user_factors.shape[1]
+        args = self.user_factors, self.user_bias, self.item_factors, self.item_bias
+        score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *args, d, out)
+        return out
+
+    def variance(self, users: Int, items: Int) -> Float:
+        """Return the variance of f: what the log leaves open."""
+        result: Float = np.exp(self.user_log_variance[users] + self.item_log_variance[items])
+        return result
+
+    def noise_variance(self, users: Int, items: Int) -> Float:
+        """Return the variance of a rating around f."""
+        result: Float = self.noise * (self.user_scale[users] * self.item_scale[items]) ** 2
+        return result
+
+    def threshold(self, liked_from: float | None = None) -> float:
+        """Return where f must lie for a rating of at least `liked_from` to be as likely as not."""
+        liked_from = self.liked_from if liked_from is None else liked_from
+        if self.ratings.continuous:
+            return float((liked_from - self.ratings.values[0]) / self.ratings.values[1])
+        level = int(np.searchsorted(self.ratings.values, liked_from))
+        if not 0 < level < len(self.ratings.values):
+            known = ", ".join(f"{v:g}" for v in self.ratings.values)
+            raise ParameterError(f"liked_from={liked_from:g} does not divide the ratings {known}; choose one between.")
+        return float(self.thresholds[level - 1])
+
+    def margin(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
+        """Return z with P(liked) = Phi(z): (f - shift - t) / sqrt(noise + variance of f)."""
+        spread = np.sqrt(self.noise_variance(users, items) + self.variance(users, items))
+        result: Float = (self.scores(users, items) - shift - self.threshold(liked_from)) / spread
+        return result
+
+    def probability(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
+        """Return P(rating >= liked_from)."""
+        result: Float = ndtr(self.margin(users, items, liked_from, shift))
+        return result
+
+    def logits(self, users: Int, items: Int) -> Float32:
+        """Return log P(liked) - log P(not liked), exact in both tails."""
+        z = self.margin(users, items)
+        return np.asarray(log_ndtr(z) - log_ndtr(-z), np.float32)
+
+    def levels(self, users: Int, items: Int, shift: Any = 0.0) -> Float:
+        """Return the chance of every level, a row a pair."""
+        if self.ratings.continuous:
+            raise ParameterError("ratings on a continuum have no levels; ask for the expected rating or a chance.")
+        spread = np.sqrt(self.noise_variance(users, items) + self.variance(users, items))[:, None]
+        below = ndtr((self.thresholds[None, :] - (self.scores(users, items) - shift)[:, None]) / spread)
+        n = (len(users), 1)
+        result: Float = np.diff(np.concatenate([np.zeros(n), below, np.ones(n)], axis=1), axis=1)
+        return result
+
+    def expected(self, users: Int, items: Int) -> Float:
+        """Return the expected rating."""
+        if self.ratings.continuous:
+            mean: Float = self.ratings.values[0] + self.ratings.values[1] * self.scores(users, items)
+            return mean
+        result: Float = self.levels(users, items) @ self.ratings.values
+        return result
+
+    def log_likelihood(self, users: Int, items: Int, ratings: Float) -> Float:
+        """Return the log-chance (log-density on a continuum) of ratings."""
+        encoded = self.ratings.encode(ratings)
+        if self.ratings.continuous:
+            variance = self.noise_variance(users, items) + self.variance(users, items)
+            gap: Float = -0.5 * (np.log(2 * np.pi * variance) + (encoded - self.scores(users, items)) ** 2 / variance)
+            return gap
+        result: Float = np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), encoded], 1e-12))
+        return result
+
+    def std(self, users: Int, items: Int, liked_from: float | None = None) -> Float:
+        """Return the standard deviation of P(liked) over what f may be, exact by Owen's T.
+
+        With h = z and rho = v / (noise + v): E[Phi^2] = Phi(h) - 2 T(h, sqrt((1 - rho) / (1 + rho))).
+        """
+        h = self.margin(users, items, liked_from)
+        v = self.variance(users, items)
+        rho = v / (v + self.noise_variance(users, items))
+        second = ndtr(h) - 2 * owens_t(h, np.sqrt((1 - rho) / (1 + rho)))
+        result: Float = np.sqrt(np.maximum(second - ndtr(h) ** 2, 0.0))
+        return result
+
+    def user_vectors(self, users: Int) -> Float32:
+        """Return factors and bias of users."""
+        return np.concatenate([self.user_factors[users], self.user_bias[users, None]], axis=1).astype(np.float32)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain arrays, for a model folder."""
+        found: dict[str, Any] = {"ratings": self.ratings.values, "continuous": np.array(self.ratings.continuous)}
+        for name in ARRAYS + NUMBERS:
+            found[name] = np.asarray(getattr(self, name))
+        for side, columns in (("user", self.user_columns), ("item", self.item_columns)):
+            for name in ("values", "groups", "centre", "scale"):
+                found[f"{side}_columns.{name}"] = getattr(columns, name)
+            found[f"{side}_columns.n_features"] = np.array(columns.n_features)
+        found["user_coefficients"], found["item_coefficients"] = self.coefficients
+        found["cold_log_variance"] = np.array(self.cold_log_variance)
+        found["notes"] = np.frombuffer("\n".join(self.notes).encode(), np.uint8)
+        return found | {f"snapshots.{name}": np.asarray(value) for name, value in self.snapshots.items()}
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, Any]) -> Posterior:
+        """Return the model that `state` was taken of."""
+        sides: dict[str, Any] = {
+            f"{side}_columns": Columns(
+                **{name: arrays[f"{side}_columns.{name}"] for name in ("values", "groups", "centre", "scale")},
+                n_features=int(arrays[f"{side}_columns.n_features"]),
+            )
+            for side in ("user", "item")
+        }
+        notes = arrays["notes"].tobytes().decode()
+        return cls(
+            ratings=Ratings(arrays["ratings"], bool(arrays["continuous"])),
+            **{name: arrays[name] for name in ARRAYS},
+            **{name: arrays[name].item() for name in NUMBERS},
+            **sides,
+            coefficients=(arrays["user_coefficients"], arrays["item_coefficients"]),
+            cold_log_variance=(float(arrays["cold_log_variance"][0]), float(arrays["cold_log_variance"][1])),
+            notes=notes.split("\n") if notes else [],
+            snapshots={k.removeprefix("snapshots."): v for k, v in arrays.items() if k.startswith("snapshots.")},
+        )
+
+    def extended(
+        self, n_users: int, n_items: int, user_features: Float | None = None, item_features: Float | None = None
+    ) -> Posterior:
+        """Return the model with further users and items, answered by their features or as the average new row."""
+        new = {f.name: getattr(self, f.name) for f in fields(self)}
+        for side, (name, n, features) in enumerate(
+            (("user", n_users, user_features), ("item", n_items, item_features))
+        ):
+            more = n - len(new[f"{name}_bias"])
+            columns: Columns = new[f"{name}_columns"]
+            known = np.array([columns.of_new(None if features is None else features[k]) for k in range(max(more, 0))])
+            if more <= 0:
+                continue
+            rows = known @ self.coefficients[side]
+            new[f"{name}_factors"] = np.concatenate([new[f"{name}_factors"], rows[:, :-1].astype(np.float32)])
+            new[f"{name}_bias"] = np.concatenate([new[f"{name}_bias"], rows[:, -1]])
+            new[f"{name}_scale"] = np.concatenate([new[f"{name}_scale"], np.ones(more)])
+            variance = np.full(more, self.cold_log_variance[side])
+            new[f"{name}_log_variance"] = np.concatenate([new[f"{name}_log_variance"], variance])
+        return Posterior(**new)
+
+    def fold_in(self, items: Int, ratings: Float, features: Float | None = None, sweeps: int = 40) -> Posterior:
+        """Return the model with one more user, the posterior of that row given the item rows of kept sweeps."""
+        shot, n = self.snapshots, len(items)
+        encoded, items = self.ratings.encode(ratings), np.asarray(items, np.int64)
+        known = self.user_columns.of_new(features)[None, :]
+        d = shot["rows"].shape[2] - 1
+        pointer, place, zero = np.array([0, n]), np.arange(n), np.zeros(n, np.int64)
+        levels = zero if self.ratings.continuous else encoded
+        target, scales = np.zeros(len(self.item_bias)), []
+        for k in range(len(shot["rows"])):
+            z = np.zeros((n, (d | 3) + 1))
+            z[:, :d], z[:, d] = shot["rows"][k, items, :d], 1.0
+            zb = shot["rows"][k, items, d].astype(float)
+            precision, thresholds, noise = shot["precision"][k], shot["thresholds"][k], float(shot["noise"][k])
+            shift = shot["coefficients"][k] @ precision
+            x, xb, scale = np.zeros((1, z.shape[1])), np.zeros(1), np.ones(1)
+            start = (known @ shot["coefficients"][k])[0]
+            x[0, :d], xb[0] = start[:d], start[d]
+            y = encoded.astype(float) if self.ratings.continuous else np.zeros(n)
+            mean, total, other = np.zeros((1, d + 1), np.float32), np.zeros(d + 1), shot["scale"][k, items]
+            for sweep in range(sweeps):
+                f = z[:, :d] @ x[0, :d] + xb[0] + zb
+                sample_rows(
+                    zero[:1], pointer, place, np.arange(n), levels, thresholds, y, f, x, xb, z, zb, d, scale, other,
+                    other**-2, noise, defaults.SCALE_SHAPE, True, precision, shift, known, sweep, k, mean,
+                )  # fmt: skip
+                if sweep >= sweeps // 4:
+                    total += mean[0] / (sweeps - sweeps // 4)
+                    scales.append(np.log(scale[0] / shot["user_size"][k]))
+            f = shot["rows"][k, :, :d] @ total[:d] + shot["rows"][k, :, d] + total[d] - shot["location"][k]
+            target += f / (shot["size"][k] * len(shot["rows"]))
+        w = np.concatenate([self.item_factors, np.ones((len(target), 1))], axis=1).astype(float)
+        gram = w.T @ w + 1e-9 * np.eye(w.shape[1])
+        vector = np.linalg.solve(gram, w.T @ (target - self.item_bias))
+        near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log1p(n)))[:20]
+        variance = float(self.user_log_variance[near].mean())
+        return Posterior(
+            **{f.name: getattr(self, f.name) for f in fields(self)}
+            | {
+                "user_factors": np.concatenate([self.user_factors, vector[None, :-1].astype(np.float32)]),
+                "user_bias": np.append(self.user_bias, vector[-1]),
+                "user_scale": np.append(self.user_scale, np.exp(np.mean(scales))),
+                "user_log_variance": np.append(self.user_log_variance, variance),
+            }
+        )

@@ -1,0 +1,107 @@
+"""Describe who saw what in a few columns: they stand in for what drives both seeing and liking.
+
+The columns are log(1 + number of ratings) and the leading singular vectors of (S - E) / sqrt(E), S the seen matrix and
+E = n_u n_i / n what counts alone explain; those above the edge of noise are kept. The idea is that of the deconfounded
+recommender (Wang, Liang, Charlin, Blei, RecSys 2020). Nothing of size |users| x |items| is formed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, svds
+
+from unskew.posterior import defaults
+from unskew.posterior.draws import Float, Int
+
+
+def seen_matrix(users: Int, items: Int, n_users: int, n_items: int) -> csr_array:
+    """Return the matrix of seen pairs, each counted once."""
+    seen = csr_array((np.ones(len(users)), (users, items)), shape=(n_users, n_items))
+    seen.data[:] = 1.0  # a pair rated twice is seen once
+    return seen
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Hold the directions of who-saw-what above the edge of noise, scaled to unit variance a row."""
+
+    users: Float
+    items: Float
+    strengths: Float
+    edge: float
+
+
+def directions(
+    users: Int, items: Int, n_users: int, n_items: int, *,
+    most: int = defaults.MOST_DIRECTIONS, edge_factor: float = defaults.EDGE, least: int = 0,
+) -> Exposure:  # fmt: skip
+    """Find the leading singular vectors of (S - E) / sqrt(E); `least` of them are kept whatever their strength."""
+    seen = seen_matrix(users, items, n_users, n_items)
+    a, b = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
+    edge = edge_factor * (math.sqrt((a > 0).sum()) + math.sqrt((b > 0).sum()))
+    k = min(max(most, least), min(n_users, n_items) - 1)
+    if k < 1:
+        return Exposure(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0), edge)
+    root_n = math.sqrt(a.sum())
+    left, right = np.sqrt(a), np.sqrt(b)
+    inverse_left, inverse_right = (
+        np.where(a > 0, 1 / np.maximum(left, 1), 0),
+        np.where(b > 0, 1 / np.maximum(right, 1), 0),
+    )
+    transposed = seen.T.tocsr()
+
+    def times(x: Float) -> Float:
+        x = x.reshape(n_items, -1)
+        inner = root_n * inverse_left[:, None] * (seen @ (inverse_right[:, None] * x))
+        result: Float = inner - left[:, None] * (right @ x)[None, :] / root_n
+        return result
+
+    def transposed_times(x: Float) -> Float:
+        x = x.reshape(n_users, -1)
+        inner = root_n * inverse_right[:, None] * (transposed @ (inverse_left[:, None] * x))
+        result: Float = inner - right[:, None] * (left @ x)[None, :] / root_n
+        return result
+
+    operator = LinearOperator(
+        (n_users, n_items), matvec=times, rmatvec=transposed_times, matmat=times, rmatmat=transposed_times, dtype=float
+    )
+    start = np.random.default_rng(0).standard_normal(min(n_users, n_items))
+    u, strengths, vt = svds(operator, k=k, v0=start, tol=1e-4)
+    order = np.argsort(-strengths)
+    kept = order[: max(int((strengths > edge).sum()), min(least, k))]
+    signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
+    u, vt = u * signs, vt * signs[:, None]
+    return Exposure(u[:, kept] * math.sqrt(n_users), vt[kept].T * math.sqrt(n_items), strengths[kept], edge)
+
+
+def activity(codes: Int, n: int) -> Float:
+    """Return log(1 + number of ratings) of each row, as a column."""
+    result: Float = np.log1p(np.bincount(codes, minlength=n))[:, None]
+    return result
+
+
+def history(users: Int, items: Int, n_users: int, n_items: int, *, seed: int = 0) -> tuple[Float, Float]:
+    """Return random projections of what each user saw and of who saw each item, over the root of their number."""
+    seen = seen_matrix(users, items, n_users, n_items)
+    rng = np.random.default_rng([seed, 11])
+    blocks = []
+    for matrix in (seen, seen.T.tocsr()):
+        weights = rng.standard_normal((matrix.shape[1], defaults.HISTORY_COLUMNS))
+        counts = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
+        blocks.append(np.asarray(matrix @ weights) / np.sqrt(counts)[:, None])
+    return blocks[0], blocks[1]
+
+
+def folds_by_user(users: Int, n_users: int, n_folds: int, rng: np.random.Generator) -> Int:
+    """Return a fold for every pair, an equal share of each user's pairs in every fold."""
+    order = np.lexsort((rng.random(len(users)), users))
+    counts = np.bincount(users, minlength=n_users)
+    within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = rng.integers(n_folds, size=n_users)
+    fold = np.empty(len(order), np.int64)
+    fold[order] = (within + start[users[order]]) % n_folds
+    return fold

@@ -1,0 +1,93 @@
+"""Move answers from the pairs people chose to all pairs.
+
+If a pair is seen at rate a_u b_i exp(s y), then y given seen is normal with its mean moved by s times its variance, and
+nothing else changes. Of that variance, v is what the log leaves open in f; the rest is what no model explains, of which
+the share k (0 to 1) drives seeing. So for a random pair P(liked) = Phi((f - s (v + k noise) - t) / sqrt(noise + v)).
+k = 0: people choose by what could be known beforehand; k = 1: they rate what they turn out to love. No log can tell k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unskew.errors import ParameterError
+from unskew.posterior.answers import Posterior
+from unskew.posterior.draws import Float, Int
+
+GRID = np.linspace(0.0, 1.0, 101)
+
+
+def shift(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> Float:
+    """Return by how much f of seen pairs lies above that of random ones: s (v + k noise)."""
+    if not 0 <= k <= 1:
+        raise ParameterError(f"unexplained={k:g} is no share; give a number from 0 to 1.")
+    result: Float = slope * (posterior.variance(users, items) + k * posterior.noise_variance(users, items))
+    return result
+
+
+def random_pair_probability(
+    posterior: Posterior, users: Int, items: Int, slope: float, k: float, liked_from: float | None = None
+) -> Float:
+    """Return P(liked) for pairs that nobody chose."""
+    return posterior.probability(users, items, liked_from, shift(posterior, users, items, slope, k))
+
+
+@dataclass(frozen=True)
+class Band:
+    """Hold the mean chance of liking over pairs: as in the log, with k = 0, and with k = 1 at a raised slope."""
+
+    raw: float
+    k0: float
+    k1: float
+    lowest: float
+
+
+def band(posterior: Posterior, users: Int, items: Int, slope: float, error: float) -> Band:
+    """Return how far the level can lie below the raw one; `lowest` raises the slope by 1.64 of its errors."""
+    raised = max(slope + 1.64 * error, 0.0) if math.isfinite(error) else slope
+    raw, k0, k1, lowest = (
+        float(random_pair_probability(posterior, users, items, s, k).mean())
+        for s, k in ((0.0, 0.0), (slope, 0.0), (slope, 1.0), (raised, 1.0))
+    )
+    return Band(raw, k0, k1, lowest)
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """Hold k as random ratings tell it."""
+
+    value: float
+    error: float
+    n_ratings: int
+    needed: int
+    """Random ratings that would bring the error of k to .15."""
+
+    def sentence(self) -> str:
+        """Say what the random ratings tell."""
+        if not math.isfinite(self.error):
+            return "Without a slope no random rating tells k: the level does not depend on it."
+        figure = f"k = {self.value:.2f} +- {self.error:.2f} from {self.n_ratings:,} random ratings"
+        if self.error > 0.3:
+            return f"{figure}: too few to tell, {self.needed:,} would do."
+        return f"{figure}."
+
+
+def unexplained_from_random(posterior: Posterior, users: Int, items: Int, liked: Int, slope: float) -> Unexplained:
+    """Estimate k by maximum likelihood from random ratings (0 or 1 each), its error by the curvature."""
+    n = len(users)
+    if slope == 0 or n == 0:
+        return Unexplained(0.0, math.inf, n, 0)
+    values, information = [], []
+    step = 1e-3
+    for k in GRID:
+        p = np.clip(random_pair_probability(posterior, users, items, slope, float(k)), 1e-9, 1 - 1e-9)
+        values.append(float(np.where(liked == 1, np.log(p), np.log1p(-p)).sum()))
+        near = random_pair_probability(posterior, users, items, slope, float(k - step if k > 0.5 else k + step))
+        information.append(float((((near - p) / step) ** 2 / (p * (1 - p))).sum()))
+    best = int(np.argmax(values))
+    error = 1 / math.sqrt(max(information[best], 1e-12))
+    needed = math.ceil(n * (error / 0.15) ** 2)
+    return Unexplained(float(GRID[best]), error, n, needed)

@@ -1,0 +1,180 @@
+"""Find, from the log alone, how strongly liking drives seeing.
+
+If a pair is seen at rate a_u b_i exp(s y) with y = f + noise, then log rate rises by s for one unit of f. Users and
+items take up their own rates, and who-saw-what its directions, so s rests on the interactions: left-out seen pairs
+are regressed on the interaction of f (from models that have not seen them) by a Poisson likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from unskew.posterior import defaults
+from unskew.posterior.draws import Float, Int
+from unskew.posterior.exposure import directions, seen_matrix
+
+MOST_CELLS = 400_000
+MOST_USERS = 4000
+CONTROLS = 4
+USEFUL_ERROR = 0.25
+"""A slope of .5 is strong; with a larger standard error the log could not show it."""
+
+
+class Scores(Protocol):
+    """Answer the mean of f for pairs."""
+
+    def scores(self, users: Int, items: Int) -> Float:
+        """Return the mean of f."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Hold the slope of log rate of seeing on liking, a unit being the noise of a rating, with its standard error."""
+
+    value: float
+    error: float
+    calibration: float
+    """How much of the models' interactions left-out ratings confirm."""
+
+    @property
+    def evidence(self) -> bool:
+        """Return whether the slope exceeds two standard errors."""
+        return bool(self.value > defaults.STANDARD_ERRORS * self.error)
+
+    @property
+    def used(self) -> float:
+        """Return the slope where there is evidence, else 0."""
+        return self.value if self.evidence else 0.0
+
+    def sentence(self) -> str:
+        """Say what the log tells."""
+        figure = f"{self.value:.2f} +- {self.error:.2f}"
+        if not math.isfinite(self.error):
+            return "The log is too small to tell whether liking drives seeing: the level is left as it is."
+        if self.evidence:
+            return f"Liking drives seeing: slope {figure} from the log alone."
+        if self.error > USEFUL_ERROR:
+            return f"The log cannot tell whether liking drives seeing (slope {figure}): the level is left as it is."
+        return f"There is no evidence that liking drives seeing (slope {figure}): the level is left as it is."
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Hold pairs outside a fold's training rows: all of its seen pairs, unseen ones with the number they stand for."""
+
+    users: Int
+    items: Int
+    seen: Float
+    weight: Float
+    interaction: Float
+    user_part: Float
+    item_part: Float
+    controls: Float
+    rows: Int
+
+
+def estimate_slope(
+    users: Int, items: Int, liked: Int, n_users: int, n_items: int, fold: Int, models: Mapping[int, Scores],
+    rng: np.random.Generator,
+) -> Slope:  # fmt: skip
+    """Estimate the slope from models by fold, each fitted without its fold's ratings; liked is 0 or 1."""
+    if len(users) < 200 or liked.min() == liked.max() or min(n_users, n_items) < 10:
+        return Slope(0.0, math.inf, 0.0)
+    cells = [cells_of(users, items, n_users, n_items, fold == k, models[k], rng) for k in sorted(models)]
+    parts = [np.stack([c.user_part, c.item_part, c.interaction], axis=1)[c.seen == 1] for c in cells]
+    answers = np.concatenate([liked[c.rows] for c in cells]).astype(float)
+    coefficients, deviations = probit(
+        np.concatenate([np.ones((len(answers), 1)), np.concatenate(parts)], axis=1), answers
+    )
+    confirmed = float(coefficients[3])
+    calibration = max(confirmed, 0.05)
+    found = []
+    for c in cells:
+        x = np.concatenate([(calibration * c.interaction)[:, None], c.controls], axis=1)
+        found.append(poisson_slopes(c, x, n_users, n_items))
+    value = float(np.mean([slopes[0] for slopes, _ in found]))
+    counted = float(np.mean([errors[0] ** 2 for _, errors in found])) / len(found)
+    error = math.sqrt(counted + (value * float(deviations[3]) / calibration) ** 2)  # s is a ratio by the calibration
+    return Slope(value, error, confirmed)
+
+
+def cells_of(
+    users: Int, items: Int, n_users: int, n_items: int, held: Int, model: Scores, rng: np.random.Generator
+) -> Cells:
+    """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
+    seen = seen_matrix(users, items, n_users, n_items)
+    if n_users * n_items <= MOST_CELLS:
+        u, i = (x.ravel() for x in np.meshgrid(np.arange(n_users), np.arange(n_items), indexing="ij"))
+        rows = np.flatnonzero(held)
+        unseen = np.asarray(seen[u, i]).ravel() == 0
+        u, i, weight = u[unseen], i[unseen], np.ones(int(unseen.sum()))
+    else:
+        chosen = np.zeros(n_users, bool)
+        chosen[rng.permutation(n_users)[:MOST_USERS]] = True
+        rows = np.flatnonzero(held & chosen[users])
+        draws = max(MOST_CELLS // int(chosen.sum()), 20)
+        u = np.repeat(np.flatnonzero(chosen), draws)
+        i = rng.integers(n_items, size=len(u))
+        unseen = np.asarray(seen[u, i]).ravel() == 0
+        u, i = u[unseen], i[unseen]
+        free = n_items - np.bincount(users, minlength=n_users)
+        weight = free[u] / np.maximum(np.bincount(u, minlength=n_users)[u], 1)
+    a, b = np.concatenate([users[rows], u]), np.concatenate([items[rows], i])
+    y, w = np.r_[np.ones(len(rows)), np.zeros(len(u))], np.r_[np.ones(len(rows)), weight]
+    f = model.scores(a, b)
+    f = f - np.average(f, weights=w)
+    user, item = np.zeros(n_users), np.zeros(n_items)
+    weight_u, weight_i = (np.maximum(np.bincount(c, w, n), 1e-9) for c, n in ((a, n_users), (b, n_items)))
+    for _ in range(10):
+        user = np.bincount(a, w * (f - item[b]), n_users) / weight_u
+        item = np.bincount(b, w * (f - user[a]), n_items) / weight_i
+    kept = ~held
+    found = directions(users[kept], items[kept], n_users, n_items, most=CONTROLS, least=CONTROLS)
+    rest = f - user[a] - item[b]
+    return Cells(a, b, y, w, rest, user[a], item[b], found.users[a] * found.items[b], rows)
+
+
+def probit(x: Float, y: Float, steps: int = 50) -> tuple[Float, Float]:
+    """Fit P(y) = Phi(x b) by Fisher scoring; return b and its standard errors."""
+    b = np.zeros(x.shape[1])
+    for _ in range(steps):
+        eta = np.clip(x @ b, -8, 8)
+        q = np.clip(ndtr(eta), 1e-9, 1 - 1e-9)
+        density = np.exp(-(eta**2) / 2) / math.sqrt(2 * math.pi)
+        information = (x * (density**2 / (q * (1 - q)))[:, None]).T @ x + 1e-9 * np.eye(len(b))
+        step = np.linalg.solve(information, x.T @ (density * (y - q) / (q * (1 - q))))
+        b = b + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-8:
+            break
+    return b, np.sqrt(np.diag(np.linalg.inv(information)))
+
+
+def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int) -> tuple[Float, Float]:
+    """Fit seen ~ Poisson(a_u b_i exp(x s)), each cell standing for `weight`: Newton for s, rates by turns."""
+    total_u, total_i = np.bincount(c.users, c.seen, n_users), np.bincount(c.items, c.seen, n_items)
+    s, b = np.zeros(x.shape[1]), np.full(n_items, c.seen.sum() / c.weight.sum())
+    information = np.eye(len(s))
+    for _ in range(40):
+        e = c.weight * np.exp(np.clip(x @ s, -8, 8))
+        for _ in range(4):
+            a = total_u / np.maximum(np.bincount(c.users, e * b[c.items], n_users), 1e-12)
+            b = total_i / np.maximum(np.bincount(c.items, e * a[c.users], n_items), 1e-12)
+        m = a[c.users] * b[c.items] * e
+        rest = x.copy()
+        mass_u, mass_i = (np.maximum(np.bincount(k, m, n), 1e-12) for k, n in ((c.users, n_users), (c.items, n_items)))
+        for j in range(x.shape[1]):
+            for _ in range(4):
+                rest[:, j] -= (np.bincount(c.users, m * rest[:, j], n_users) / mass_u)[c.users]
+                rest[:, j] -= (np.bincount(c.items, m * rest[:, j], n_items) / mass_i)[c.items]
+        information = (rest * m[:, None]).T @ rest + 1e-9 * np.eye(len(s))
+        step = np.clip(np.linalg.solve(information, rest.T @ (c.seen - m)), -0.5, 0.5)
+        s = s + step
+        if np.abs(step).max() < 1e-4:
+            break
+    return s, np.sqrt(np.diag(np.linalg.inv(information)))

@@ -1,0 +1,146 @@
+"""The Bayesian model as a method and a part: kept bits, answers by level, orders of lists, new users, refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unskew
+from unskew.errors import ParameterError
+from unskew.methods.bayesian import BayesianFactors
+from unskew.training.options import Training
+
+QUIET = Training(progress=False, max_epochs=3)
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Users of two tastes rate mostly what they like, from 1 to 5."""
+    rng = np.random.default_rng(0)
+    users, items = np.divmod(rng.permutation(60 * 50)[:1400], 50)
+    mean = 3 + 1.2 * np.where(users % 2 == items % 2, 1, -1)
+    stars = np.clip(np.rint(mean + rng.normal(0, 0.7, len(users))), 1, 5)
+    return unskew.RatingLog.from_arrays(users, items, stars, positive=4, user_ids=range(60), item_ids=range(50))
+
+
+@pytest.fixture(scope="module")
+def model(log):
+    return unskew.fit(log, sweeps=40, training=QUIET)
+
+
+def all_pairs(model):
+    return np.divmod(np.arange(model.log.n_pairs), model.log.n_items)
+
+
+def test_it_learns_tastes_that_no_average_tells(model):
+    users, items = all_pairs(model)
+    liked = model.predict_codes(users, items)
+    same = users % 2 == items % 2
+    assert liked[same].mean() > 0.6 > 0.4 > liked[~same].mean()
+
+
+def test_a_seed_gives_its_bits(log, model):
+    again, other = (unskew.fit(log, sweeps=40, seed=seed, training=QUIET) for seed in (0, 1))
+    pairs = all_pairs(model)
+    np.testing.assert_array_equal(model.predict_codes(*pairs), again.predict_codes(*pairs))
+    assert (model.predict_codes(*pairs) != other.predict_codes(*pairs)).any()
+
+
+@pytest.mark.parametrize("name", ["dce-bayes", "bayes"])
+def test_a_saved_model_answers_and_lists_the_same(name, log, tmp_path):
+    model = unskew.fit(log, name, sweeps=30, training=QUIET)
+    model.save(tmp_path / "model")
+    loaded = unskew.load(tmp_path / "model")
+    pairs = all_pairs(model)
+    np.testing.assert_array_equal(model.predict_codes(*pairs), loaded.predict_codes(*pairs))
+    np.testing.assert_array_equal(model.scores("propensity", *pairs), loaded.scores("propensity", *pairs))
+    for by in ("choice", "liking", "lower", "thompson"):
+        assert model.recommend(k=4, by=by).equals(loaded.recommend(k=4, by=by))
+    assert loaded.method == model.method
+
+
+def test_levels_add_up_and_agree_with_chance_and_mean(model):
+    users, items = [0, 1, 2], [3, 4, 5]
+    levels, chances = model.predict(users, items, as_="levels")
+    np.testing.assert_array_equal(levels, [1, 2, 3, 4, 5])
+    np.testing.assert_allclose(chances.sum(1), 1)
+    np.testing.assert_allclose(model.predict(users, items, as_="rating"), chances @ levels)
+    from_three = model.predict(users, items, liked_from=3)
+    np.testing.assert_allclose(from_three, chances[:, 2:].sum(1), atol=1e-12)
+    _, std = model.predict(users, items, return_std=True)
+    assert ((std > 0) & (std < 0.5)).all()
+
+
+def test_lists_name_their_order_and_refuse_one_they_do_not_have(model, log):
+    assert model.recommend(k=1).schema.metadata[b"order"] == b"choice"
+    naive = unskew.Naive().fit(log, training=QUIET)
+    assert naive.recommend(k=1).schema.metadata[b"order"] == b"liking"
+    with pytest.raises(ParameterError, match=r"by must be 'liking' for Naive, not 'choice'; .*dce-bayes"):
+        naive.recommend(by="choice")
+    with pytest.raises(ParameterError, match="knows no levels of ratings; use the method 'dce-bayes'"):
+        naive.predict([0], [0], as_="levels")
+    one, other = (model.recommend(k=5, by="thompson", seed=seed)["item_id"].to_pylist() for seed in (0, 1))
+    assert one != other
+
+
+def test_somebody_unknown_is_the_average_and_a_new_user_is_learned(model):
+    unknown = model.predict(["nobody"] * 50, list(range(50)), on_unknown="fallback")
+    assert np.isfinite(unknown).all()
+    new = pd.DataFrame({"user_id": "new", "item_id": [0, 2, 4, 6, 1, 3, 5, 7], "rating": [5, 5, 5, 5, 1, 1, 1, 1]})
+    folded = model.fold_in(new)
+    answers = folded.predict(["new"] * 50, list(range(50)))
+    assert answers[::2].mean() > answers[1::2].mean() + 0.2
+    pairs = all_pairs(model)
+    np.testing.assert_allclose(folded.predict_codes(*pairs), model.predict_codes(*pairs), atol=1e-12)
+
+
+def test_it_can_be_the_imputation_of_a_doubly_robust_method(log):
+    method = unskew.make("dr-jl", imputation=BayesianFactors(sweeps=20), propensity=unskew.Popularity())
+    model = method.fit(log, training=QUIET)
+    assert any("imputation is fitted before" in note for note in model.history.notes)
+    assert model.imputation([0], [0]).shape == (1,)
+
+
+def test_a_graded_log_gets_expected_ratings(log):
+    graded = unskew.RatingLog.from_arrays(
+        log.users, log.items, log.stars, positive=None, rating_scale=(1, 5), user_ids=range(60), item_ids=range(50)
+    )
+    model = unskew.fit(graded, sweeps=30, training=QUIET)
+    users, items = all_pairs(model)
+    rating = model.log.scale.from_unit(model.predict_codes(users, items))
+    np.testing.assert_allclose(rating[:9], model.predict(users[:9], items[:9], as_="rating"), atol=1e-3)
+
+
+def test_a_log_of_zeros_and_ones_is_a_probit():
+    world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+    model = unskew.fit(world.log, sweeps=30, training=QUIET)
+    levels, _ = model.predict([0], [0], as_="levels")
+    np.testing.assert_array_equal(levels, [0, 1])
+
+
+def test_the_hold_out_judges_a_model_that_does_not_know_it(model, log):
+    assert model.fitted_on == "all"
+    judged = model.for_judging()
+    assert (judged.fitted_on, len(judged.trained_on)) == ("train", len(model.split.train_rows))
+    changed = log.stars.copy()
+    changed[model.split.holdout_rows] = 6 - changed[model.split.holdout_rows]
+    other = unskew.RatingLog.from_arrays(
+        log.users, log.items, changed, positive=4, user_ids=range(60), item_ids=range(50)
+    )
+    same = unskew.fit(other, sweeps=40, training=QUIET).for_judging()
+    pairs = all_pairs(model)
+    np.testing.assert_array_equal(judged.predict_codes(*pairs), same.predict_codes(*pairs))
+    with pytest.raises(unskew.DataError, match="was trained on 140 of these 140 ratings"):
+        unskew.estimate_risk(model, model.holdout)
+
+
+def test_each_stage_says_whether_it_acted(model):
+    notes = " ".join(model.history.notes)
+    for word in ("Who-saw-what", "sweeps were run", "Exposure:", "The targeted correction", "iking drives seeing"):
+        assert word in notes
+
+
+def test_settings_out_of_range_are_refused():
+    with pytest.raises(ParameterError, match="unexplained of DCEBayes must be a number at least 0 and at most 1"):
+        unskew.make("dce-bayes", unexplained=2)
+    with pytest.raises(ParameterError, match=r"has no setting 'sweep'.*sweeps"):
+        unskew.make("dce-bayes", sweep=3)

@@ -1,0 +1,154 @@
+"""Spectral and ridge exposure: closed forms, calibration on worlds with known chances, bounded memory."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from unskew.errors import ParameterError
+from unskew.posterior.exposure import folds_by_user, seen_matrix
+from unskew.propensity import ridge
+from unskew.propensity.choice import fit_choice
+from unskew.propensity.conditional import conditional_logit
+from unskew.propensity.ridge import Gram, Ridge, best_of
+from unskew.propensity.spectral import Spectral, SpectralScorer
+
+
+def world(seed=0, n_users=200, n_items=150, strength=1.0, level=-2.7):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(0, 0.5, n_users), rng.normal(0, 1, n_items)
+    u, v = rng.standard_normal((n_users, 2)), rng.standard_normal((n_items, 2))
+    logits = level + a[:, None] + b[None] + strength * u @ v.T / 2
+    seen = rng.random(logits.shape) < 1 / (1 + np.exp(-logits))
+    users, items = np.nonzero(seen)
+    return users, items, logits, seen
+
+
+@pytest.mark.parametrize("shape", [(12, 30), (30, 12)])
+def test_ridge_agrees_with_the_dense_closed_form(shape):
+    rng = np.random.default_rng(0)
+    x = (rng.random(shape) < 0.3).astype(float)
+    x[0], x[:, 0] = 1, 1
+    users, items = np.nonzero(x)
+    weights = x.sum(0) ** -ridge.POWER
+    z = x * weights
+    p = np.linalg.inv(z.T @ z + 7 * np.eye(shape[1]))
+    b = np.eye(shape[1]) - p / np.diag(p)[None]
+    assert np.allclose(np.diag(b), 0)
+    every = [g.ravel() for g in np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")]
+    scores = Gram(users, items, *shape, ridge.POWER).scorer(7.0).scores(*every)
+    assert np.allclose(scores.reshape(shape), z @ b / weights)
+
+
+def test_ridge_refuses_a_square_that_is_too_large():
+    users = np.arange(4000)
+    with pytest.raises(ParameterError, match="take Spectral"):
+        Gram(users, users, 4000, 4000)
+
+
+def test_conditional_logit_finds_the_maximum():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(40), 30)
+    x = rng.standard_normal((1200, 2)) * [1, 3] + [5, 0]
+    chance = np.exp(x @ [0.8, -0.3])
+    y = np.zeros(1200)
+    for g in range(40):
+        rows = np.flatnonzero(group == g)
+        y[rng.choice(rows, 3, False, chance[rows] / chance[rows].sum())] = 1
+    weight = np.where(y == 1, 1.0, rng.uniform(1, 4, 1200))
+
+    def loss(b):
+        e = x @ b
+        total = np.log(np.bincount(group, weight * np.exp(e)))
+        return (np.bincount(group, y) * total).sum() - (y * e).sum()
+
+    found, errors, likelihood = conditional_logit(x, y, weight, group)
+    best = minimize(loss, np.zeros(2), tol=1e-10)
+    assert np.allclose(found, best.x, atol=1e-4)
+    assert np.isclose(likelihood, -best.fun / y.sum(), atol=1e-6)
+    step = 1e-3 * np.eye(2)
+    curvature = [
+        [(loss(found + a + b) - loss(found + a - b) - loss(found - a + b) + loss(found - a - b)) / 4e-6 for a in step]
+        for b in step
+    ]
+    assert np.allclose(errors, np.sqrt(np.diag(np.linalg.inv(curvature))), rtol=1e-3)
+
+
+@pytest.mark.parametrize("spec", [Spectral(), Ridge()])
+def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
+    users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
+    fitted = spec.fit(users, items, 400, 300, np.random.default_rng(0))
+    u, i = (g.ravel() for g in np.meshgrid(np.arange(400), np.arange(300), indexing="ij"))
+    p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(400, 300)
+    assert np.allclose(p.sum(1), seen.sum(1), rtol=1e-3, atol=0.02)  # each user's p sum to his count
+    truth = 1 / (1 + np.exp(-logits))
+    counts = seen.sum(1)[:, None] * seen.sum(0)[None] / seen.sum()
+    hidden = ~seen  # pairs that took no part with a vote of their own
+    assert np.mean((p - truth)[hidden] ** 2) < 0.9 * np.mean((counts - truth)[hidden] ** 2)
+    kept = folds_by_user(users, 400, 10, np.random.default_rng(2)) != 0
+    part = spec.fit(users[kept], items[kept], 400, 300, np.random.default_rng(0))
+    open_cells = np.ones((400, 300), bool)
+    open_cells[users[kept], items[kept]] = False
+    a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=300) > 0)[None])
+    y = seen[a, b].astype(float)
+    slope, error, _ = conditional_logit(part.linear(a, b)[:, None], y, np.ones(len(y)), a)
+    assert abs(slope[0] - 1) < 0.05 + 3 * error[0]
+    held = fitted.held_out_logits(users)
+    assert np.isfinite(held).mean() > 0.99
+    assert fitted.logits(u[:5], i[:5]).dtype == np.float32
+
+
+def test_held_out_scores_have_not_seen_the_pair():
+    users, items, _, _ = world(n_users=60, n_items=50)
+    fold = folds_by_user(users, 60, 5, np.random.default_rng(0))
+    fitted = Spectral().fit(users, items, 60, 50, np.random.default_rng(1), fold)
+    for k in range(5):
+        rows = np.flatnonzero((fold == k) & np.isfinite(fitted.calibration.held_out))
+        scorer = SpectralScorer.of(users[fold != k], items[fold != k], 60, 50, 32)
+        expected = scorer.columns(users[rows], items[rows]) @ fitted.calibration.coefficients
+        assert np.allclose(expected, fitted.calibration.held_out[rows])
+
+
+@pytest.mark.skipif(not os.environ.get("UNSKEW_LONG"), reason="a minute long")
+def test_memory_does_not_grow_with_all_pairs():
+    rng = np.random.default_rng(0)
+    n_users, n_items, n = 100_000, 50_000, 200_000
+    users, items = rng.integers(n_users, size=n), (n_items * rng.random(n) ** 2).astype(np.int64)
+    key = np.unique(users * n_items + items)
+    users, items = key // n_items, key % n_items
+    tracemalloc.start()
+    fitted = Spectral(directions=4, folds=2).fit(users, items, n_users, n_items, rng)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5e9  # all pairs would be 5 billion numbers
+    assert np.isfinite(fitted.logits(users[:100], items[:100])).all()
+
+
+def test_climbing_finds_the_peak():
+    values = tuple(float(v) for v in range(9))
+    for peak in range(9):
+        assert best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
+
+
+def test_choice_ranks_by_what_is_seen_and_liked():
+    users, items, logits, seen = world(strength=2.0)
+    rng = np.random.default_rng(5)
+    taste = rng.normal(0, 1.5, 150)
+    chance = 1 / (1 + np.exp(-np.tile(taste, (200, 1))))
+    liked = (rng.random(len(users)) < chance[users, items]).astype(int)
+    fold = folds_by_user(users, 200, 5, rng)
+    exposure = Spectral().fit(users, items, 200, 150, rng, fold)
+
+    def answer(u, i):
+        return chance[u, i]
+
+    found = fit_choice(users, items, liked, 200, 150, fold, exposure, dict.fromkeys(range(5), answer), answer, rng)
+    u, i = np.nonzero(~seen)
+    truth = (1 / (1 + np.exp(-logits)) * chance)[u, i]
+    ours = found.scores(u, i)
+    assert np.corrcoef(ours, np.log(truth))[0, 1] > 0.7
+    assert np.corrcoef(ours, np.log(truth))[0, 1] > np.corrcoef(np.log(chance[u, i]), np.log(truth))[0, 1]
+    assert 0.6 < found.calibration.coefficients[3] < 1.4  # of log P(liked)
+    assert seen_matrix(users, items, 200, 150).nnz == len(users)

@@ -1,0 +1,139 @@
+"""Slope and level: worlds with a known law of seeing; a log without evidence or power changes nothing and says so."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from unskew.errors import ParameterError
+from unskew.posterior.exposure import folds_by_user
+from unskew.posterior.factors import BayesianFactors, sample
+from unskew.selection.level import band, random_pair_probability, shift, unexplained_from_random
+from unskew.selection.slope import Slope, estimate_slope
+
+
+class Truth:
+    """Answers f itself, or f seen through noise."""
+
+    def __init__(self, f):
+        self.f = f
+
+    def scores(self, users, items):
+        return self.f[users, items]
+
+
+def world(slope, seed=0, n_users=300, n_items=150, level=0.06, by="f", spread=1.0):
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(0, spread, (n_users, 2)), rng.normal(0, 0.7, (n_items, 2))
+    f = u @ v.T + rng.normal(0, 0.4, n_users)[:, None] + rng.normal(0, 0.4, n_items)[None]
+    y = f + rng.standard_normal(f.shape)
+    drive = rng.normal(0, 0.5, n_users)[:, None] + rng.normal(0, 0.5, n_items)[None] + slope * (y if by == "y" else f)
+    rate = np.exp(drive)
+    rate *= level / rate.mean()
+    seen = rng.random(f.shape) < 1 - np.exp(-rate)
+    users, items = np.nonzero(seen)
+    fold = folds_by_user(users, n_users, 5, rng)
+    return users, items, y, f, fold, seen
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, 0.6])
+def test_slope_is_recovered_from_the_log(slope):
+    found = []
+    for seed in range(3):
+        users, items, y, f, fold, _ = world(slope, seed)
+        liked = (y[users, items] > 0.3).astype(int)
+        models = dict.fromkeys(range(5), Truth(f))
+        found.append(estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0)))
+    values, errors = np.array([s.value for s in found]), np.array([s.error for s in found])
+    assert abs(values.mean() - slope) < 0.08
+    assert np.abs(values - slope).max() < 5 * errors.max()
+    assert errors.max() < 0.06
+    assert all(s.evidence for s in found) if slope else sum(s.evidence for s in found) <= 1
+    assert np.allclose([s.calibration for s in found], 1, atol=0.15)
+
+
+def test_sampled_cells_agree_with_all_cells(monkeypatch):
+    users, items, y, f, fold, _ = world(0.5)
+    liked = (y[users, items] > 0).astype(int)
+    models = dict.fromkeys(range(5), Truth(f))
+    whole = estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0))
+    monkeypatch.setattr("unskew.selection.slope.MOST_CELLS", 30_000)
+    some = estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0))
+    assert abs(whole.value - some.value) < 2.5 * whole.error
+
+
+def test_pairs_seen_often_do_not_hide_the_slope():
+    """Where one pair of five is seen, rates meet a ceiling: the slope is still found, within a quarter."""
+    users, items, y, f, fold, seen = world(0.6, level=0.25)
+    assert seen.mean() > 0.15
+    liked = (y[users, items] > 0).astype(int)
+    found = estimate_slope(
+        users, items, liked, 300, 150, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
+    )
+    assert found.evidence
+    assert 0.45 < found.value < 0.75
+
+
+def test_small_logs_have_no_power_and_say_so():
+    users, items, y, f, fold, _ = world(0.5, n_users=60, n_items=40, level=0.12, spread=0.2)
+    liked = (y[users, items] > 0).astype(int)
+    found = estimate_slope(
+        users, items, liked, 60, 40, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
+    )
+    assert found.used == 0 or found.evidence
+    assert "cannot tell" in Slope(0.3, 0.4, 0.5).sentence()
+    assert "no evidence" in Slope(0.05, 0.06, 0.5).sentence()
+    assert Slope(0.05, 0.06, 0.5).used == 0
+    tiny = estimate_slope(users[:50], items[:50], liked[:50], 60, 40, fold[:50], {}, np.random.default_rng(0))
+    assert "too small" in tiny.sentence()
+    assert tiny.used == 0
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    users, items, y, f, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
+    settings = BayesianFactors(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
+    return (
+        sample(users, items, np.digitize(y[users, items], [-0.7, 0.3, 1.2]) - 1.0, 250, 120, settings=settings),
+        y,
+        f,
+        seen,
+    )
+
+
+def test_shift_of_a_normal_latent_is_exact():
+    """Density times exp(s y) moves a normal by s times its variance: checked by weighting draws."""
+    rng = np.random.default_rng(0)
+    f, v, noise, s = 0.4, 0.3, 1.2, 0.5
+    y = rng.normal(f, np.sqrt(v + noise), 2_000_000)
+    chosen = np.average(y > 0.2, weights=np.exp(s * y))
+    assert abs(chosen - ndtr((f + s * (v + noise) - 0.2) / np.sqrt(v + noise))) < 0.002
+
+
+def test_level_moves_to_the_truth_with_k_one(fitted):
+    posterior, y, _, seen = fitted[0].posterior, *fitted[1:]
+    u, i = np.nonzero(~seen)
+    truth = (y[u, i] > 0.3).mean()
+    raw = posterior.probability(u, i).mean()
+    full = random_pair_probability(posterior, u, i, 0.7, 1.0).mean()
+    assert raw - truth > 0.1
+    assert abs(full - truth) < 0.35 * (raw - truth)
+    ends = band(posterior, u, i, 0.7, 0.05)
+    assert ends.lowest < ends.k1 < ends.k0 < ends.raw
+    assert np.array_equal(random_pair_probability(posterior, u, i, 0.0, 1.0), posterior.probability(u, i))
+    with pytest.raises(ParameterError, match="unexplained=2"):
+        shift(posterior, u, i, 0.5, 2.0)
+
+
+def test_random_ratings_tell_k(fitted):
+    posterior = fitted[0].posterior
+    rng = np.random.default_rng(0)
+    u, i = rng.integers(250, size=4000), rng.integers(120, size=4000)
+    for k in (0.1, 0.6):
+        liked = (rng.random(4000) < random_pair_probability(posterior, u, i, 0.7, k)).astype(int)
+        found = unexplained_from_random(posterior, u, i, liked, 0.7)
+        assert abs(found.value - k) < 4 * found.error
+        assert found.error < 0.1
+        few = unexplained_from_random(posterior, u[:40], i[:40], liked[:40], 0.7)
+        assert "too few to tell" in few.sentence()
+        assert few.needed > 40
+    assert "Without a slope" in unexplained_from_random(posterior, u, i, liked, 0.0).sentence()
