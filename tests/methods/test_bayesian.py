@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import unskew
@@ -131,6 +132,18 @@ def test_the_hold_out_judges_a_model_that_does_not_know_it(model, log):
     np.testing.assert_array_equal(judged.predict_codes(*pairs), same.predict_codes(*pairs))
     with pytest.raises(unskew.DataError, match="was trained on 140 of these 140 ratings"):
         unskew.estimate_risk(model, model.holdout)
+
+
+def test_vectors_are_exported_and_order_as_the_posterior_does(model, tmp_path):
+    written = unskew.export.to_parquet(model, tmp_path / "vectors")
+    users, items = (pq.read_table(tmp_path / "vectors" / f"{side}.parquet") for side in ("users", "items"))
+    product = np.stack(users["vector"].to_pylist()) @ np.stack(items["vector"].to_pylist()).T
+    part = model.part("prediction").posterior
+    pairs = all_pairs(model)
+    np.testing.assert_allclose(product.ravel(), part.scores(*pairs) - part.threshold(), atol=1e-4)
+    assert "mapped" in written.notes[0]
+    with pytest.raises(ParameterError, match="has no form as ONNX: export its vectors"):
+        unskew.export.to_onnx(model, tmp_path / "model.onnx")
 
 
 def test_each_stage_says_whether_it_acted(model):

@@ -53,7 +53,7 @@ def _said(graph: _Graph, model: Recommender, users: str, items: str) -> str:
     """The logit of the net that predicts."""
     net = model.part("prediction")
     if not isinstance(net, Net):
-        raise ParameterError(f"A {type(net).__name__} cannot be written as ONNX.")
+        raise ParameterError(f"A {type(net).__name__} has no form as ONNX: export its vectors, --to parquet.")
     logit = _logit(graph, net, users, items)
     name = model.parts.calibrators.get("prediction")
     if name is not None:

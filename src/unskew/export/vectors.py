@@ -23,8 +23,8 @@ Array = NDArray[Any]
 USERS, ITEMS = "users.parquet", "items.parquet"
 ROWS_AT_ONCE = 1 << 16
 MAPPED = (
-    "the inner product is the logit of the net; the model's answers are mapped from there, which changes no user's "
-    "ranking"
+    "the inner product is what the model knows of liking; its answers are mapped from there, which changes no user's "
+    "ranking by a calibrated net, and that by a posterior hardly"
 )
 
 
@@ -45,7 +45,7 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
     The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
     """
     target = checked_path(folder)
-    mapped = "prediction" in model.parts.calibrators
+    mapped = "prediction" in model.parts.calibrators or not isinstance(model.part("prediction"), Net)
     form, notes = _form(model) if mapped else _corrected(model, _form(model)), (MAPPED,) if mapped else ()
     sides = {
         USERS: (model.log.user_ids, "user_id", form.users, np.ones((len(form.users), 1), np.float32)),
@@ -63,7 +63,7 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
 
 def _form(model: Recommender) -> Linear:
     net = model.part("prediction")
-    form = net.linear() if isinstance(net, Net) else None
+    form = net.linear()
     if form is None:
         raise ParameterError(
             f"A {type(net).__name__} is no inner product of users and items and has no vectors: export it as ONNX."

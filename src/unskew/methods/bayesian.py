@@ -16,7 +16,7 @@ from unskew.methods.base import Method
 from unskew.methods.dce_bayes import DceBayes as Fitted
 from unskew.methods.dce_bayes import fit_pairs
 from unskew.methods.settings import check_settings, setting
-from unskew.nets.base import Part, PartSpec, State
+from unskew.nets.base import Linear, Part, PartSpec, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.factors import BayesianFactors as Sampler
@@ -63,6 +63,12 @@ class PosteriorPart(Part):
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PosteriorPart:
         n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
         return PosteriorPart(self.posterior.extended(n_users + len(counts), n_old + n_items), self.scale)
+
+    def linear(self) -> Linear:
+        """f - t, whose sign tells whether a pair is liked rather than not; chances are mapped from there."""
+        p, ones = self.posterior, np.ones((len(self.posterior.item_bias), 1))
+        users, items = np.hstack([p.user_factors, p.user_bias[:, None]]), np.hstack([p.item_factors, ones])
+        return Linear(*(np.asarray(side, np.float32) for side in (users, items, p.item_bias - p.threshold())))
 
     def folded(self, starts: Array, items: Array, stars: Array) -> PosteriorPart:
         """The part with a new user for each stretch of ratings, by the posterior of one row given all items."""

@@ -63,6 +63,10 @@ class Part:
         """The expected rating as it stands in the log."""
         raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
 
+    def linear(self) -> Linear | None:
+        """The part as inner products of users and items, the unknown ones last; None if it has no such form."""
+        return None
+
     def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
         """The part with a new user for each stretch of ratings; None if it has no way of its own."""
         return None
@@ -145,10 +149,6 @@ class Net(Part):
         Whoever has learned nothing holds a random start and answers as the average one from here on.
         """
         return 0
-
-    def linear(self) -> Linear | None:
-        """The net as inner products of users and items, the unknown ones last; None if it has no such form."""
-        return None
 
     def know_users(self, rows: Array) -> None:
         """Take these as the last users' rows of the `linear` form."""

@@ -342,7 +342,9 @@ def sample(
             f"{2 * math.sqrt(steady):.3f} in a probability."
         )
         if steady > defaults.STOP_BELOW and settings.sweeps is None:
-            notes.append(f"Answers still moved after {most} sweeps; run more of them.")
+            notes.append(
+                f"They may still move by that much: more sweeps, such as sweeps={2 * most}, would steady them."
+            )
     except KeyboardInterrupt:
         if chain.kept < 2:
             raise
