@@ -113,9 +113,9 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_world")
 def test_the_rows_are_what_the_library_says_of_each_method() -> None:
     found = demo.run(seed=3)
-    names = ["Naive", "IPS", "IPS with true propensities", "DR-JL", "DCE-DR", "DCE-TDR"]
+    names = ["Naive", "IPS", "IPS with true propensities", "DR-JL", "DCE-DR", "DCE-TDR", "DCE-Bayes"]
     assert [row.method for row in found.rows] == names
-    assert [row.uncalibrated_propensity_error is not None for row in found.rows] == [False] * 4 + [True] * 2
+    assert [row.uncalibrated_propensity_error is not None for row in found.rows] == [False] * 4 + [True] * 2 + [False]
     world = unskew.simulate(60, 40, 0.2, strength=1.0, seed=3)
     naive = unskew.Naive().fit(world.log, seed=3)
     assert found.rows[0].true_risk == pytest.approx(world.risk(naive.predict_codes))

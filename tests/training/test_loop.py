@@ -203,6 +203,7 @@ def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
     stage = Stage("only", ((Update(("a",), loss_of("a")),),), ("counts",), validate=lambda v: next(risks))
     trained = train(Plan(roles, (stage,)), split, training=Training(max_epochs=4, progress=False))
     assert trained.parts.parts["counts"].planned == [0.25, 0.5]
+    assert trained.history.notes[0] == "asked at 0.5"  # the part that was kept
 
 
 def test_a_stage_chooses_its_own_rule_of_stopping(split):
@@ -258,7 +259,7 @@ def test_a_stage_without_steps_fits_once_and_one_with_steps_after_each_epoch(spl
     stages = Stage("first", fits=("counts",)), Stage("second", steps, fits=("counts",))
     trained = train(Plan(roles, stages), split, training=SHORT)
     assert trained.parts.parts["counts"].planned == [1.0, 1 / 3, 2 / 3, 1.0]
-    assert trained.history.notes.count("asked at 1.0") == 1  # fits within an epoch are no news
+    assert trained.history.notes.count("asked at 1.0") == 1  # and not once for each epoch
 
 
 def test_a_copy_gives_what_was_learned_to_another_role(split):

@@ -342,9 +342,7 @@ def sample(
             f"{2 * math.sqrt(steady):.3f} in a probability."
         )
         if steady > defaults.STOP_BELOW and settings.sweeps is None:
-            notes.append(
-                f"They may still move by that much: more sweeps, such as sweeps={2 * most}, would steady them."
-            )
+            notes.append(f"Answers may still move by that much; sweeps={2 * most} would steady them.")
     except KeyboardInterrupt:
         if chain.kept < 2:
             raise

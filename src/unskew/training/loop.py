@@ -166,6 +166,8 @@ class Loop:
                 self.by_role[role] = state
             else:
                 self._net(role).restore(state)
+        found = (note for role in stage.fits for note in self.by_role[role].notes)  # of the fits that were kept
+        self.history.notes.extend(note for note in found if note not in self.history.notes)
         self.history.kept[stage.name] = patience.best_epoch or epoch
         self.history.stopped[stage.name] = patience.reason(epoch, most)
         self._rest(stage)
