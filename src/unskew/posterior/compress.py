@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
+from unskew.metrics.accuracy import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Float32, Int
 
@@ -72,8 +72,7 @@ def smallest_rank(users: Int, items: Int, liked: Int, scores: Float, u: Float32,
 
 def auc(scores: Float, liked: Int) -> float:
     """Return the chance that a liked pair scores above a disliked one; ties count half."""
-    ranks, n = rankdata(scores), int(liked.sum())
-    return float((ranks[liked == 1].sum() - n * (n + 1) / 2) / (n * (len(liked) - n)))
+    return roc_auc(liked, scores)
 
 
 def additive_log_variance(

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from unskew.data.log import RatingLog
@@ -127,6 +126,7 @@ def learn(role: str, answers: ArrayLike, ratings: ArrayLike, seed: int) -> tuple
 
 def fit_line(logits: Values, ratings: Values, *, slope: bool) -> Line:
     """Find the line of highest posterior density; without `slope`, a shift alone."""
+    from scipy.optimize import minimize  # slow to import, and few fits need it
 
     def loss(at: Values) -> tuple[float, Values]:
         log_slope, shift = at[0] * slope, at[1]
