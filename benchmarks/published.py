@@ -186,6 +186,7 @@ class PublishedExperts(ExpertPlatt):
     """
 
     objective: Literal["contrast", "likelihood"] = "contrast"
+    step_back: bool = False
     steps: int = 200
     steps_per_epoch: int = 10
     learning_rate: float = 0.0636

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from unskew.errors import ParameterError
 from unskew.methods.base import Method
+from unskew.methods.calibrated import DoublyCalibrated
 from unskew.metrics.ranking import EmptyUsers
 from unskew.recipe import from_plain
 from unskew.registry import make, registered, settings_of
@@ -78,7 +79,19 @@ class Entry:
             usual = {} if "method" in chosen else {key: value for key, value in common.items() if key in own}
             settings = usual | settings | dict(chosen.get("settings", {}))
         key = f"{name} {json.dumps(settings, sort_keys=True)}" if settings else name
-        return key, make(name, **{setting: _part(value) for setting, value in settings.items()})
+        return key, as_the_paper_calibrates(
+            make(name, **{setting: _part(value) for setting, value in settings.items()})
+        )
+
+
+def as_the_paper_calibrates(method: Method) -> Method:
+    """The method whose calibrators stand as they are fitted, and never step back."""
+    if not isinstance(method, DoublyCalibrated):
+        return method
+    propensity, imputation = (
+        each and replace(each, step_back=False) for each in (method.propensity, method.imputation)
+    )
+    return replace(method, propensity=propensity, imputation=imputation)
 
 
 def _part(value: Any) -> Any:
