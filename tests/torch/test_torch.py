@@ -150,7 +150,7 @@ def test_a_net_of_a_fold_knows_its_own_pairs_only(world):
         seen.append(given)
         return LightGCN(given)
 
-    fitted = Factors(net=Module(factory), l2=1e-4, n_folds=3).fit_log(world.log, training=QUICK)
+    fitted = Factors(net=Module(factory), l2=1e-4, n_folds=3).fit(world.log, training=QUICK)
     (given,) = seen
     n_users, n_items = world.log.n_users, world.log.n_items
     assert (given.n_users, given.n_items) == (3 * n_users, 3 * n_items)
