@@ -241,27 +241,33 @@ class BayesianFactors(FitSpec):
         )
 
     def fit_in(self, context: FitContext) -> PosteriorPart:
-        log = context.log
-        ratings, liked_from, scale = _ratings(log)
-        users, items = _features(log)
+        given, scale = _given(context, self)
         with _Progress(context) as progress:
-            found = sample(
-                log.users.astype(np.int64),
-                log.items.astype(np.int64),
-                ratings,
-                log.n_users,
-                log.n_items,
-                settings=self.sampler(liked_from),
-                user_features=users,
-                item_features=items,
-                seed=int(context.rng.integers(2**31)),
-                progress=progress,
-            )
+            found = sample(**given, progress=progress)
         return PosteriorPart(_with_average(found.posterior), scale)
 
     def from_state(self, state: State, owner: Part | None = None) -> PosteriorPart:
         own, scale = _scale_of(state)
         return PosteriorPart(Posterior.from_state(own), scale)
+
+
+def _given(context: FitContext, factors: BayesianFactors) -> tuple[dict[str, Any], tuple[float, float] | None]:
+    """What the sampler is given of a log, and the ends of the scale of a graded one."""
+    log = context.log
+    ratings, liked_from, scale = _ratings(log)
+    user_features, item_features = _features(log)
+    given = {
+        "users": log.users.astype(np.int64),
+        "items": log.items.astype(np.int64),
+        "ratings": ratings,
+        "n_users": log.n_users,
+        "n_items": log.n_items,
+        "settings": factors.sampler(liked_from),
+        "user_features": user_features,
+        "item_features": item_features,
+        "seed": int(context.rng.integers(2**31)),
+    }
+    return given, scale
 
 
 def _with_average(posterior: Posterior) -> Posterior:
@@ -312,26 +318,11 @@ class CorrectedFactors(FitSpec):
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
     def fit_in(self, context: FitContext) -> CorrectedPart:
-        log = context.log
-        ratings, liked_from, scale = _ratings(log)
-        users, items = _features(log)
+        given, scale = _given(context, self.factors)
+        corrections = self.corrections and scale is None
         with _Progress(context) as progress:
-            fitted = fit_pairs(
-                log.users.astype(np.int64),
-                log.items.astype(np.int64),
-                ratings,
-                log.n_users,
-                log.n_items,
-                settings=self.factors.sampler(liked_from),
-                user_features=users,
-                item_features=items,
-                unexplained=self.unexplained,
-                corrections=self.corrections and scale is None,
-                seed=int(context.rng.integers(2**31)),
-                progress=progress,
-            )
-        fitted = replace(fitted, posterior=_with_average(fitted.posterior))
-        return CorrectedPart(fitted, scale)
+            fitted = fit_pairs(**given, unexplained=self.unexplained, corrections=corrections, progress=progress)
+        return CorrectedPart(replace(fitted, posterior=_with_average(fitted.posterior)), scale)
 
     def from_state(self, state: State, owner: Part | None = None) -> CorrectedPart:
         own, scale = _scale_of(state)
