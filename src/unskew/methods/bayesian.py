@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from unskew.methods.base import Method
 from unskew.methods.settings import check_settings, setting
 from unskew.nets.base import Part, PartSpec, State
 from unskew.posterior import defaults
+from unskew.propensity.base import logit_of
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
 if TYPE_CHECKING:  # parts bring kernels along, which take their time to import and serve these methods alone
@@ -83,8 +82,7 @@ class ExposureOfPrediction(FitSpec):
     def fit_in(self, context: FitContext) -> ExposurePart:
         from unskew.methods.posterior_parts import exposure_of
 
-        density = context.split.facts.density
-        return exposure_of(context.view.parts["prediction"], float(np.log(density) - np.log1p(-density)))
+        return exposure_of(context.view.parts["prediction"], float(logit_of(context.split.facts.density)))
 
     def from_state(self, state: State, owner: Part | None = None) -> ExposurePart:
         from unskew.methods.posterior_parts import exposure_of
