@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 
 CELLS_AT_ONCE = 1 << 21
 

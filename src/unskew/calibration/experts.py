@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from unskew.calibration.platt import Array, Calibrator, Examples, GlobalPlatt, PlattMaps, scalar_platt, solve_platt
-from unskew.data.hashing import pair_fold
+from unskew.data.pairs import pair_fold
 from unskew.losses.elementwise import ONE, ZERO, F, exp, kernel
 from unskew.nets.base import Part, State, Table
 from unskew.training.checks import check_choice, check_number

@@ -1,4 +1,4 @@
-"""Pairs as single numbers, and what becomes of pairs that were rated more than once."""
+"""What becomes of pairs that were rated more than once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.columns import Codes, first_row, passes
+from unskew.data.pairs import pair_keys
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 
 Duplicates = Literal["error", "last", "mean"]
-
-
-def pair_keys(users: Codes, items: Codes, n_items: int) -> NDArray[np.int64]:
-    """One number a pair, user * n_items + item: sorting by it sorts by user, then by item."""
-    return users.astype(np.int64) * n_items + items
 
 
 def merge_duplicates(

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.data.pairs import SeenPairs
 from unskew.data.population import AllPairs, Folds
-from unskew.data.seen import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.hashing import pair_fold
+from unskew.data.pairs import pair_fold
 
 Codes = NDArray[np.int32]
 PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1

@@ -27,7 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from unskew.data.columns import Codes
-from unskew.data.duplicates import pair_keys
+from unskew.data.pairs import pair_keys
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from scipy.special import expit, logit, xlog1py, xlogy
 
 from unskew.data.checks import OfPairs, check_selection, check_shares, check_whole, probabilities, unknown_choice
 from unskew.data.columns import Codes
-from unskew.data.hashing import pair_uniform
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_uniform
 from unskew.data.scale import Scale
 from unskew.data.selection import (
     PAIRS_AT_ONCE,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_fold
 from unskew.estimation.scores import Codes
 
 NAMES = (

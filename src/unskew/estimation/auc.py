@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.data.duplicates import pair_keys
+from unskew.data.pairs import pair_keys
 from unskew.errors import DataError
 from unskew.estimation.estimate import Estimate
 from unskew.estimation.evidence import Evidence

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from unskew.calibration.platt import LARGEST_LOGIT, Examples, scalar_platt
 from unskew.data.log import RatingLog
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 from unskew.estimation.scores import Codes, Values
 
 OfPairs = Callable[[Codes, Codes], Values]

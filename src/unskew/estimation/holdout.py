@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unskew.data.log import RatingLog
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError, ParameterError
 from unskew.model import Recommender
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.duplicates import pair_keys
 from unskew.data.features import columns_of, missing_column
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_keys
 from unskew.data.read import read_frame
 from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError

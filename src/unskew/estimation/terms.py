@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.duplicates import pair_keys
+from unskew.data.pairs import pair_keys
 from unskew.errors import DataError
 from unskew.estimation.evidence import Evidence
 from unskew.estimation.quantities import Metric, check_probabilities, error_of, gain_of, place_value

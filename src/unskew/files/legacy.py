@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from unskew.data.duplicates import pair_keys
-from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_fold, pair_keys
 from unskew.errors import ParameterError
 from unskew.files.arrays import Arrays, prefixed, under
 from unskew.gone import sentence_about_name

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.data.duplicates import pair_keys
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_keys
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.nets.base import Part, State, extended_rows

@@ -8,7 +8,7 @@ import numpy as np
 
 from unskew.data.features import Features
 from unskew.data.log import RatingLog
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError
 from unskew.losses.elementwise import expit

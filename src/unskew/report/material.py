@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unskew.data.log import RatingLog
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 from unskew.diagnosis.diagnosis import NAIVE_RIVAL, Diagnosis, diagnosis_of
 from unskew.diagnosis.evidence import scores_from
 from unskew.diagnosis.rival import naive_beside

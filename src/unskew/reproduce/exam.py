@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.bench.exam import Exam
 from unskew.bench.records import Values
-from unskew.data.seen import SeenPairs
+from unskew.data.pairs import SeenPairs
 from unskew.metrics.calibration import expected_calibration_error
 from unskew.model import Recommender
 

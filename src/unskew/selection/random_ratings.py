@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.log import RatingLog
+from unskew.data.pairs import SeenPairs
 from unskew.data.scale import Scale
-from unskew.data.seen import SeenPairs
 from unskew.errors import DataError
 
 Values = NDArray[np.float64]

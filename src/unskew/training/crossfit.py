@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.hashing import pair_fold
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_fold
 from unskew.errors import DataError
 from unskew.seeds import checked_seed
 from unskew.training.options import Training

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from unskew.data.hashing import pair_fold, pair_uniform
+from unskew.data.pairs import pair_fold, pair_uniform
 from unskew.errors import ParameterError
 
 N_USERS, N_ITEMS = 300, 250
