@@ -10,7 +10,7 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
     *("_version", "errors", "words", "seeds", "gone", "progress", "processes", "registry"),
-    *("metrics", "theory", "files.atomic", "files.seal", "data", "datasets"),
+    *("findings", "files.atomic", "charts", "metrics", "theory", "files.seal", "data", "datasets"),
     *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity", "topk", "model", "methods"),
 )
 # The learning side is in order; all other rooms only come after it.
