@@ -9,8 +9,7 @@ from unskew.data.sources.coat import COAT, coat
 from unskew.data.sources.kuairec import KUAIREC, kuairec
 from unskew.data.sources.source import Dataset, Folder, Source
 from unskew.data.sources.yahoo_r3 import YAHOO_R3, yahoo_r3
-from unskew.errors import ParameterError
-from unskew.words import nearest
+from unskew.errors import ParameterError, nearest
 
 __all__ = ["Dataset", "Source", "available", "coat", "kuairec", "load", "yahoo_r3"]
 

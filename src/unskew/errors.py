@@ -1,4 +1,14 @@
-"""Every error unskew raises on purpose; each message is one sentence: what is wrong, the value, what to do."""
+"""Every error unskew raises on purpose, each message one sentence, and what sentences and checks of all rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any
+
+MOST_NAMES = 5  # that a sentence offers
+LARGEST_SEED = 2**63 - 1
 
 
 class UnskewError(Exception):
@@ -31,3 +41,25 @@ class ModelFileError(FileError):
 
 class CacheWarning(UserWarning):
     """The cache of a log cannot be used as it is and is built again."""
+
+
+def nearest(name: object, choices: Iterable[str], before: str = "; ", otherwise: str = ".") -> str:
+    """Return how a sentence about an unknown name ends, in any case: with what begins like it, what is most like it,
+    else with `otherwise`."""
+    folded: dict[str, str] = {}
+    for choice in choices:
+        folded.setdefault(choice.strip().casefold(), choice)
+    given = str(name).strip().casefold()
+    longer = [choice for choice in folded if len(given) > 1 and choice.startswith(given)][:MOST_NAMES]
+    close = [given] if given in folded else longer or get_close_matches(given, folded, n=1)
+    if not close:
+        return otherwise
+    *first, last = (repr(folded[choice]) for choice in close)
+    return f"{before}did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
+
+
+def checked_seed(seed: Any) -> int:
+    """Return the seed as an integer of Python, which has room for all that is made of it."""
+    if not isinstance(seed, Integral) or not 0 <= int(seed) <= LARGEST_SEED:
+        raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.")
+    return int(seed)

@@ -6,16 +6,14 @@ import tomllib
 from typing import Any, NamedTuple
 
 from unskew.data.scale import Scale
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, checked_seed, nearest
 from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.files.legacy import renamed
 from unskew.files.plain import Plain
 from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.registry import classes, make
-from unskew.seeds import checked_seed
 from unskew.training.options import Training
-from unskew.words import nearest
 
 
 def kinds() -> dict[str, type]:

@@ -7,9 +7,8 @@ from importlib import import_module
 from inspect import getdoc
 from typing import Any
 
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, nearest
 from unskew.gone import refuse_gone_setting, sentence_about_method
-from unskew.words import nearest
 
 KINDS = ("method", "net", "propensity", "imputation", "calibrator")
 BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for

@@ -14,14 +14,13 @@ from unskew.bench.measure import measured_fit, quiet
 from unskew.bench.records import Values
 from unskew.data.log import RatingLog
 from unskew.data.split import Split, folds
-from unskew.errors import ParameterError, UnskewError
+from unskew.errors import ParameterError, UnskewError, checked_seed
 from unskew.methods.base import Method
 from unskew.methods.settings import with_chosen
 from unskew.metrics.accuracy import log_loss, roc_auc
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM
 from unskew.propensity.factors import Factors
-from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 Criterion = Literal["weighted_log_loss", "log_loss", "auc"]

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from unskew.data.columns import Codes
 from unskew.data.selection import SELECTIONS, Floats
-from unskew.errors import DataError, ParameterError
-from unskew.words import nearest
+from unskew.errors import DataError, ParameterError, nearest
 
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
 

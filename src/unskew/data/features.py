@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from unskew.data.distinct import is_text
 from unskew.data.encoding import Column, Encoding, number_column, text_column
 from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
-from unskew.errors import DataError
-from unskew.words import nearest
+from unskew.errors import DataError, nearest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError
-from unskew.seeds import checked_seed
+from unskew.errors import DataError, ParameterError, checked_seed
 
 Rows = NDArray[np.int64]
 HoldoutBy = Literal["global", "user", "last"]

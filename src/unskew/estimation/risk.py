@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.estimation.auc import auc
 from unskew.estimation.estimate import Estimate
 from unskew.estimation.estimators import ESTIMATORS
@@ -20,7 +20,6 @@ from unskew.estimation.terms import Judged
 from unskew.estimation.weighing import weighing_of
 from unskew.metrics.checks import require_count
 from unskew.metrics.intervals import normal_interval
-from unskew.seeds import checked_seed
 from unskew.training.options import Training
 
 COLUMNS = ("estimator", "metric", "value", "low", "high", "standard_error", "effective_sample_size")

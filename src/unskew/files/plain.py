@@ -13,9 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, nearest
 from unskew.gone import without_gone
-from unskew.words import nearest
 
 WANTED = {
     int: "a whole number",

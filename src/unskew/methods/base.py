@@ -10,6 +10,7 @@ from unskew.calibration.before_after import report_of
 from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
 from unskew.data.room import within_memory
+from unskew.errors import checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
 from unskew.methods.settings import CLIP, L2, Space, check_settings, searched, setting
@@ -19,7 +20,6 @@ from unskew.nets.factors import MF
 from unskew.progress import announced
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.seeds import checked_seed
 from unskew.selection.random_ratings import in_codes
 from unskew.training.loop import train
 from unskew.training.options import Training

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.errors import DataError
+from unskew.errors import DataError, checked_seed
 from unskew.metrics.calibration import bins_of, counted_columns, debiased_error
 from unskew.metrics.checks import Columns, require_count
 from unskew.metrics.intervals import Interval, bootstrap_interval
-from unskew.seeds import checked_seed
 
 __all__ = ["CalibrationSummary", "calibration_summary"]
 

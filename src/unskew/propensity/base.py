@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError
+from unskew.errors import DataError, checked_seed
 from unskew.losses.elementwise import expit
 from unskew.nets.base import Part
-from unskew.seeds import checked_seed
 from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec
 

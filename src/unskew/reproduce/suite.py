@@ -11,14 +11,13 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, get_args
 
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, nearest
 from unskew.methods.base import Method
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.metrics.ranking import EmptyUsers
 from unskew.recipe import from_plain
 from unskew.registry import make, registered, settings_of
 from unskew.training.options import Training
-from unskew.words import nearest
 
 TARGETS = ("table1", "table2", "table3", "figure1", "figure2", "figure3")
 Numbers = Mapping[str, Sequence[float]]  # of each dataset, in the order of a suite's quantities

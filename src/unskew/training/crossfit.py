@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold
-from unskew.errors import DataError
-from unskew.seeds import checked_seed
+from unskew.errors import DataError, checked_seed
 from unskew.training.options import Training
 
 Codes = NDArray[np.integer[Any]]

@@ -15,12 +15,11 @@ from unskew.data.feed import Batch, Feed
 from unskew.data.log import RatingLog
 from unskew.data.population import Folds
 from unskew.data.split import Facts, Split
-from unskew.errors import DivergedError, PlanError
+from unskew.errors import DivergedError, PlanError, checked_seed
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
 from unskew.nets.base import Net, NetContext, NetSpec, Part
 from unskew.progress import bar
-from unskew.seeds import checked_seed
 from unskew.training.history import Epoch, History, words_of
 from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step

@@ -1,8 +1,8 @@
-"""Claims about the words that several layers share."""
+"""Claims about the sentences about unknown names."""
 
 import pytest
 
-from unskew.words import nearest
+from unskew.errors import nearest
 
 
 @pytest.mark.parametrize(
