@@ -24,8 +24,8 @@ from scipy.stats import ttest_rel
 import unskew
 from unskew.demo import WORLD_SETTINGS
 from unskew.metrics.calibration import expected_calibration_error
-from unskew.progress import each
 from unskew.propensity.base import FittedPropensity
+from unskew.runtime import each
 
 CALIBRATORS = {
     "DR-JL, no calibration": None,

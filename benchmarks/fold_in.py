@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import unskew
-from unskew.progress import each
+from unskew.runtime import each
 
 QUIET = unskew.Training(progress=False)
 METHODS = {"naive": unskew.Naive(), "ips": unskew.IPS(propensity=unskew.Additive()), "dce-dr": unskew.make("dce-dr")}

@@ -9,7 +9,7 @@ import unskew
 
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
-    *("_version", "errors", "gone", "progress", "processes", "registry"),
+    *("_version", "errors", "gone", "runtime", "processes", "registry"),
     *("findings", "files.atomic", "charts", "metrics", "theory", "files.seal", "data", "datasets"),
     *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity", "topk", "model", "methods"),
 )

@@ -7,7 +7,7 @@ import sys
 import numba
 import pytest
 
-from unskew.progress import SENTENCE, announced
+from unskew.runtime import SENTENCE, announced
 
 HELP = "import sys; from unskew.cli import main; sys.argv = ['unskew', '--help']; main()"
 FIT = """

@@ -23,9 +23,9 @@ from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
 from unskew.model import Recommender
-from unskew.progress import each
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.counted import Known
+from unskew.runtime import each
 from unskew.training.options import Training
 
 WORLD_SETTINGS = {"n_users": 500, "n_items": 300, "density": 0.06, "strength": 1.0}

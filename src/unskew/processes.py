@@ -14,7 +14,7 @@ from multiprocessing import active_children, connection, get_context, parent_pro
 from typing import Any, Generic, TypeVar
 
 from unskew.errors import UnskewError
-from unskew.progress import silence
+from unskew.runtime import silence
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")

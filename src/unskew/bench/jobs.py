@@ -12,7 +12,7 @@ from unskew.bench.records import Records, Values
 from unskew.bench.workers import Job, Workers
 from unskew.errors import ParameterError
 from unskew.files.lock import locked
-from unskew.progress import bar, say
+from unskew.runtime import bar, say
 
 __all__ = ["Job", "Outcome", "Runner", "Stopped", "opened", "run", "say"]
 
@@ -79,7 +79,8 @@ class Runner:
         """Count jobs that need not be run, but not as speed."""
         self.finished += count
         self.again += count
-        self._bar.pass_over(count)
+        for _ in range(count):
+            self._bar.advance()
 
     def _say_what_is_stale(self, jobs: Sequence[Job]) -> None:
         if stale := sum(self.records.stale(job.key, job.recipe) for job in jobs):

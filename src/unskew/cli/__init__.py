@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unskew import progress
+from unskew import runtime
 from unskew._version import __version__
 from unskew.cli import (
     benchmark,
@@ -66,11 +66,11 @@ def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(quiet: bool, **given: Any) -> None:
-        progress.silence(quiet)
+        runtime.silence(quiet)
         try:
             command(**given)
         finally:
-            progress.silence(False)
+            runtime.silence(False)
 
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), quiet])  # type: ignore[attr-defined]
     return run

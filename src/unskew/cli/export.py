@@ -13,7 +13,7 @@ from unskew.cli import options
 from unskew.cli.newcomers import with_newcomers
 from unskew.cli.output import check_file_path, print_json
 from unskew.cli.reading import Reading, reads
-from unskew.progress import say
+from unskew.runtime import say
 
 EXAMPLE = "unskew export model --to parquet --out vectors"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unskew.cli import options
 from unskew.cli.columns import DOCUMENTED
 from unskew.cli.reading import Reading
-from unskew.progress import say
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     from unskew.model import Recommender

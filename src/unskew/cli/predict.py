@@ -14,7 +14,7 @@ from unskew.cli.output import check_table_path, print_json, write_table
 from unskew.cli.reading import Reading, reads
 from unskew.cli.unknown import unknown_pairs
 from unskew.errors import ParameterError
-from unskew.progress import say
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     import pyarrow as pa

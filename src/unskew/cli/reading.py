@@ -13,7 +13,7 @@ import unskew
 from unskew.cli import options
 from unskew.cli.columns import Columns, columns_of
 from unskew.errors import ParameterError
-from unskew.progress import say
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from unskew.cli.newcomers import with_newcomers
 from unskew.cli.output import check_table_path, print_json, print_table, write_table
 from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
-from unskew.progress import say
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     import pyarrow as pa

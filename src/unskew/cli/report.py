@@ -11,7 +11,7 @@ from unskew.cli import options, settings
 from unskew.cli.output import check_file_path, print_json
 from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
-from unskew.progress import say
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog

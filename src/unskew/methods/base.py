@@ -17,9 +17,9 @@ from unskew.methods.settings import CLIP, L2, Space, check_settings, searched, s
 from unskew.model import Recommender
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
-from unskew.progress import announced
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
+from unskew.runtime import announced
 from unskew.selection.random_ratings import in_codes
 from unskew.training.loop import train
 from unskew.training.options import Training

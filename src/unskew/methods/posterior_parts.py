@@ -18,9 +18,9 @@ from unskew.nets.base import Linear, Part, State
 from unskew.posterior.answers import Posterior
 from unskew.posterior.factors import BayesianFactors as Sampler
 from unskew.posterior.factors import sample
-from unskew.progress import bar
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.conditional import FittedExposure
+from unskew.runtime import bar
 from unskew.training.plan import FitContext
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from unskew.data.log import RatingLog
 from unskew.model import Recommender
-from unskew.progress import bar
 from unskew.propensity.base import Propensity
 from unskew.report.believed import believed_of
 from unskew.report.bias import bias_of
@@ -22,6 +21,7 @@ from unskew.report.remedy import name_of, remedy_of
 from unskew.report.reproduce import ReproduceFacts, reproduce_of
 from unskew.report.summary import Summary, summary_of
 from unskew.report.trained import trained_of
+from unskew.runtime import bar
 
 STEPS = 6
 TITLES = {

@@ -19,7 +19,7 @@ from unskew.errors import DivergedError, PlanError, checked_seed
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
 from unskew.nets.base import Net, NetContext, NetSpec, Part
-from unskew.progress import bar
+from unskew.runtime import bar
 from unskew.training.history import Epoch, History, words_of
 from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step

@@ -1,0 +1,138 @@
+"""Progress on a terminal, silence elsewhere; the same found by any number of processes, which end when they should."""
+
+import importlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+import unskew
+from unskew import runtime
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Standard error as a terminal of 80 columns; what is drawn on it."""
+    drawn = io.StringIO()
+    drawn.isatty = lambda: True
+    monkeypatch.setattr(runtime, "sys", SimpleNamespace(stderr=drawn))  # pytest changes the real one
+    colours = {"TERM": "xterm-256color"}
+    console = Console(file=drawn, force_terminal=True, width=80, _environ=colours)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    return drawn
+
+
+def test_a_bar_shows_how_far_in_80_columns(terminal):
+    with runtime.bar("prediction", 200, "epoch", done=1, at_most=True) as shown:
+        for risk in ("0.5555", "0.4444"):
+            shown.advance(f"validation {risk}")
+        runtime._State.display.refresh()
+    drawn = [line.strip() for line in re.split(r"[\r\n]", re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", terminal.getvalue()))]
+    assert all(line.startswith("prediction") for line in drawn if line)
+    assert any(re.search(r"3 of at most 200 epochs 0:\d\d:\d\d left .* validation 0.4444$", line) for line in drawn)
+
+
+def test_bars_inside_bars_share_one_display(terminal):
+    with runtime.bar("outer", 2, "fit") as outer:
+        display = runtime._State.display
+        with runtime.bar("inner", 5, "epoch"):
+            assert runtime._State.display is display
+            assert len(display.tasks) == 2
+            runtime.say("a sentence [with] brackets")
+        assert [task.description for task in display.tasks] == ["outer"]
+        outer.advance()
+        runtime.say("another")
+    assert runtime._State.display is None
+    assert "a sentence [with] brackets" in terminal.getvalue()
+
+
+def test_each_hands_on_every_item(terminal):
+    assert list(runtime.each([3, 1, 2], "numbers")) == [3, 1, 2]
+
+
+def test_silence_and_files_get_no_bars(terminal, monkeypatch):
+    log = unskew.simulate(30, 20, density=0.3, seed=0).log
+    runtime.silence()
+    try:
+        unskew.Naive().fit(log, training=unskew.Training(max_epochs=1))
+        runtime.say("unheard")
+    finally:
+        runtime.silence(False)
+    assert terminal.getvalue() == ""
+    elsewhere = io.StringIO()
+    monkeypatch.setattr(runtime, "sys", SimpleNamespace(stderr=elsewhere))
+    unskew.Naive().fit(log, training=unskew.Training(max_epochs=1))
+    assert (elsewhere.getvalue(), terminal.getvalue()) == ("", "")
+
+
+def test_training_shows_stage_epochs_and_validation(terminal, monkeypatch):
+    notes = []
+    monkeypatch.setattr(runtime.Bar, "advance", lambda _, note=None: notes.append(note))
+    log = unskew.simulate(30, 20, density=0.3, seed=0).log
+    unskew.Naive().fit(log, training=unskew.Training(max_epochs=2))
+    assert len(notes) == 2
+    assert all(note.startswith("validation 0.") for note in notes)
+    assert "prediction" in terminal.getvalue()
+
+
+WORK = """
+import os, signal, time
+import numba
+from unskew.runtime import side_by_side
+
+def work(task):
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task == "sleep":
+        print("asleep", flush=True)
+        time.sleep(60)
+    return task, numba.get_num_threads()
+
+def found(tasks, workers):
+    return list(side_by_side(work, tasks, workers))
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "side_by_side_work.py").write_text(WORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    return importlib.import_module("side_by_side_work")
+
+
+def test_workers_find_the_same_on_one_thread_each(module):
+    assert sorted(module.found("abc", 2)) == [("a", 1), ("b", 1), ("c", 1)]
+    assert [task for task, _ in module.found("abc", 1)] == ["a", "b", "c"]
+
+
+def test_a_worker_that_dies_is_a_sentence(module):
+    with pytest.raises(unskew.UnskewError, match="A worker process died"):
+        module.found(["a", "die"], 2)
+    assert len(module.found("ab", 2)) == 2
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_when_their_parent_does(module, ended_by):
+    code = "import side_by_side_work as s; s.found(['sleep', 'sleep'], 2)"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert parent.stdout.readline() == b"asleep\n"
+    (os.killpg if ended_by is signal.SIGINT else os.kill)(parent.pid, ended_by)
+    parent.wait(20)
+    for _ in range(400):
+        try:
+            os.killpg(parent.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(parent.pid, signal.SIGKILL)
+    raise AssertionError("workers have outlived their parent")
