@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from unskew.methods.dce_bayes import DceBayes, fit_pairs
-from unskew.posterior.exposure import directions
-from unskew.posterior.factors import BayesianFactors, Pairs, Problem, Ratings
+from unskew.methods.dce_bayes import Answers, fit_answers, part_of
+from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.factors import BayesianFactors, Problem, Ratings
+from unskew.posterior.flat import flat, unflat
 from unskew.posterior.targeted import group_users, target
 
 SETTINGS = BayesianFactors(d=3, sweeps=80, history=False, liked_from=2.0)
@@ -25,19 +26,21 @@ def world(seed, slope, n_users=220, n_items=140, level=0.12):
 
 def test_no_evidence_leaves_the_posterior_to_the_bit():
     users, items, ratings, _, seen = world(0, 0.0)
-    model = fit_pairs(users, items, ratings, *seen.shape, settings=SETTINGS)
+    model = fit_answers(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS)
     u, i = np.nonzero(~seen)
     assert not model.slope.evidence
     assert not model.targeted.applied
     assert np.array_equal(model.probability(u, i), model.posterior.probability(u, i))
     assert any("no evidence" in note for note in model.notes)
     assert any("does not act" in note for note in model.notes)
-    assert np.isfinite(model.logits(u, i)).all()
-    assert np.isfinite(model.choice.scores(u[:100], i[:100])).all()
-    again = DceBayes.from_state({key: np.array(value) for key, value in model.state().items()})
+    rng, part = np.random.default_rng(0), part_of(model)
+    assert np.isfinite(part.logits(u, i)).all()
+    again = unflat(Answers, {key: np.array(value) for key, value in flat(model).items()})
+    order = part.order_scores("choice", u, i, rng)
+    assert np.isfinite(order).all()
+    assert np.array_equal(part_of(again).order_scores("choice", u, i, rng), order)
     assert np.array_equal(again.probability(u, i), model.probability(u, i))
     assert np.array_equal(again.exposure.logits(u, i), model.exposure.logits(u, i))
-    assert np.array_equal(again.choice.scores(u, i), model.choice.scores(u, i))
     assert np.array_equal(again.targeted.by_propensity.means, model.targeted.by_propensity.means)
     assert again.targeted.by_expert.groups == model.targeted.by_expert.groups
     assert again.notes == model.notes
@@ -45,7 +48,7 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
 
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():
     users, items, ratings, f, seen = world(1, 0.7)
-    model = fit_pairs(users, items, ratings, *seen.shape, settings=SETTINGS, choice=False)
+    model = fit_answers(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS, choice=False)
     u, i = np.nonzero(~seen)
     truth = ndtr(f[u, i] - 0.3)
     raw, ours = model.posterior.probability(u, i), model.probability(u, i)
@@ -61,7 +64,7 @@ def test_folds_have_not_seen_what_they_answer():
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((120, 80)) < 0.15)
     ratings = rng.integers(2, size=len(users)).astype(float)
-    problem = Problem(Pairs(users, items, ratings, 120, 80).checked(), Ratings.of(ratings), SETTINGS)
+    problem = Problem(Pairs(users, items, 120, 80, ratings).checked(), Ratings.of(ratings), SETTINGS)
     fold = problem.folds()
     settings = BayesianFactors(d=3, exposure=False, history=False, liked_from=1.0)
     margin = np.zeros(len(users))
@@ -80,7 +83,7 @@ def test_experts_do_not_confirm_themselves():
     fold = rng.integers(5, size=len(users))
     noise = np.zeros(len(users))
     log_p = np.log(rng.uniform(0.05, 0.3, len(users)))
-    known = directions(users, items, 200, 100, most=4, least=4).users
+    known = directions(Pairs(users, items, 200, 100), most=4, least=4).users
     fair = target(liked, noise, log_p, users, items, group_users(known, 5, rng), fold, np.exp(-log_p))
     assert not fair.applied
     mean = np.bincount(users, liked, 200) / np.maximum(np.bincount(users, minlength=200), 1)

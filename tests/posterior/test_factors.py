@@ -10,8 +10,9 @@ from unskew.errors import DataError, ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.compress import RunningProduct, additive_log_variance, auc, smallest_rank
-from unskew.posterior.exposure import directions, folds_by_user, seen_matrix
-from unskew.posterior.factors import BayesianFactors, Pairs, Problem, sample
+from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.factors import BayesianFactors, Problem, sample
+from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.prior import Columns
 
@@ -32,7 +33,7 @@ def world(seed=0, n_users=80, n_items=60, n=2000, cuts=(-0.8, 0.2, 1.0), d=2):
 @pytest.fixture(scope="module")
 def fitted():
     users, items, ratings, f = world()
-    return sample(users, items, ratings, 80, 60, settings=PLAIN, seed=1), f
+    return sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN, seed=1), f
 
 
 def every_pair(n_users=80, n_items=60):
@@ -148,7 +149,7 @@ def test_simulation_based_calibration():
 
 def test_more_sweeps_go_on_from_the_state():
     users, items, ratings, _ = world(n=400)
-    problem = Problem(Pairs(users, items, ratings, 80, 60).checked(), Ratings.of(ratings), PLAIN)
+    problem = Problem(Pairs(users, items, 80, 60, ratings).checked(), Ratings.of(ratings), PLAIN)
     one, two = (problem.chain(PLAIN, 5) for _ in range(2))
     one.run(30)
     two.run(12)
@@ -161,7 +162,7 @@ def test_more_sweeps_go_on_from_the_state():
 def test_saved_states_answer_and_go_on_alike(fitted):
     posterior = fitted[0].posterior
     u, i = every_pair()
-    again = Posterior.from_state({k: np.array(v) for k, v in posterior.state().items()})
+    again = unflat(Posterior, {k: np.array(v) for k, v in flat(posterior).items()})
     assert np.array_equal(again.probability(u, i), posterior.probability(u, i))
     assert np.array_equal(again.std(u, i), posterior.std(u, i))
     assert again.notes == posterior.notes
@@ -170,7 +171,7 @@ def test_saved_states_answer_and_go_on_alike(fitted):
     assert np.array_equal(one, two)
     assert np.allclose(again.extended(82, 61).scores([81], [60]), posterior.extended(82, 61).scores([81], [60]))
     users, items, ratings, _ = world(n=400)
-    problem = Problem(Pairs(users, items, ratings, 80, 60).checked(), Ratings.of(ratings), PLAIN)
+    problem = Problem(Pairs(users, items, 80, 60, ratings).checked(), Ratings.of(ratings), PLAIN)
     whole, first, second = (problem.chain(PLAIN, 5) for _ in range(3))
     whole.run(40)
     first.run(21)
@@ -188,7 +189,7 @@ def test_interrupt_keeps_what_there_is():
         if done == 30:
             raise KeyboardInterrupt
 
-    found = sample(users, items, ratings, 80, 60, settings=PLAIN, progress=stop)
+    found = sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN, progress=stop)
     assert found.posterior.sweeps == 30
     assert any("Interrupted after 30 sweeps" in note for note in found.posterior.notes)
 
@@ -229,8 +230,8 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     group_u, group_i = rng.integers(3, size=200), rng.integers(3, size=150)
     chance = np.where(group_u[:, None] == group_i[None], 0.3, 0.05)
     users, items = np.nonzero(rng.random((200, 150)) < chance)
-    found = directions(users, items, 200, 150)
-    s = seen_matrix(users, items, 200, 150).toarray()
+    found = directions(Pairs(users, items, 200, 150))
+    s = Pairs(users, items, 200, 150).seen().toarray()
     e = s.sum(1)[:, None] * s.sum(0)[None] / s.sum()
     dense = np.linalg.svd((s - e) / np.sqrt(e))
     k = len(found.strengths)
@@ -240,7 +241,7 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     approximation = (found.users / np.sqrt(200) * found.strengths) @ (found.items / np.sqrt(150)).T
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
     users, items = np.nonzero(rng.random((200, 150)) < 0.1)
-    assert len(directions(users, items, 200, 150).strengths) == 0
+    assert len(directions(Pairs(users, items, 200, 150)).strengths) == 0
 
 
 def test_who_saw_what_enters_only_where_it_tells_something():
@@ -250,17 +251,17 @@ def test_who_saw_what_enters_only_where_it_tells_something():
     users, items = np.nonzero(rng.random((150, 120)) < np.where(match > 0, 0.25, 0.08))
     y = match[users, items] + rng.standard_normal(len(users))
     settings = BayesianFactors(d=4, sweeps=30, history=False)
-    tells = sample(users, items, np.digitize(y, [-1, 1]), 150, 120, settings=settings)
+    tells = sample(Pairs(users, items, 150, 120, np.digitize(y, [-1, 1])), settings=settings)
     assert tells.problem.settings.exposure
     y = rng.standard_normal(len(users))
-    silent = sample(users, items, np.digitize(y, [-1, 1]), 150, 120, settings=settings)
+    silent = sample(Pairs(users, items, 150, 120, np.digitize(y, [-1, 1])), settings=settings)
     assert not silent.problem.settings.exposure
     assert any("stays out" in note for note in silent.posterior.notes)
 
 
 def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
     users, items, ratings, _ = world()
-    problem = Problem(Pairs(users, items, ratings, 80, 60).checked(), Ratings.of(ratings), PLAIN)
+    problem = Problem(Pairs(users, items, 80, 60, ratings).checked(), Ratings.of(ratings), PLAIN)
     fold = problem.folds()
     table = np.zeros((80, 5))
     np.add.at(table, (users, fold), 1)
@@ -269,13 +270,13 @@ def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
     counts = np.log1p(np.bincount(users[fold != 0], minlength=80))
     column = chain.sampler.user_side.columns.values[:, 1]
     assert np.corrcoef(column, counts)[0, 1] > 1 - 1e-9
-    assert len(folds_by_user(users, 80, 3, np.random.default_rng(0))) == len(users)
+    assert len(problem.log.folds(3, np.random.default_rng(0))) == len(users)
 
 
 def test_folded_in_users_agree_with_fitted_ones(fitted):
     users, items, ratings, _ = world()
     keep = users != 7
-    without = sample(users[keep], items[keep], ratings[keep], 80, 60, settings=PLAIN, seed=1).posterior
+    without = sample(Pairs(users[keep], items[keep], 80, 60, ratings[keep]), settings=PLAIN, seed=1).posterior
     more = without.fold_in(items[~keep], ratings[~keep])
     everything = np.arange(60)
     ours = more.probability(np.full(60, 80), everything, 3.0)
@@ -291,7 +292,9 @@ def test_new_rows_are_answered_by_features():
     users, items = np.repeat(np.arange(80), 25), rng.integers(50, size=2000)
     y = 1.5 * x[users, 0] + rng.standard_normal(2000)
     settings = BayesianFactors(d=2, sweeps=60, exposure=False, history=False)
-    posterior = sample(users, items, np.digitize(y, [0]), 80, 50, settings=settings, user_features=x[:80]).posterior
+    posterior = sample(
+        Pairs(users, items, 80, 50, np.digitize(y, [0])), settings=settings, user_features=x[:80]
+    ).posterior
     more = posterior.extended(100, 50, user_features=x[80:])
     f = more.scores(np.arange(80, 100), np.zeros(20, int))
     assert np.corrcoef(f, x[80:, 0])[0, 1] > 0.95
@@ -302,7 +305,7 @@ def test_new_rows_are_answered_by_features():
 
 def test_continuous_ratings_are_predicted_on_their_scale():
     users, items, ratings, f = world(cuts=())
-    posterior = sample(users, items, 100 + 20 * ratings, 80, 60, settings=PLAIN).posterior
+    posterior = sample(Pairs(users, items, 80, 60, 100 + 20 * ratings), settings=PLAIN).posterior
     u, i = every_pair()
     assert np.corrcoef(posterior.expected(u, i), f.ravel())[0, 1] > 0.85
     assert abs(posterior.expected(u, i).mean() - (100 + 20 * f.mean())) < 4
@@ -314,7 +317,7 @@ def test_continuous_ratings_are_predicted_on_their_scale():
 
 def fit_small(users, items, ratings, n_users, n_items, **features) -> Posterior:
     return sample(
-        users, items, ratings, n_users, n_items, settings=BayesianFactors(d=3, sweeps=20), **features
+        Pairs(users, items, n_users, n_items, ratings), settings=BayesianFactors(d=3, sweeps=20), **features
     ).posterior
 
 
@@ -371,7 +374,7 @@ def test_user_with_a_hundred_thousand_ratings():
     users = np.r_[np.zeros(100_000, int), 1, 1, 2, 2]
     items = np.r_[np.arange(100_000), 0, 1, 1, 2]
     settings = BayesianFactors(d=3, sweeps=8, exposure=False, history=False)
-    posterior = sample(users, items, np.arange(100_004) % 3, 3, 100_000, settings=settings).posterior
+    posterior = sample(Pairs(users, items, 3, 100_000, np.arange(100_004) % 3), settings=settings).posterior
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
 
 
@@ -379,8 +382,10 @@ def test_wrong_numbers_are_refused():
     with pytest.raises(DataError, match="user 5 is not one of the 3 users"):
         fit_small(np.array([0, 5]), np.array([0, 1]), np.array([1.0, 2.0]), 3, 3)
     with pytest.raises(ParameterError, match="sweeps=1"):
-        sample(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 2.0]), 2, 2, settings=BayesianFactors(sweeps=1))
+        sample(
+            Pairs(np.array([0, 1]), np.array([0, 1]), 2, 2, np.array([1.0, 2.0])), settings=BayesianFactors(sweeps=1)
+        )
     users, items, ratings, _ = world(n=200)
-    posterior = sample(users, items, ratings, 80, 60, settings=PLAIN).posterior
+    posterior = sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN).posterior
     with pytest.raises(ParameterError, match="does not divide"):
         posterior.probability(users, items, 9.0)

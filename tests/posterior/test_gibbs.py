@@ -15,9 +15,11 @@ from unskew.posterior.draws import (
     ITEMS,
     LATENT,
     PRIORS,
+    SIZE,
     THRESHOLDS,
     USER_SCALES,
     USERS,
+    draw_log_size,
     gamma_draw,
     host_rng,
     normal_quantile,
@@ -76,6 +78,16 @@ def test_truncated_normal_has_its_distribution(low, high):
     bounds = (-high, -low) if low > 0 else (low, high)
     exact = np.sort(-stats.truncnorm.ppf(u, *bounds)) if low > 0 else stats.truncnorm.ppf(u, *bounds)
     assert np.abs(x - exact).max() < 1e-3 * max(1, abs(exact).max() / 10)
+
+
+@pytest.mark.parametrize(("power", "up", "down"), [(6000, 3400, 30), (-200, 50, 400), (3, 2, 1)])
+def test_log_sizes_have_their_distribution(power, up, down):
+    rng = np.random.default_rng(1)
+    drawn = np.array([draw_log_size(rng, power, up, down) for _ in range(4000)])
+    x = np.linspace(drawn.min() - 0.5, drawn.max() + 0.5, 100_001)
+    height = power * x - up * np.exp(2 * x) - down * np.exp(-2 * x)
+    below = np.cumsum(np.exp(height - height.max()))
+    assert stats.kstest(drawn, lambda q: np.interp(q, x, below / below[-1])).pvalue > 1e-3
 
 
 def test_gamma_draws_have_their_distribution():
@@ -158,7 +170,17 @@ def slow_sweep(s):
             root = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1].T  # lower, precision = root' root
             drawn[r] = centre + np.linalg.solve(root, eps[r])
         rows["users" if opposite is None and own is None else "items"] = drawn
-    return old, noise, y, su, ti, rows["users"], rows["items"]
+    u, v = rows["users"], rows["items"]
+    if s.n_levels > 1:
+        f = (u[s.users, :d] * v[s.items, :d]).sum(1) + u[s.users, d] + v[s.items, d]
+        up = (((y - f) / (su[s.users] * ti[s.items])) ** 2).sum() + ((old[1:-1] / defaults.THRESHOLD_SD) ** 2).sum()
+        down = (np.trace(s.user_side.prior.precision) + s.item_side.prior.precision[d, d]) / s.w
+        power = len(y) + s.n_levels - 1 - (p + 1) * s.row_df
+        c = math.exp(draw_log_size(host_rng(seed, sweep, SIZE), power, up / 2, down / 2))
+        old[1:-1] *= c
+        u *= c
+        v[:, d] *= c
+    return old, noise, y, su, ti, u, v
 
 
 @pytest.mark.parametrize("n_levels", [1, 2, 3, 6])

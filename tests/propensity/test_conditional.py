@@ -8,12 +8,11 @@ import pytest
 from scipy.optimize import minimize
 
 from unskew.errors import ParameterError
-from unskew.posterior.exposure import folds_by_user, seen_matrix
-from unskew.propensity import ridge
+from unskew.posterior.exposure import Pairs
 from unskew.propensity.choice import fit_choice
-from unskew.propensity.conditional import conditional_logit
-from unskew.propensity.ridge import Gram, Ridge, best_of
-from unskew.propensity.spectral import Spectral, SpectralScorer
+from unskew.propensity.conditional import conditional_logit, with_rates
+from unskew.propensity.ridge import Gram, best_of, ridge_by_folds
+from unskew.propensity.spectral import spectral_by_folds, spectral_scorer
 
 
 def world(seed=0, n_users=200, n_items=150, strength=1.0, level=-2.7):
@@ -32,20 +31,18 @@ def test_ridge_agrees_with_the_dense_closed_form(shape):
     x = (rng.random(shape) < 0.3).astype(float)
     x[0], x[:, 0] = 1, 1
     users, items = np.nonzero(x)
-    weights = x.sum(0) ** -ridge.POWER
-    z = x * weights
-    p = np.linalg.inv(z.T @ z + 7 * np.eye(shape[1]))
+    p = np.linalg.inv(x.T @ x + 7 * np.eye(shape[1]))
     b = np.eye(shape[1]) - p / np.diag(p)[None]
     assert np.allclose(np.diag(b), 0)
     every = [g.ravel() for g in np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")]
-    scores = Gram(users, items, *shape, ridge.POWER).scorer(7.0).scores(*every)
-    assert np.allclose(scores.reshape(shape), z @ b / weights)
+    scores = Gram(Pairs(users, items, *shape)).scorer(7.0).scores(*every)
+    assert np.allclose(scores.reshape(shape), x @ b)
 
 
 def test_ridge_refuses_a_square_that_is_too_large():
     users = np.arange(4000)
     with pytest.raises(ParameterError, match="take Spectral"):
-        Gram(users, users, 4000, 4000)
+        Gram(Pairs(users, users, 4000, 4000))
 
 
 def test_conditional_logit_finds_the_maximum():
@@ -76,10 +73,18 @@ def test_conditional_logit_finds_the_maximum():
     assert np.allclose(errors, np.sqrt(np.diag(np.linalg.inv(curvature))), rtol=1e-3)
 
 
-@pytest.mark.parametrize("spec", [Spectral(), Ridge()])
-def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
+def fit(by_folds, log, fold=None):
+    """The exposure with its rates, and its folds."""
+    rng = np.random.default_rng(0)
+    folded = by_folds(log, log.folds(5, rng) if fold is None else fold, rng)
+    return with_rates(log, folded, rng), folded
+
+
+@pytest.mark.parametrize("by_folds", [spectral_by_folds, ridge_by_folds])
+def test_exposure_is_calibrated_and_tells_seen_from_unseen(by_folds):
     users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
-    fitted = spec.fit(users, items, 400, 300, np.random.default_rng(0))
+    log = Pairs(users, items, 400, 300)
+    fitted, folded = fit(by_folds, log)
     u, i = (g.ravel() for g in np.meshgrid(np.arange(400), np.arange(300), indexing="ij"))
     p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(400, 300)
     assert np.allclose(p.sum(1), seen.sum(1), rtol=1e-3, atol=0.02)  # each user's p sum to his count
@@ -87,28 +92,27 @@ def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
     counts = seen.sum(1)[:, None] * seen.sum(0)[None] / seen.sum()
     hidden = ~seen  # pairs that took no part with a vote of their own
     assert np.mean((p - truth)[hidden] ** 2) < 0.9 * np.mean((counts - truth)[hidden] ** 2)
-    kept = folds_by_user(users, 400, 10, np.random.default_rng(2)) != 0
-    part = spec.fit(users[kept], items[kept], 400, 300, np.random.default_rng(0))
+    kept = log.folds(10, np.random.default_rng(2)) != 0
+    part, _ = fit(by_folds, log.rows(kept))
     open_cells = np.ones((400, 300), bool)
     open_cells[users[kept], items[kept]] = False
     a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=300) > 0)[None])
     y = seen[a, b].astype(float)
-    slope, error, _ = conditional_logit(part.linear(a, b)[:, None], y, np.ones(len(y)), a)
+    slope, error, _ = conditional_logit(part.logits(a, b)[:, None].astype(float), y, np.ones(len(y)), a)
     assert abs(slope[0] - 1) < 0.05 + 3 * error[0]
-    held = fitted.held_out_logits(users)
-    assert np.isfinite(held).mean() > 0.99
+    assert np.isfinite(folded.calibration.held_out).mean() > 0.99
     assert fitted.logits(u[:5], i[:5]).dtype == np.float32
 
 
 def test_held_out_scores_have_not_seen_the_pair():
     users, items, _, _ = world(n_users=60, n_items=50)
-    fold = folds_by_user(users, 60, 5, np.random.default_rng(0))
-    fitted = Spectral().fit(users, items, 60, 50, np.random.default_rng(1), fold)
+    log = Pairs(users, items, 60, 50)
+    fold = log.folds(5, np.random.default_rng(0))
+    found = spectral_by_folds(log, fold, np.random.default_rng(1)).calibration
     for k in range(5):
-        rows = np.flatnonzero((fold == k) & np.isfinite(fitted.calibration.held_out))
-        scorer = SpectralScorer.of(users[fold != k], items[fold != k], 60, 50, 32)
-        expected = scorer.columns(users[rows], items[rows]) @ fitted.calibration.coefficients
-        assert np.allclose(expected, fitted.calibration.held_out[rows])
+        rows = np.flatnonzero((fold == k) & np.isfinite(found.held_out))
+        scorer = spectral_scorer(log.rows(fold != k), 32)
+        assert np.allclose(scorer.columns(users[rows], items[rows]) @ found.coefficients, found.held_out[rows])
 
 
 @pytest.mark.skipif(not os.environ.get("UNSKEW_LONG"), reason="a minute long")
@@ -118,8 +122,9 @@ def test_memory_does_not_grow_with_all_pairs():
     users, items = rng.integers(n_users, size=n), (n_items * rng.random(n) ** 2).astype(np.int64)
     key = np.unique(users * n_items + items)
     users, items = key // n_items, key % n_items
+    log = Pairs(users, items, n_users, n_items)
     tracemalloc.start()
-    fitted = Spectral(directions=4, folds=2).fit(users, items, n_users, n_items, rng)
+    fitted, _ = fit(lambda *given: spectral_by_folds(*given, most=4), log, log.folds(2, rng))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5e9  # all pairs would be 5 billion numbers
@@ -138,17 +143,18 @@ def test_choice_ranks_by_what_is_seen_and_liked():
     taste = rng.normal(0, 1.5, 150)
     chance = 1 / (1 + np.exp(-np.tile(taste, (200, 1))))
     liked = (rng.random(len(users)) < chance[users, items]).astype(int)
-    fold = folds_by_user(users, 200, 5, rng)
-    exposure = Spectral().fit(users, items, 200, 150, rng, fold)
+    log = Pairs(users, items, 200, 150)
+    fold = log.folds(5, rng)
+    exposure = spectral_by_folds(log, fold, rng)
 
     def answer(u, i):
         return chance[u, i]
 
-    found = fit_choice(users, items, liked, 200, 150, fold, exposure, dict.fromkeys(range(5), answer), answer, rng)
+    found = fit_choice(log, liked, fold, exposure, dict.fromkeys(range(5), answer), rng)
     u, i = np.nonzero(~seen)
     truth = (1 / (1 + np.exp(-logits)) * chance)[u, i]
-    ours = found.scores(u, i)
+    ours = found.scores(exposure.scorer, answer, u, i)
     assert np.corrcoef(ours, np.log(truth))[0, 1] > 0.7
     assert np.corrcoef(ours, np.log(truth))[0, 1] > np.corrcoef(np.log(chance[u, i]), np.log(truth))[0, 1]
-    assert 0.6 < found.calibration.coefficients[3] < 1.4  # of log P(liked)
-    assert seen_matrix(users, items, 200, 150).nnz == len(users)
+    assert 0.6 < found.coefficients[3] < 1.4  # of log P(liked)
+    assert log.seen().nnz == len(users)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from unskew.errors import ParameterError
-from unskew.posterior.exposure import folds_by_user
+from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, sample
 from unskew.selection.level import band, random_pair_probability, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
@@ -31,7 +31,7 @@ def world(slope, seed=0, n_users=300, n_items=150, level=0.06, by="f", spread=1.
     rate *= level / rate.mean()
     seen = rng.random(f.shape) < 1 - np.exp(-rate)
     users, items = np.nonzero(seen)
-    fold = folds_by_user(users, n_users, 5, rng)
+    fold = Pairs(users, items, n_users, n_items).folds(5, rng)
     return users, items, y, f, fold, seen
 
 
@@ -42,7 +42,7 @@ def test_slope_is_recovered_from_the_log(slope):
         users, items, y, f, fold, _ = world(slope, seed)
         liked = (y[users, items] > 0.3).astype(int)
         models = dict.fromkeys(range(5), Truth(f))
-        found.append(estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0)))
+        found.append(estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0)))
     values, errors = np.array([s.value for s in found]), np.array([s.error for s in found])
     assert abs(values.mean() - slope) < 0.08
     assert np.abs(values - slope).max() < 5 * errors.max()
@@ -55,9 +55,9 @@ def test_sampled_cells_agree_with_all_cells(monkeypatch):
     users, items, y, f, fold, _ = world(0.5)
     liked = (y[users, items] > 0).astype(int)
     models = dict.fromkeys(range(5), Truth(f))
-    whole = estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0))
+    whole = estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0))
     monkeypatch.setattr("unskew.selection.slope.MOST_CELLS", 30_000)
-    some = estimate_slope(users, items, liked, 300, 150, fold, models, np.random.default_rng(0))
+    some = estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0))
     assert abs(whole.value - some.value) < 2.5 * whole.error
 
 
@@ -67,7 +67,7 @@ def test_pairs_seen_often_do_not_hide_the_slope():
     assert seen.mean() > 0.15
     liked = (y[users, items] > 0).astype(int)
     found = estimate_slope(
-        users, items, liked, 300, 150, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
+        Pairs(users, items, 300, 150), liked, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
     )
     assert found.evidence
     assert 0.45 < found.value < 0.75
@@ -77,13 +77,13 @@ def test_small_logs_have_no_power_and_say_so():
     users, items, y, f, fold, _ = world(0.5, n_users=60, n_items=40, level=0.12, spread=0.2)
     liked = (y[users, items] > 0).astype(int)
     found = estimate_slope(
-        users, items, liked, 60, 40, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
+        Pairs(users, items, 60, 40), liked, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
     )
     assert found.used == 0 or found.evidence
     assert "cannot tell" in Slope(0.3, 0.4, 0.5).sentence()
     assert "no evidence" in Slope(0.05, 0.06, 0.5).sentence()
     assert Slope(0.05, 0.06, 0.5).used == 0
-    tiny = estimate_slope(users[:50], items[:50], liked[:50], 60, 40, fold[:50], {}, np.random.default_rng(0))
+    tiny = estimate_slope(Pairs(users[:50], items[:50], 60, 40), liked[:50], fold[:50], {}, np.random.default_rng(0))
     assert "too small" in tiny.sentence()
     assert tiny.used == 0
 
@@ -93,7 +93,7 @@ def fitted():
     users, items, y, f, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
     settings = BayesianFactors(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
     return (
-        sample(users, items, np.digitize(y[users, items], [-0.7, 0.3, 1.2]) - 1.0, 250, 120, settings=settings),
+        sample(Pairs(users, items, 250, 120, np.digitize(y[users, items], [-0.7, 0.3, 1.2]) - 1.0), settings=settings),
         y,
         f,
         seen,

@@ -9,11 +9,11 @@ from unskew.methods.base import Method
 from unskew.methods.settings import check_settings, setting
 from unskew.nets.base import Part, PartSpec, State
 from unskew.posterior import defaults
-from unskew.propensity.base import logit_of
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
 if TYPE_CHECKING:  # parts bring kernels along, which take their time to import and serve these methods alone
-    from unskew.methods.posterior_parts import CorrectedPart, ExposurePart, PosteriorPart
+    from unskew.methods.dce_bayes import BayesianPart
+    from unskew.propensity.conditional import FittedExposure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +39,15 @@ class BayesianFactors(FitSpec):
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def fit_in(self, context: FitContext) -> PosteriorPart:
+    def fit_in(self, context: FitContext) -> BayesianPart:
         from unskew.methods.posterior_parts import fit_posterior
 
         return fit_posterior(context, self)
 
-    def from_state(self, state: State, owner: Part | None = None) -> PosteriorPart:
-        from unskew.methods.posterior_parts import posterior_from
+    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
+        from unskew.methods.posterior_parts import part_from
 
-        return posterior_from(state)
+        return part_from(state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +62,15 @@ class CorrectedFactors(FitSpec):
     corrections: bool = True
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
-    def fit_in(self, context: FitContext) -> CorrectedPart:
+    def fit_in(self, context: FitContext) -> BayesianPart:
         from unskew.methods.posterior_parts import fit_corrected
 
         return fit_corrected(context, self.factors, corrections=self.corrections, unexplained=self.unexplained)
 
-    def from_state(self, state: State, owner: Part | None = None) -> CorrectedPart:
-        from unskew.methods.posterior_parts import corrected_from
+    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
+        from unskew.methods.posterior_parts import part_from
 
-        return corrected_from(state)
+        return part_from(state)
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class ExposureOfPrediction(FitSpec):
 
     kind: ClassVar[str] = "propensity"
 
-    def fit_in(self, context: FitContext) -> ExposurePart:
+    def fit_in(self, context: FitContext) -> FittedExposure:
         from unskew.methods.posterior_parts import exposure_of
 
-        return exposure_of(context.view.parts["prediction"], float(logit_of(context.split.facts.density)))
+        return exposure_of(context.view.parts["prediction"])
 
-    def from_state(self, state: State, owner: Part | None = None) -> ExposurePart:
+    def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
         from unskew.methods.posterior_parts import exposure_of
 
-        return exposure_of(owner, float(state["base_logit"]))
+        return exposure_of(owner)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,158 +6,219 @@ the slope of seeing on liking exceeds two standard errors. Each says in a line w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit, ndtr, ndtri_exp
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri_exp
 
-from unskew.errors import PlanError
+from unskew.errors import ParameterError
+from unskew.nets.base import Linear, Part
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
-from unskew.posterior.draws import Float, Float32, Int
-from unskew.posterior.exposure import directions
-from unskew.posterior.factors import BayesianFactors, Fitted, Progress, sample
-from unskew.posterior.targeted import Residuals, Targeted, group_users, target
-from unskew.propensity.choice import Choice, ChoiceScorer, fit_choice
-from unskew.propensity.conditional import Calibration, FittedExposure, Scorer
-from unskew.propensity.ridge import Ridge, RidgeScorer
-from unskew.propensity.spectral import Spectral, SpectralScorer
+from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.factors import Fitted, sample
+from unskew.posterior.flat import flat
+from unskew.posterior.targeted import Targeted, group_users, target
+from unskew.propensity.choice import Choice, fit_choice
+from unskew.propensity.conditional import FittedExposure, Folded, with_rates
+from unskew.propensity.ridge import affordable, ridge_by_folds
+from unskew.propensity.spectral import spectral_by_folds
 from unskew.selection.level import shift
 from unskew.selection.slope import Slope, estimate_slope
 
+Array = NDArray[Any]
 EXPERTS = 5
+LOWER = 1.64  # standard deviations below the mean that "lower" ranks by: a bound that holds for 19 of 20
 
 
-@dataclass
-class DceBayes:
-    """Answer liking for any pair, corrected and shifted where left-out ratings asked for it."""
+@dataclass(frozen=True)
+class Answers:
+    """Hold a posterior and, where they were fitted, the exposure of its log, a correction, a slope, and a choice.
+
+    The posterior has one more user and one more item than the log: the average new one, which the code -1 reads.
+    """
 
     posterior: Posterior
-    exposure: FittedExposure
-    targeted: Targeted
-    slope: Slope
-    unexplained: float
-    choice: Choice | None
     notes: list[str]
+    scale: tuple[float, float] | None = None
+    """Ends of the scale of a graded log, whose answers are expected ratings."""
+    exposure: FittedExposure | None = None
+    targeted: Targeted | None = None
+    slope: Slope | None = None
+    unexplained: float = 0.0
+    choice: Choice | None = None
 
-    def probability(self, users: Int, items: Int, unexplained: float | None = None) -> Float:
-        """Return P(liked) of pairs that nobody chose."""
-        if not self.targeted.applied:
-            moved = shift(self.posterior, users, items, self.slope.used, self._k(unexplained))
-            return self.posterior.probability(users, items, shift=moved)
-        log_p = log_expit(self.exposure.logits(users, items).astype(float))
-        logits = self.targeted.logits(self.posterior.logits(users, items).astype(float), log_p, users)
-        if self.slope.used == 0:
-            result: Float = expit(logits)
-            return result
-        spread = np.sqrt(self.posterior.noise_variance(users, items) + self.posterior.variance(users, items))
-        moved = shift(self.posterior, users, items, self.slope.used, self._k(unexplained)) / spread
+    def probability(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
+        """Return P(liked) of pairs that nobody chose; of new users and items by the posterior alone."""
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        k = self.unexplained if unexplained is None else unexplained
+        if self.exposure is None or self.targeted is None or self.slope is None:
+            return self.posterior.probability(users, items)
+        moved = shift(self.posterior, users, items, self.slope.used, k)
+        found = self.posterior.probability(users, items, shift=moved)
+        known = self.exposure.known(users, items)
+        if not self.targeted.applied or not known.any():
+            return np.asarray(np.where(known, found, self.posterior.probability(users, items)))
+        u, i = users[known], items[known]
+        log_p = log_expit(self.exposure.logits(u, i).astype(float))
+        logits = self.targeted.logits(self.posterior.logits(u, i).astype(float), log_p, u)
+        spread = np.sqrt(self.posterior.noise_variance(u, i) + self.posterior.variance(u, i))
         z = np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits)))
-        shifted: Float = ndtr(z - moved)
-        return shifted
+        found[~known] = self.posterior.probability(users[~known], items[~known])
+        found[known] = ndtr(z - moved[known] / spread) if self.slope.used else expit(logits)
+        return found
 
-    def _k(self, unexplained: float | None) -> float:
-        """Return the k asked for, or the model's."""
-        return self.unexplained if unexplained is None else unexplained
 
-    def logits(self, users: Int, items: Int) -> Float32:
-        """Return log-odds of liking."""
-        p = np.clip(self.probability(users, items), 1e-12, 1 - 1e-12)
-        return np.asarray(np.log(p) - np.log1p(-p), np.float32)
+class BayesianPart(Part):
+    """P(liked), or the expected rating of a graded log, from a posterior and what was fitted around it."""
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that answers depend on as plain arrays, for a model folder."""
-        found = {f"posterior.{key}": value for key, value in self.posterior.state().items()}
-        found |= {f"exposure.{key}": value for key, value in _scorer_state(self.exposure.scorer).items()}
-        found |= {f"targeted.{key}": value for key, value in _flat(self.targeted).items()}
-        found |= {f"slope.{key}": value for key, value in _flat(self.slope).items()}
-        found |= {"rates": self.exposure.rates, "coefficients": self.exposure.calibration.coefficients}
-        found |= {"unexplained": np.array(self.unexplained), "exposure.name": _text([self.exposure.name])}
-        if self.choice is not None:
-            found["choice"] = self.choice.calibration.coefficients
-            found |= {f"choice.{key}": value for key, value in _scorer_state(self.choice.scorer.exposure).items()}
-            if self.choice.scorer.ridge is not None:
-                found |= {f"liked.{key}": value for key, value in _scorer_state(self.choice.scorer.ridge).items()}
-        return found | {"notes": _text(self.notes)}
+    orders: ClassVar[tuple[str, ...]] = ("liking", "lower", "thompson")
 
-    @classmethod
-    def from_state(cls, arrays: dict[str, Any]) -> DceBayes:
-        """Return the model that `state` was taken of."""
-        posterior = Posterior.from_state(_part(arrays, "posterior."))
-        exposure = FittedExposure(
-            _scorer(_part(arrays, "exposure.")), Calibration.of(arrays["coefficients"]), arrays["rates"],
-            _lines(arrays["exposure.name"])[0], _gone,
-        )  # fmt: skip
-        tables = _part(arrays, "targeted.")
-        residuals = [
-            Residuals(tuple(_lines(tables[f"{name}.groups"])), *(tables[f"{name}.{key}"] for key in MEANS))
-            for name in ("by_propensity", "by_expert")
-        ]
-        targeted = Targeted(
-            tables["coefficients"], tables["deviations"], tables["experts"], bool(tables["applied"]),
-            float(tables["gain"]), float(tables["error"]), residuals[0], residuals[1],
-            float(tables["effective"]),
-        )  # fmt: skip
-        slope = Slope(**{key: float(value) for key, value in _part(arrays, "slope.").items()})
-        choice = None
-        if "choice" in arrays:
-            liked = _part(arrays, "liked.")
-            ridge = RidgeScorer(**_plain(liked)) if liked else None
-            scorer = ChoiceScorer(_scorer(_part(arrays, "choice.")), posterior.probability, ridge)
-            choice = Choice(scorer, Calibration.of(arrays["choice"]))
-        unexplained, notes = float(arrays["unexplained"]), _lines(arrays["notes"])
-        return cls(posterior, exposure, targeted, slope, unexplained, choice, notes)
+    def __init__(self, answers: Answers) -> None:
+        self.answers, self.posterior, self.notes = answers, answers.posterior, tuple(answers.notes)
 
-    def user_vectors(self, users: Int) -> Float32:
-        """Return factors and bias of users."""
+    def logits(self, users: Array, items: Array) -> Array:
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        if self.answers.scale is not None:
+            low, high = self.answers.scale
+            unit = (self.posterior.expected(users, items) - low) / (high - low)
+            return np.asarray(logit(np.clip(unit, 1e-7, 1 - 1e-7)), np.float32)
+        if not acts(self.answers):
+            return np.asarray(self.posterior.logits(users, items), np.float32)
+        return np.asarray(logit(np.clip(self.answers.probability(users, items), 1e-12, 1 - 1e-12)), np.float32)
+
+    def user_vectors(self, users: Array) -> Array:
         return self.posterior.user_vectors(users)
 
+    def sizes(self) -> tuple[int | None, int | None]:
+        return len(self.posterior.user_bias) - 1, len(self.posterior.item_bias) - 1
 
-def fit_pairs(
-    users: Int, items: Int, ratings: Float, n_users: int, n_items: int, *, settings: BayesianFactors | None = None,
-    user_features: Float | None = None, item_features: Float | None = None, unexplained: float = defaults.UNEXPLAINED,
-    choice: bool = True, corrections: bool = True, seed: int = 0, progress: Progress | None = None,
-) -> DceBayes:  # fmt: skip
+    def state(self) -> dict[str, Array]:
+        return flat(self.answers)
+
+    def _with(self, posterior: Posterior) -> BayesianPart:
+        return part_of(replace(self.answers, posterior=posterior))
+
+    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> BayesianPart:
+        n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
+        return self._with(self.posterior.extended(n_users + len(counts), n_old + n_items))
+
+    def folded(self, starts: Array, items: Array, stars: Array) -> BayesianPart:
+        """The part with a new user for each stretch of ratings, by the posterior of one row given all items."""
+        posterior = self.posterior.without_last()
+        for first, last in pairwise(starts.tolist()):
+            if last > first:
+                posterior = posterior.fold_in(items[first:last], stars[first:last].astype(np.float64))
+            else:
+                posterior = posterior.extended(len(posterior.user_bias) + 1, len(posterior.item_bias))
+        return self._with(with_average(posterior))
+
+    def linear(self) -> Linear:
+        """f - t, whose sign tells whether a pair is liked rather than not; chances are mapped from there."""
+        p, ones = self.posterior, np.ones((len(self.posterior.item_bias), 1))
+        users, items = np.hstack([p.user_factors, p.user_bias[:, None]]), np.hstack([p.item_factors, ones])
+        return Linear(*(np.asarray(side, np.float32) for side in (users, items, p.item_bias - p.threshold())))
+
+    def std(self, users: Array, items: Array) -> Array:
+        """The standard deviation of an answer over what the log leaves open."""
+        if self.answers.scale is None:
+            return self.posterior.std(users, items)
+        return np.sqrt(self.posterior.variance(users, items))
+
+    def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
+        """What a list is ranked by."""
+        p, choice, exposure = self.posterior, self.answers.choice, self.answers.exposure
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        if by == "choice" and choice is not None and exposure is not None:
+            known, found = exposure.known(users, items), np.empty(len(users))
+            found[known] = choice.scores(exposure.scorer, p.probability, users[known], items[known])
+            # A new user picks what everybody does, so far as it would be liked.
+            u, i = users[~known], items[~known]
+            found[~known] = exposure.scorer.columns(np.zeros(len(i), np.int64), i)[:, 0] + log_ndtr(p.margin(u, i))
+            return found
+        if by in ("choice", "liking"):
+            return self.logits(users, items)
+        f, deviation, noise = p.scores(users, items), np.sqrt(p.variance(users, items)), p.noise_variance(users, items)
+        drawn = rng.standard_normal(len(users)) if by == "thompson" else np.full(len(users), -LOWER)
+        return np.asarray(ndtr((f + drawn * deviation - p.threshold()) / np.sqrt(noise)))
+
+    def level_chances(self, users: Array, items: Array) -> tuple[Array, Array]:
+        """The levels of ratings, and the chance of each for every pair."""
+        return self.posterior.ratings.values, self.posterior.levels(users, items)
+
+    def liked(self, users: Array, items: Array, liked_from: float) -> Array:
+        """P(rating >= liked_from)."""
+        return self.posterior.probability(users, items, liked_from)
+
+    def expected(self, users: Array, items: Array) -> Array:
+        """The expected rating."""
+        return self.posterior.expected(users, items)
+
+
+class ChoicePart(BayesianPart):
+    """A part that also knows what people pick."""
+
+    orders: ClassVar[tuple[str, ...]] = ("choice", *BayesianPart.orders)
+
+
+def part_of(answers: Answers) -> BayesianPart:
+    """Return the part of these answers."""
+    return BayesianPart(answers) if answers.choice is None else ChoicePart(answers)
+
+
+def acts(answers: Answers) -> bool:
+    """Return whether the correction or the shift changes any answer."""
+    return bool((answers.targeted and answers.targeted.applied) or (answers.slope and answers.slope.used))
+
+
+def with_average(posterior: Posterior) -> Posterior:
+    """Return the posterior with the average new user and item after all others."""
+    return posterior.extended(len(posterior.user_bias) + 1, len(posterior.item_bias) + 1)
+
+
+def fit_answers(
+    log: Pairs, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED, choice: bool = True,
+    scale: tuple[float, float] | None = None, seed: int = 0, **given: Any,
+) -> Answers:  # fmt: skip
     """Fit to a log of arrays; at most about three Bayesian fits of time in all.
 
-    Without `corrections` the posterior answers as it is, and correction and slope are measured all the same.
+    Without `corrections` the posterior answers as it is; the exposure that lists rest on is fitted all the same.
     """
-    fitted = sample(
-        users, items, ratings, n_users, n_items, settings=settings, user_features=user_features,
-        item_features=item_features, seed=seed, progress=progress,
-    )  # fmt: skip
+    fitted = sample(log, seed=seed, **given)
     posterior, log, fold = fitted.posterior, fitted.problem.log, fitted.fold
-    liked = (log.ratings >= posterior.liked_from).astype(np.int64)
-    by_fold = all_folds(fitted)
-    exposure = better_exposure(log.users, log.items, n_users, n_items, fold, np.random.default_rng([seed, 21]))
+    liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
+    by_fold, rng = all_folds(fitted), np.random.default_rng([seed, 22])
+    folded = better_exposure(log, fold, rng)
+    exposure = with_rates(log, folded, rng)
+    notes, targeted, slope, picks = [*posterior.notes, f"Exposure: {exposure.name}."], None, None, None
+    if corrections:
+        targeted = correction(fitted, liked, by_fold, folded, exposure, rng)
+        slope = estimate_slope(log, liked, fold, by_fold, rng)
+        notes += [targeted.sentence(), slope.sentence()]
+    if choice and liked.any():
+        picks = fit_choice(log, liked, fold, folded, {k: m.probability for k, m in by_fold.items()}, rng)
+    return Answers(with_average(posterior), notes, scale, exposure, targeted, slope, unexplained, picks)
+
+
+def correction(
+    fitted: Fitted, liked: Array, by_fold: dict[int, Posterior], folded: Folded, exposure: FittedExposure,
+    rng: np.random.Generator,
+) -> Targeted:  # fmt: skip
+    """Fit the targeted correction to left-out ratings, each by the model and the exposure without its fold."""
+    log, fold = fitted.problem.log, fitted.fold
     logit_q = np.zeros(len(fold))
     for k, model in by_fold.items():
         rows = fold == k
         logit_q[rows] = model.logits(log.users[rows], log.items[rows])
-    own = exposure.held_out_logits(log.users).astype(float)
-    missing = ~np.isfinite(own)
-    own[missing] = exposure.logits(log.users[missing], log.items[missing])
+    own = exposure.rates[log.users] + folded.calibration.held_out
+    own = np.where(np.isfinite(own), own, exposure.logits(log.users, log.items))
     log_p = log_expit(own)
-    rng = np.random.default_rng([seed, 22])
     # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
-    known = directions(log.users, log.items, n_users, n_items, most=4, least=4).users
-    experts = group_users(known, EXPERTS, rng)
-    targeted = target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
-    slope = estimate_slope(log.users, log.items, liked, n_users, n_items, fold, by_fold, rng)
-    notes = [*posterior.notes, f"Exposure: {exposure.name}."]
-    if corrections:
-        notes += [targeted.sentence(), slope.sentence()]
-    else:
-        targeted, slope = replace(targeted, applied=False), Slope(0.0, slope.error, slope.calibration)
-    result = DceBayes(posterior, exposure, targeted, slope, unexplained, None, notes)
-    if choice and liked.any():
-        answers = {k: m.probability for k, m in by_fold.items()}
-        result.choice = fit_choice(
-            log.users, log.items, liked, n_users, n_items, fold, exposure, answers, posterior.probability, rng
-        )
-    return result
+    experts = group_users(directions(log, most=4, least=4).users, EXPERTS, rng)
+    return target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
 
 
 def all_folds(fitted: Fitted) -> dict[int, Posterior]:
@@ -169,63 +230,15 @@ def all_folds(fitted: Fitted) -> dict[int, Posterior]:
     return found
 
 
-def better_exposure(
-    users: Int, items: Int, n_users: int, n_items: int, fold: Int, rng: np.random.Generator
-) -> FittedExposure:
+def better_exposure(log: Pairs, fold: Array, rng: np.random.Generator) -> Folded:
     """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
-    spectral = Spectral().fit(users, items, n_users, n_items, rng, fold)
-    if not Ridge.affordable(n_users, n_items):
-        return spectral
-    ridge = Ridge().fit(users, items, n_users, n_items, rng, fold)
-    return max(spectral, ridge, key=lambda found: found.calibration.log_likelihood)
+    kinds = (spectral_by_folds, ridge_by_folds) if affordable(log) else (spectral_by_folds,)
+    found = [by_folds(log, fold, rng) for by_folds in kinds]
+    return max(found, key=lambda each: each.calibration.log_likelihood)
 
 
-MEANS = ("means", "errors", "counts")
-
-
-def _flat(record: Any) -> dict[str, Any]:
-    """Return the fields of a record as arrays, those of records inside it by a point."""
-    found: dict[str, Any] = {}
-    for key, value in vars(record).items():
-        if isinstance(value, Residuals):
-            found |= {f"{key}.{name}": getattr(value, name) for name in MEANS} | {f"{key}.groups": _text(value.groups)}
-        else:
-            found[key] = np.asarray(value)
-    return found
-
-
-def _scorer_state(scorer: Any) -> dict[str, Any]:
-    """Return the arrays of a spectral or ridge scorer."""
-    return {key: np.asarray(value) for key, value in vars(scorer).items()}
-
-
-def _scorer(arrays: dict[str, Any]) -> Scorer:
-    """Return the scorer of these arrays."""
-    arrays = {key: value for key, value in arrays.items() if key != "name"}
-    return RidgeScorer(**_plain(arrays)) if "square" in arrays else SpectralScorer(**arrays)
-
-
-def _plain(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Turn arrays of one number back into numbers."""
-    return {key: value.item() if value.ndim == 0 else value for key, value in arrays.items()}
-
-
-def _part(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the arrays below a prefix."""
-    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-
-
-def _text(lines: Sequence[str]) -> Any:
-    """Return lines of text as an array of bytes."""
-    return np.frombuffer("\n".join(lines).encode(), np.uint8)
-
-
-def _lines(array: Any) -> list[str]:
-    """Return the lines of an array of bytes."""
-    text = array.tobytes().decode()
-    return str(text).split("\n") if text else []
-
-
-def _gone(k: int) -> Scorer:
-    """Refuse: folds are not kept in a folder."""
-    raise PlanError(f"the exposure without fold {k} is not kept in a model folder; fit again.")
+def exposure_of(owner: Any) -> FittedExposure:
+    """Return the exposure that a corrected posterior brings along."""
+    if not isinstance(owner, BayesianPart) or owner.answers.exposure is None:
+        raise ParameterError("ExposureOfPrediction() takes its exposure from a CorrectedFactors() prediction.")
+    return owner.answers.exposure

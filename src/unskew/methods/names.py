@@ -14,6 +14,7 @@ from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import register
@@ -91,6 +92,8 @@ for name, part in {
     "additive": Additive,
     "factors": Factors,
     "logistic": Logistic,
+    "spectral": Spectral,
+    "ridge": Ridge,
     "naive-bayes": NaiveBayes,
     "mean-rating": MeanRating,
     "global-platt": GlobalPlatt,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -71,13 +71,6 @@ class Ratings:
         return float(self.values[0] if self.continuous else self.values[(len(self.values) + 1) // 2])
 
 
-ARRAYS = (
-    "user_factors", "item_factors", "user_bias", "item_bias", "user_scale", "item_scale", "user_log_variance",
-    "item_log_variance", "thresholds",
-)  # fmt: skip
-NUMBERS = ("noise", "liked_from", "sweeps", "kept")
-
-
 @dataclass
 class Posterior:
     """Hold a fitted model as vectors of users and items; f = v_u . w_i + b_u + b_i, with an additive log-variance."""
@@ -96,14 +89,16 @@ class Posterior:
     noise: float
     user_columns: Columns
     item_columns: Columns
-    coefficients: tuple[Float, Float]
-    """Vector and bias (last) that a column of a user, of an item, adds: answers for new rows."""
+    user_coefficients: Float
+    """Vector and bias (last) that a column of a user adds: answers for new rows."""
+    item_coefficients: Float
     cold_log_variance: tuple[float, float]
     liked_from: float
     sweeps: int
     kept: int
     notes: list[str] = field(default_factory=list)
     snapshots: dict[str, Any] = field(default_factory=dict)
+    """Item rows and priors of some kept sweeps: what fold-in averages over."""
 
     def scores(self, users: Int, items: Int) -> Float:
         """Return the mean of f."""
@@ -194,42 +189,6 @@ class Posterior:
         """Return factors and bias of users."""
         return np.concatenate([self.user_factors[users], self.user_bias[users, None]], axis=1).astype(np.float32)
 
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain arrays, for a model folder."""
-        found: dict[str, Any] = {"ratings": self.ratings.values, "continuous": np.array(self.ratings.continuous)}
-        for name in ARRAYS + NUMBERS:
-            found[name] = np.asarray(getattr(self, name))
-        for side, columns in (("user", self.user_columns), ("item", self.item_columns)):
-            for name in ("values", "groups", "centre", "scale"):
-                found[f"{side}_columns.{name}"] = getattr(columns, name)
-            found[f"{side}_columns.n_features"] = np.array(columns.n_features)
-        found["user_coefficients"], found["item_coefficients"] = self.coefficients
-        found["cold_log_variance"] = np.array(self.cold_log_variance)
-        found["notes"] = np.frombuffer("\n".join(self.notes).encode(), np.uint8)
-        return found | {f"snapshots.{name}": np.asarray(value) for name, value in self.snapshots.items()}
-
-    @classmethod
-    def from_state(cls, arrays: dict[str, Any]) -> Posterior:
-        """Return the model that `state` was taken of."""
-        sides: dict[str, Any] = {
-            f"{side}_columns": Columns(
-                **{name: arrays[f"{side}_columns.{name}"] for name in ("values", "groups", "centre", "scale")},
-                n_features=int(arrays[f"{side}_columns.n_features"]),
-            )
-            for side in ("user", "item")
-        }
-        notes = arrays["notes"].tobytes().decode()
-        return cls(
-            ratings=Ratings(arrays["ratings"], bool(arrays["continuous"])),
-            **{name: arrays[name] for name in ARRAYS},
-            **{name: arrays[name].item() for name in NUMBERS},
-            **sides,
-            coefficients=(arrays["user_coefficients"], arrays["item_coefficients"]),
-            cold_log_variance=(float(arrays["cold_log_variance"][0]), float(arrays["cold_log_variance"][1])),
-            notes=notes.split("\n") if notes else [],
-            snapshots={k.removeprefix("snapshots."): v for k, v in arrays.items() if k.startswith("snapshots.")},
-        )
-
     def extended(
         self, n_users: int, n_items: int, user_features: Float | None = None, item_features: Float | None = None
     ) -> Posterior:
@@ -243,13 +202,18 @@ class Posterior:
             known = np.array([columns.of_new(None if features is None else features[k]) for k in range(max(more, 0))])
             if more <= 0:
                 continue
-            rows = known @ self.coefficients[side]
+            rows = known @ new[f"{name}_coefficients"]
             new[f"{name}_factors"] = np.concatenate([new[f"{name}_factors"], rows[:, :-1].astype(np.float32)])
             new[f"{name}_bias"] = np.concatenate([new[f"{name}_bias"], rows[:, -1]])
             new[f"{name}_scale"] = np.concatenate([new[f"{name}_scale"], np.ones(more)])
             variance = np.full(more, self.cold_log_variance[side])
             new[f"{name}_log_variance"] = np.concatenate([new[f"{name}_log_variance"], variance])
         return Posterior(**new)
+
+    def without_last(self) -> Posterior:
+        """Return the model without its last user and item."""
+        names = (f"{side}_{what}" for side in ("user", "item") for what in ("factors", "bias", "scale", "log_variance"))
+        return replace(self, **{name: getattr(self, name)[:-1] for name in names})
 
     def fold_in(self, items: Int, ratings: Float, features: Float | None = None, sweeps: int = 40) -> Posterior:
         """Return the model with one more user, the posterior of that row given the item rows of kept sweeps."""
@@ -270,12 +234,17 @@ class Posterior:
             start = (known @ shot["coefficients"][k])[0]
             x[0, :d], xb[0] = start[:d], start[d]
             y = encoded.astype(float) if self.ratings.continuous else np.zeros(n)
-            mean, total, other = np.zeros((1, d + 1), np.float32), np.zeros(d + 1), shot["scale"][k, items]
+            mean, left, total, other = (
+                np.zeros((1, d + 1), np.float32),
+                np.zeros(1),
+                np.zeros(d + 1),
+                shot["scale"][k, items],
+            )
             for sweep in range(sweeps):
                 f = z[:, :d] @ x[0, :d] + xb[0] + zb
                 sample_rows(
                     zero[:1], pointer, place, np.arange(n), levels, thresholds, y, f, x, xb, z, zb, d, scale, other,
-                    other**-2, noise, defaults.SCALE_SHAPE, True, precision, shift, known, sweep, k, mean,
+                    other**-2, noise, defaults.SCALE_SHAPE, True, precision, shift, known, sweep, k, mean, left,
                 )  # fmt: skip
                 if sweep >= sweeps // 4:
                     total += mean[0] / (sweeps - sweeps // 4)
@@ -287,12 +256,10 @@ class Posterior:
         vector = np.linalg.solve(gram, w.T @ (target - self.item_bias))
         near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log1p(n)))[:20]
         variance = float(self.user_log_variance[near].mean())
-        return Posterior(
-            **{f.name: getattr(self, f.name) for f in fields(self)}
-            | {
-                "user_factors": np.concatenate([self.user_factors, vector[None, :-1].astype(np.float32)]),
-                "user_bias": np.append(self.user_bias, vector[-1]),
-                "user_scale": np.append(self.user_scale, np.exp(np.mean(scales))),
-                "user_log_variance": np.append(self.user_log_variance, variance),
-            }
+        return replace(
+            self,
+            user_factors=np.concatenate([self.user_factors, vector[None, :-1].astype(np.float32)]),
+            user_bias=np.append(self.user_bias, vector[-1]),
+            user_scale=np.append(self.user_scale, np.exp(np.mean(scales))),
+            user_log_variance=np.append(self.user_log_variance, variance),
         )

@@ -14,8 +14,8 @@ from unskew.posterior.draws import Float, Float32, Int
 class RunningProduct:
     """Hold mean of U_s V_s' over sweeps as one pair of factors, never wider than `most` columns.
 
-    A buffer of stacked [U_1 .. U_S] and [V_1 .. V_S] is cut back to `keep` columns by QR of both sides and a truncated
-    SVD of the small product, the best approximation of that rank.
+    A buffer of stacked [U_1 .. U_S] and [V_1 .. V_S] is cut back to `keep` columns by a truncated SVD of the product of
+    their roots, the best approximation of that rank.
     """
 
     def __init__(
@@ -40,18 +40,22 @@ class RunningProduct:
         items = np.concatenate([self.items, *(v for _, v in self._pending)], axis=1)
         if users.shape[1] == 0:
             return users, items, np.zeros(0)
-        qu, ru = np.linalg.qr(users)
-        qv, rv = np.linalg.qr(items)
-        left, strengths, right = np.linalg.svd(ru.astype(float) @ rv.astype(float).T)
+        (turn_u, root_u), (turn_v, root_v) = (_root(side) for side in (users, items))
+        left, strengths, right = np.linalg.svd(root_u.T @ root_v)
         if mean:
             strengths = strengths / max(self.count, 1)
-        root = np.sqrt(strengths[:rank])
-        k = len(root)
-        return (
-            (qu @ (left[:, :k] * root)).astype(np.float32),
-            (qv @ (right[:k].T * root)).astype(np.float32),
-            strengths,
-        )
+        size = np.sqrt(strengths[:rank])
+        k = len(size)
+        cut = turn_u @ (left[:, :k] * size), turn_v @ (right[:k].T * size)
+        return users @ cut[0].astype(np.float32), items @ cut[1].astype(np.float32), strengths
+
+
+def _root(x: Float32) -> tuple[Float, Float]:
+    """Return T and R with x = (x T) R', x T orthogonal: by x'x, which is small; what it hardly has is left out."""
+    values, vectors = np.linalg.eigh((x.T @ x).astype(float))
+    strong = values > 1e-7 * values[-1]
+    size = np.sqrt(values[strong])
+    return vectors[:, strong] / size, vectors[:, strong] * size
 
 
 def smallest_rank(users: Int, items: Int, liked: Int, scores: Float, u: Float32, v: Float32) -> int:

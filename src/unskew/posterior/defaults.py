@@ -29,6 +29,8 @@ SCALE_SHAPE = 5.0
 """s_u^2 and t_i^2 ~ InverseGamma(5, 5)."""
 THRESHOLD_SD = 5.0
 """Thresholds ~ N(0, 5^2), in order: proper, and of no weight against a log."""
+START_SIZE = 1.7
+"""Thresholds start this much wider than ratings alone ask for: f will take a part of their spread."""
 NOISE_SHAPE, NOISE_RATE = 2.0, 0.5
 """Noise variance of ratings on a continuum, standardised: InverseGamma(2, .5)."""
 MOST_LEVELS = 20
@@ -42,8 +44,8 @@ HISTORY_COLUMNS = 128
 STOP_BELOW = 1e-4
 """A fit stops when mean((p1 - p2)^2) / 4 of two halves of the kept sweeps is below this on fixed random pairs."""
 CHECKED_PAIRS = 10_000
-THIN = 2
-"""Every second sweep is kept: neighbours are much alike, and adding one to the averages takes time."""
+THIN, FOLD_THIN = 3, 2
+"""Every third sweep is kept, every second of a fit to a fold: neighbours are much alike, and adding one takes time."""
 FOLDS = 5
 GATE_FOLDS = 2
 GATE_RATINGS = 200_000

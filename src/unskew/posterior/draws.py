@@ -17,7 +17,7 @@ Int = NDArray[np.int64]
 MATH = {"contract", "reassoc", "nsz", "arcp"}
 LOW = np.uint64(0xFFFFFFFF)
 SHIFT = np.uint64(32)
-LATENT, USERS, ITEMS, USER_SCALES, ITEM_SCALES, THRESHOLDS, PRIORS, START = range(8)
+LATENT, USERS, ITEMS, USER_SCALES, ITEM_SCALES, THRESHOLDS, PRIORS, START, SIZE = range(9)
 """Streams of the counter: no two draws of a sweep share one."""
 
 
@@ -105,6 +105,32 @@ def gamma_draw(shape: float, row: int, sweep: int, stream: int, seed: int) -> fl
         if v > 0.0 and math.log(uniform(b2, b3)) < 0.5 * x * x + d - d * v + d * math.log(v):
             return d * v
     return d
+
+
+def draw_log_size(rng: np.random.Generator, power: float, up: float, down: float) -> float:
+    """Draw x of log-density power x - up e^2x - down e^-2x: rejection below a plateau and two tangents of its sides."""
+    z = (power + math.sqrt(power**2 + 16 * up * down)) / (4 * up)
+    mode, r = math.log(z) / 2, 1 / math.sqrt(4 * up * z + 4 * down / z)
+
+    def height(x: float) -> float:
+        move = math.expm1(2 * x), math.expm1(-2 * x)
+        return power * x - up * z * move[0] - down / z * move[1]
+
+    def slope(x: float) -> float:
+        return power - 2 * up * z * math.exp(2 * x) + 2 * down / z * math.exp(-2 * x)
+
+    ends = [(height(side), -slope(side) * (1 if side > 0 else -1)) for side in (-r, r)]
+    areas = [math.exp(ends[0][0]) / ends[0][1], 2 * r, math.exp(ends[1][0]) / ends[1][1]]
+    while True:
+        part, u = rng.random() * sum(areas), rng.random()
+        if part < areas[1]:
+            x, envelope = r * (2 * u - 1), 0.0
+        else:
+            side = 0 if part < areas[0] + areas[1] else 1
+            beyond = -math.log(1 - u) / ends[side][1]
+            x, envelope = (r + beyond) * (1 if side else -1), ends[side][0] - ends[side][1] * beyond
+        if math.log(1 - rng.random()) < height(x) - envelope:
+            return mode + x
 
 
 def host_rng(seed: int, sweep: int, stream: int) -> np.random.Generator:

@@ -9,20 +9,63 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, svds
 
+from unskew.errors import DataError
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Int
 
 
-def seen_matrix(users: Int, items: Int, n_users: int, n_items: int) -> csr_array:
-    """Return the matrix of seen pairs, each counted once."""
-    seen = csr_array((np.ones(len(users)), (users, items)), shape=(n_users, n_items))
-    seen.data[:] = 1.0  # a pair rated twice is seen once
-    return seen
+class Pairs(NamedTuple):
+    """Hold a log as arrays: user and item numbers, how many there are of each, and ratings where they are needed."""
+
+    users: Any
+    items: Any
+    n_users: int
+    n_items: int
+    ratings: Any = None
+
+    def rows(self, chosen: Any) -> Pairs:
+        """Return the log of some of its ratings."""
+        ratings = None if self.ratings is None else self.ratings[chosen]
+        return self._replace(users=self.users[chosen], items=self.items[chosen], ratings=ratings)
+
+    def checked(self) -> Pairs:
+        """Return the log with arrays of the types that kernels read; refuse what makes no pairs."""
+        users, items = np.asarray(self.users, np.int64), np.asarray(self.items, np.int64)
+        ratings = None if self.ratings is None else np.asarray(self.ratings, float)
+        lengths = [len(column) for column in (users, items, ratings) if column is not None]
+        if len(set(lengths)) > 1:
+            raise DataError(f"columns of {', '.join(map(str, lengths))} users, items and ratings make no pairs.")
+        for name, codes, n in (("user", users, self.n_users), ("item", items, self.n_items)):
+            if len(codes) and (codes.min() < 0 or codes.max() >= n):
+                bad = codes.min() if codes.min() < 0 else codes.max()
+                raise DataError(f"{name} {bad} is not one of the {n:,} {name}s; number them from 0.")
+        return Pairs(users, items, self.n_users, self.n_items, ratings)
+
+    def counts(self) -> tuple[Int, Int]:
+        """Return the number of ratings of every user and of every item."""
+        return np.bincount(self.users, minlength=self.n_users), np.bincount(self.items, minlength=self.n_items)
+
+    def seen(self) -> csr_array:
+        """Return the matrix of seen pairs, each counted once."""
+        seen = csr_array((np.ones(len(self.users)), (self.users, self.items)), shape=(self.n_users, self.n_items))
+        seen.data[:] = 1.0  # a pair rated twice is seen once
+        return seen
+
+    def folds(self, n_folds: int, rng: np.random.Generator) -> Int:
+        """Return a fold for every pair, an equal share of each user's pairs in every fold."""
+        order = np.lexsort((rng.random(len(self.users)), self.users))
+        counts = self.counts()[0]
+        within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        start = rng.integers(n_folds, size=self.n_users)
+        fold = np.empty(len(order), np.int64)
+        fold[order] = (within + start[self.users[order]]) % n_folds
+        return fold
 
 
 @dataclass(frozen=True)
@@ -35,14 +78,11 @@ class Exposure:
     edge: float
 
 
-def directions(
-    users: Int, items: Int, n_users: int, n_items: int, *,
-    most: int = defaults.MOST_DIRECTIONS, edge_factor: float = defaults.EDGE, least: int = 0,
-) -> Exposure:  # fmt: skip
+def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int = 0) -> Exposure:
     """Find the leading singular vectors of (S - E) / sqrt(E); `least` of them are kept whatever their strength."""
-    seen = seen_matrix(users, items, n_users, n_items)
+    seen, n_users, n_items = log.seen(), log.n_users, log.n_items
     a, b = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
-    edge = edge_factor * (math.sqrt((a > 0).sum()) + math.sqrt((b > 0).sum()))
+    edge = defaults.EDGE * (math.sqrt((a > 0).sum()) + math.sqrt((b > 0).sum()))
     k = min(max(most, least), min(n_users, n_items) - 1)
     if k < 1:
         return Exposure(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0), edge)
@@ -78,15 +118,9 @@ def directions(
     return Exposure(u[:, kept] * math.sqrt(n_users), vt[kept].T * math.sqrt(n_items), strengths[kept], edge)
 
 
-def activity(codes: Int, n: int) -> Float:
-    """Return log(1 + number of ratings) of each row, as a column."""
-    result: Float = np.log1p(np.bincount(codes, minlength=n))[:, None]
-    return result
-
-
-def history(users: Int, items: Int, n_users: int, n_items: int, *, seed: int = 0) -> tuple[Float, Float]:
+def history(log: Pairs, seed: int = 0) -> tuple[Float, Float]:
     """Return random projections of what each user saw and of who saw each item, over the root of their number."""
-    seen = seen_matrix(users, items, n_users, n_items)
+    seen = log.seen()
     rng = np.random.default_rng([seed, 11])
     blocks = []
     for matrix in (seen, seen.T.tocsr()):
@@ -94,14 +128,3 @@ def history(users: Int, items: Int, n_users: int, n_items: int, *, seed: int = 0
         counts = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
         blocks.append(np.asarray(matrix @ weights) / np.sqrt(counts)[:, None])
     return blocks[0], blocks[1]
-
-
-def folds_by_user(users: Int, n_users: int, n_folds: int, rng: np.random.Generator) -> Int:
-    """Return a fold for every pair, an equal share of each user's pairs in every fold."""
-    order = np.lexsort((rng.random(len(users)), users))
-    counts = np.bincount(users, minlength=n_users)
-    within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    start = rng.integers(n_folds, size=n_users)
-    fold = np.empty(len(order), np.int64)
-    fold[order] = (within + start[users[order]]) % n_folds
-    return fold

@@ -10,40 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from unskew.errors import DataError, ParameterError
+from unskew.errors import ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.compress import RunningProduct, additive_log_variance, smallest_rank
 from unskew.posterior.draws import Float, Int
-from unskew.posterior.exposure import activity, directions, folds_by_user, history
+from unskew.posterior.exposure import Pairs, directions, history
 from unskew.posterior.gibbs import Sampler, score_pairs
 from unskew.posterior.prior import Columns
 
 Progress = Callable[[int, int, str], None]
 """Called with the number of sweeps run, how many there will be, and what they are for."""
-
-
-class Pairs(NamedTuple):
-    """Hold a log as arrays: user and item numbers, ratings, and how many there are of each."""
-
-    users: Int
-    items: Int
-    ratings: Float
-    n_users: int
-    n_items: int
-
-    def rows(self, chosen: Any) -> Pairs:
-        """Return the log of some of its ratings."""
-        return self._replace(users=self.users[chosen], items=self.items[chosen], ratings=self.ratings[chosen])
-
-    def checked(self) -> Pairs:
-        """Return the log with arrays of the types that kernels read; refuse numbers out of range."""
-        users, items = np.asarray(self.users, np.int64), np.asarray(self.items, np.int64)
-        for name, codes, n in (("user", users, self.n_users), ("item", items, self.n_items)):
-            if len(codes) and (codes.min() < 0 or codes.max() >= n):
-                bad = codes.min() if codes.min() < 0 else codes.max()
-                raise DataError(f"{name} {bad} is not one of the {n:,} {name}s; number them from 0.")
-        return Pairs(users, items, np.asarray(self.ratings, float), self.n_users, self.n_items)
 
 
 @dataclass(frozen=True)
@@ -67,11 +44,11 @@ class BayesianFactors:
         """Return what is known of rows beforehand: features and, if asked for, who saw what in this log."""
         user_blocks, item_blocks = [], []
         if self.exposure:
-            found = directions(log.users, log.items, log.n_users, log.n_items)
-            user_blocks += [("counts", activity(log.users, log.n_users), False), ("directions", found.users, False)]
-            item_blocks += [("counts", activity(log.items, log.n_items), False), ("directions", found.items, False)]
+            found, counts = directions(log), [np.log1p(n)[:, None] for n in log.counts()]
+            user_blocks += [("counts", counts[0], False), ("directions", found.users, False)]
+            item_blocks += [("counts", counts[1], False), ("directions", found.items, False)]
         if self.history:
-            by_user, by_item = history(log.users, log.items, log.n_users, log.n_items, seed=seed)
+            by_user, by_item = history(log, seed)
             user_blocks.append(("history", by_user, True))
             item_blocks.append(("history", by_item, True))
         return (
@@ -104,7 +81,7 @@ class Chain:
         self.log_scale = [np.zeros(side.n) for side in sides]
         self.thresholds, self.noise = np.zeros(max(ratings.n_levels - 1, 0)), 0.0
         rng = np.random.default_rng([seed, 5])
-        some = min(defaults.CHECKED_PAIRS, 4 * log.n_users * log.n_items)
+        some = 0 if short else min(defaults.CHECKED_PAIRS, 4 * log.n_users * log.n_items)
         every_user, every_item = np.repeat(np.arange(log.n_users), 4), np.repeat(np.arange(log.n_items), 4)
         self.pair_users = np.concatenate(
             [rng.integers(log.n_users, size=some), every_user, rng.integers(log.n_users, size=len(every_item))]
@@ -118,10 +95,10 @@ class Chain:
         self.snapshots: list[dict[str, Any]] = []
 
     def run(self, sweeps: int, progress: Progress | None = None, what: str = "sweeps", total: int = 0) -> None:
-        """Run further sweeps; of those after the burn-in every second is kept."""
+        """Run further sweeps; of those after the burn-in every third is kept, every second of a short chain."""
         for _ in range(sweeps):
             self.sampler.sweep()
-            thin = 1 if self.short else defaults.THIN
+            thin = defaults.FOLD_THIN if self.short else defaults.THIN
             if self.sampler.sweeps > self.burn and (self.sampler.sweeps - self.burn) % thin == 0:
                 self._keep()
             if progress is not None:
@@ -179,17 +156,19 @@ class Chain:
         self.bias[0][sides[0].n] -= location / size  # the intercept of new users
         self.thresholds += (inner - location) / size
         self.noise += s.noise if s.n_levels == 1 else 1.0
+        drawn = np.empty(len(self.pair_users))
+        args = sides[0].rows, sides[0].bias, sides[1].rows, sides[1].bias
+        score_pairs(self.pair_users, self.pair_items, *args, s.d, drawn)
+        drawn = (drawn - location) / size
+        self.moments += np.stack([drawn, drawn**2])
+        if self.short:
+            return
         n = self.n_checked
         f = np.empty(n)
         means = rows, sides[0].mean[:, s.d], sides[1].mean, sides[1].mean[:, s.d]
         score_pairs(self.pair_users[:n], self.pair_items[:n], *means, s.d, f)
         sd = math.sqrt(s.noise) * sides[0].scale[self.pair_users[:n]] * sides[1].scale[self.pair_items[:n]]
         self.checks.append(ndtr((f - location) / sd).astype(np.float32))
-        drawn = np.empty(len(self.pair_users))
-        args = sides[0].rows, sides[0].bias, sides[1].rows, sides[1].bias
-        score_pairs(self.pair_users, self.pair_items, *args, s.d, drawn)
-        drawn = (drawn - location) / size
-        self.moments += np.stack([drawn, drawn**2])
         if len(self.snapshots) < self._most_snapshots() or self.kept % 8 == 0:
             prior = sides[0].prior
             self.snapshots.append(
@@ -229,10 +208,7 @@ class Chain:
         mean, second = self.moments / self.kept
         variance = (second - mean**2) * self.kept / max(self.kept - 1, 1)
         log_u, log_v = additive_log_variance(self.pair_users, self.pair_items, variance, n_users, n_items)
-        few = [
-            np.bincount(codes, minlength=n) == 0 for codes, n in ((self.log.users, n_users), (self.log.items, n_items))
-        ]
-        counts = np.bincount(self.log.users, minlength=n_users)
+        few = [counts == 0 for counts in self.log.counts()]
         cold = tuple(
             float(level[none].mean()) if none.any() else float(np.sort(level)[-max(len(level) // 50, 1) :].mean())
             for level, none in zip((log_u, log_v), few, strict=True)
@@ -246,19 +222,19 @@ class Chain:
                 )
         if len(self.log.users) < 100:
             notes.append(f"{len(self.log.users)} ratings teach little: answers stay near the average of the log.")
-        shots = {k: np.stack([np.asarray(shot[k]) for shot in self.snapshots]) for k in self.snapshots[0]}
+        names = self.snapshots[0] if self.snapshots else ()
+        shots = {k: np.stack([np.asarray(shot[k]) for shot in self.snapshots]) for k in names}
         return Posterior(
             ratings=self.ratings, user_factors=u[:n_users, :rank].copy(), item_factors=v[:n_items, :rank].copy(),
             user_bias=user_bias[:n_users], item_bias=item_bias[:n_items],
             user_scale=np.exp(self.log_scale[0] / self.kept), item_scale=np.exp(self.log_scale[1] / self.kept),
             user_log_variance=log_u, item_log_variance=log_v, thresholds=self.thresholds / self.kept,
-            noise=self.noise / self.kept, user_columns=columns[0], item_columns=columns[1],
-            coefficients=(
-                np.c_[u[n_users:, :rank], user_bias[n_users:]], np.c_[v[n_items:, :rank], item_bias[n_items:]]
-            ),
+            noise=self.noise / self.kept, user_columns=columns[0].of_rows(0), item_columns=columns[1].of_rows(0),
+            user_coefficients=np.c_[u[n_users:, :rank], user_bias[n_users:]],
+            item_coefficients=np.c_[v[n_items:, :rank], item_bias[n_items:]],
             cold_log_variance=(cold[0], cold[1]), sweeps=self.sampler.sweeps, kept=self.kept, notes=notes,
             liked_from=self.ratings.middle() if self.settings.liked_from is None else self.settings.liked_from,
-            snapshots={**shots, "counts": counts},
+            snapshots={**shots, "counts": self.log.counts()[0]},
         )  # fmt: skip
 
 
@@ -284,20 +260,19 @@ class Problem:
 
     def folds(self) -> Int:
         """Return a fold for every rating, an equal share of each user's in every fold."""
-        rng = np.random.default_rng([self.seed, 3])
-        return folds_by_user(self.log.users, self.log.n_users, defaults.FOLDS, rng)
+        return self.log.folds(defaults.FOLDS, np.random.default_rng([self.seed, 3]))
 
     def without_fold(self, settings: BayesianFactors, fold: Int, k: int) -> Posterior:
         """Fit all ratings but those of fold k, from a start of its own: it cannot know what it has not seen."""
         sweeps = fold_sweeps(len(fold))
-        chain = self.chain(settings, sweeps // 3, fold != k, stream=k + 1, short=True)
+        chain = self.chain(settings, sweeps // 4, fold != k, stream=k + 1, short=True)
         chain.run(sweeps, self.progress, f"fold {k + 1}")
         return chain.posterior()
 
 
 def fold_sweeps(n_ratings: int) -> int:
-    """Return the sweeps of a fit to one of the folds: a third of the least of the whole, at least 20."""
-    return max(20, defaults.least_sweeps(n_ratings) // 3)
+    """Return the sweeps of a fit to one of the folds: a fifth of the least of the whole, at least 20."""
+    return max(20, defaults.least_sweeps(n_ratings) // 5)
 
 
 class Fitted(NamedTuple):
@@ -311,18 +286,14 @@ class Fitted(NamedTuple):
 
 
 def sample(
-    users: Int, items: Int, ratings: Float, n_users: int, n_items: int, *, settings: BayesianFactors | None = None,
-    user_features: Float | None = None, item_features: Float | None = None, seed: int = 0,
-    progress: Progress | None = None,
+    log: Pairs, *, settings: BayesianFactors | None = None, user_features: Float | None = None,
+    item_features: Float | None = None, seed: int = 0, progress: Progress | None = None,
 ) -> Fitted:  # fmt: skip
     """Fit the model: choose columns by left-out ratings, then sweep until answers stand still.
 
     An interrupt (Ctrl-C) after the first kept sweep ends the fit with what there is, and its notes say so.
     """
-    log = Pairs(users, items, ratings, n_users, n_items).checked()
-    settings = settings or BayesianFactors()
-    if len(log.users) != len(log.items) or len(log.users) != len(log.ratings):
-        raise DataError(f"{len(log.users)} users, {len(log.items)} items and {len(log.ratings)} ratings make no pairs.")
+    log, settings = log.checked(), settings or BayesianFactors()
     if settings.d < 1 or (settings.sweeps is not None and settings.sweeps < 8):
         raise ParameterError(f"d={settings.d}, sweeps={settings.sweeps}: d is at least 1, sweeps at least 8.")
     problem = Problem(log, Ratings.of(log.ratings), settings, seed, user_features, item_features, progress)
@@ -368,7 +339,7 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
         return replace(problem, settings=current), {}, notes
     trial, trial_fold, whole = problem, fold, True
     if len(log.users) > defaults.GATE_RATINGS:
-        counts = np.bincount(log.users, minlength=log.n_users)
+        counts = log.counts()[0]
         order = np.random.default_rng([problem.seed, 13]).permutation(log.n_users)
         few = np.zeros(log.n_users, bool)
         few[order[np.cumsum(counts[order]) <= defaults.GATE_RATINGS]] = True
@@ -376,24 +347,29 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
         trial, trial_fold, whole = replace(problem, log=log.rows(chosen)), fold[chosen], False
     parts = [np.flatnonzero(trial_fold == k) for k in range(defaults.GATE_FOLDS)]
 
-    def fits(candidate: BayesianFactors) -> tuple[dict[int, Posterior], Float]:
-        models = {k: trial.without_fold(candidate, trial_fold, k) for k in range(defaults.GATE_FOLDS)}
-        pairs = [trial.log.rows(rows) for rows in parts]
-        gains = [models[k].log_likelihood(p.users, p.items, p.ratings) for k, p in enumerate(pairs)]
-        return models, np.concatenate(gains)
+    def fit_fold(candidate: BayesianFactors, k: int) -> tuple[Posterior, Float]:
+        left_out = trial.log.rows(parts[k])
+        model = trial.without_fold(candidate, trial_fold, k)
+        return model, model.log_likelihood(left_out.users, left_out.items, left_out.ratings)
 
-    kept, likelihood = fits(current)
+    kept = [fit_fold(current, k) for k in range(defaults.GATE_FOLDS)]
     for name in open_questions:
-        candidate = replace(current, **{name: True})
-        models, tried = fits(candidate)
-        gain = tried - likelihood
+        candidate, tried = replace(current, **{name: True}), []
+        for k, (_, likelihood) in enumerate(kept):
+            tried.append(fit_fold(candidate, k))
+            if tried[-1][1].mean() < likelihood.mean():  # a loss in one fold is no gain of two standard errors in all
+                break
+        gain = np.concatenate([new - old for (_, new), (_, old) in zip(tried, kept, strict=False)])
         error = float(gain.std() / math.sqrt(len(gain)))
-        enters = bool(gain.mean() > defaults.STANDARD_ERRORS * error)
+        enters = len(tried) == len(kept) and bool(gain.mean() > defaults.STANDARD_ERRORS * error)
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
         notes.append(
             f"{what} {'enters' if enters else 'stays out'}: left-out ratings gain {gain.mean():.4f} +- {error:.4f} "
             "in log-likelihood."
         )
         if enters:
-            current, kept, likelihood = candidate, models, tried
-    return replace(problem, settings=current), kept if whole else {}, notes
+            current, kept = candidate, tried
+        elif name == "exposure":
+            break  # who saw what tells nothing in its few columns: it is not asked in many
+    models = {k: model for k, (model, _) in enumerate(kept)} if whole else {}
+    return replace(problem, settings=current), models, notes

@@ -26,12 +26,14 @@ from unskew.posterior.draws import (
     LATENT,
     MATH,
     PRIORS,
+    SIZE,
     START,
     THRESHOLDS,
     USER_SCALES,
     USERS,
     Float,
     Int,
+    draw_log_size,
     gamma_draw,
     host_rng,
     normal_cdf,
@@ -137,19 +139,32 @@ def draw_row(
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
+def residual_squares(total: float, a: Float, b: Float, x: Float, p: int) -> float:
+    """Return the sum of w (y - z.x)^2 = sum of w y^2 - 2 x.b + x'a x, at least 0; a is read below its diagonal."""
+    for i in range(p):
+        half = 0.5 * a[i, i] * x[i] - b[i]
+        for j in range(i):
+            half += a[i, j] * x[j]
+        total += 2.0 * x[i] * half
+    return max(total, 0.0)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
 def sample_rows(
     rows: Int, pointer: Int, place: Int, other: Int, levels: Int, thresholds: Float, y: Float, f: Float, x: Float,
     xb: Float, z: Float, zb: Float, d: int, scale: Float, other_scale: Float, weight: Float, noise: float, shape: float,
     by_user: bool,
-    precision: Float, shift: Float, known: Float, sweep: int, seed: int, mean: NDArray[np.float32],
+    precision: Float, shift: Float, known: Float, sweep: int, seed: int, mean: NDArray[np.float32], left: Float,
 ) -> None:  # fmt: skip
     """Draw, for each row of one side: latent ratings (users only), its scale, and the row given the other side z.
 
     Rating `place[k]` of the log is the k-th of this side. z is padded: column d is 1 and the rest 0, so that four
-    ratings at a time are added to the precision by whole vectors.
+    ratings at a time are added to the precision by whole vectors. left[r] becomes the sum of w (y - f)^2 of the row
+    as drawn, its own scale in w.
     """
     p, q = d + 1, z.shape[1]
     a, b, drawn = np.empty((q, q)), np.empty(q), np.empty(q)
+    data, pull = np.empty((q, q)), np.empty(q)
     for r in rows:
         start, end = pointer[r], pointer[r + 1]
         if by_user and len(thresholds) > 2:
@@ -158,7 +173,7 @@ def sample_rows(
                 b0, b1, _, _ = philox(g & 0xFFFFFFFF, g >> 32, sweep, LATENT, seed)
                 low, high = (thresholds[level] - f[g]) / sd, (thresholds[level + 1] - f[g]) / sd
                 y[g] = f[g] + sd * truncated_normal(low, high, uniform(b0, b1))
-        squares = 0.0
+        total = 0.0
         for i in range(q):
             b[i] = 0.0
             for j in range(q):
@@ -169,7 +184,7 @@ def sample_rows(
             w0, w1, w2, w3 = weight[o0], weight[o1], weight[o2], weight[o3]
             y0, y1 = y[place[k]] - zb[o0], y[place[k + 1]] - zb[o1]
             y2, y3 = y[place[k + 2]] - zb[o2], y[place[k + 3]] - zb[o3]
-            squares += w0 * y0 * y0 + w1 * y1 * y1 + w2 * y2 * y2 + w3 * y3 * y3
+            total += w0 * y0 * y0 + w1 * y1 * y1 + w2 * y2 * y2 + w3 * y3 * y3
             y0, y1, y2, y3 = w0 * y0, w1 * y1, w2 * y2, w3 * y3
             for j in range(q):
                 b[j] += y0 * z[o0, j] + y1 * z[o1, j] + y2 * z[o2, j] + y3 * z[o3, j]
@@ -181,7 +196,7 @@ def sample_rows(
         while k < end:
             o0 = other[k]
             w0, y0 = weight[o0], y[place[k]] - zb[o0]
-            squares += w0 * y0 * y0
+            total += w0 * y0 * y0
             for i in range(p):
                 x0 = w0 * z[o0, i]
                 b[i] += x0 * y0
@@ -189,19 +204,18 @@ def sample_rows(
                     a[i, j] += x0 * z[o0, j]
             k += 1
         x[r, d] = xb[r]
-        for i in range(p):  # sum of w (y - z.x)^2 = sum of w y^2 - 2 x.b + x'a x
-            half = 0.5 * a[i, i] * x[r, i] - b[i]
-            for j in range(i):
-                half += a[i, j] * x[r, j]
-            squares += 2.0 * x[r, i] * half
+        squares = residual_squares(total, a, b, x[r], p)
         chance = gamma_draw(shape + (end - start) / 2.0, r, sweep, USER_SCALES if by_user else ITEM_SCALES, seed)
-        scale[r] = math.sqrt((shape + max(squares, 0.0) / (2.0 * noise)) / chance)
+        scale[r] = math.sqrt((shape + squares / (2.0 * noise)) / chance)
         inverse = 1.0 / (noise * scale[r] ** 2)
         for i in range(p):
             b[i] *= inverse
+            pull[i] = b[i]
             for j in range(i + 1):
                 a[i, j] *= inverse
+                data[i, j] = a[i, j]
         draw_row(a, b, p, precision, shift, known, drawn, r, sweep, USERS if by_user else ITEMS, seed, mean)
+        left[r] = residual_squares(total * inverse, data, pull, b, p)
         for j in range(d):
             x[r, j] = b[j]
         x[r, d] = 1.0
@@ -233,6 +247,8 @@ class Side:
     other: Int
     mean: NDArray[np.float32]
     """Conditional means that the last rows were drawn around (factors, then the bias)."""
+    left: Float
+    """Squared residuals that the last rows leave, in units of their variance."""
     order: Int = field(init=False)
     known: Float = field(init=False)
 
@@ -272,24 +288,25 @@ class Sampler:
         counts = np.bincount(self.levels, minlength=n_levels)
         share = np.clip(np.cumsum(counts)[:-1] / n, 1e-4, 1 - 1e-4)
         inner = np.array([normal_quantile(x) + 1e-6 * k for k, x in enumerate(share)], float)
-        self.thresholds = np.concatenate([[-FAR], inner, [FAR]])
+        self.thresholds = np.concatenate([[-FAR], defaults.START_SIZE * inner, [FAR]])
 
     def _side(self, rng: np.random.Generator, columns: Columns, codes: Int, place: Int, other: Int) -> Side:
-        """Start one side: small random rows, unit scales."""
+        """Start one side: random rows, unit scales."""
         n = len(columns.values)
         rows = np.zeros((n, (self.d | 3) + 1))
-        rows[:, : self.d] = 0.1 * rng.standard_normal((n, self.d))
+        rows[:, : self.d] = 0.5 * rng.standard_normal((n, self.d))
         rows[:, self.d] = 1.0
         pointer = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n))])
         prior = RowPrior.start(self.d + 1, columns.values.shape[1])
         mean = np.zeros((n, self.d + 1), np.float32)
-        return Side(n, columns, rows, np.zeros(n), np.ones(n), prior, pointer, place, other, mean)
+        return Side(n, columns, rows, np.zeros(n), np.ones(n), prior, pointer, place, other, mean, np.zeros(n))
 
     def sweep(self) -> None:
         """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors."""
         self._thresholds()
         self._rows(self.user_side, self.item_side, True)
         self._rows(self.item_side, self.user_side, False)
+        self._rescale()
         for stream, side in enumerate((self.user_side, self.item_side)):
             chunks = np.arange(-(-side.n // CHUNK))
             parts = np.zeros((len(chunks), side.known.shape[0] + self.d + 1, self.d + 1))
@@ -358,6 +375,28 @@ class Sampler:
                 kept[k], moved[k] = new[k], True
         self.thresholds = kept
 
+    def _rescale(self) -> None:
+        """Draw the size c of f, y and thresholds at once: one by one they creep (Liu and Sabatti, Biometrika 87, 2000).
+
+        y, t, rows of users, biases of items -> c times; their priors along with them (B -> c B, L -> L / c^2), which
+        leaves these as likely as before. What changes, with the Jacobian and the measure d c / c, is c^(n + K - 1 -
+        (p + 1) df) exp(-c^2 (sum of residuals^2 + sum of t^2 / sd^2) / 2 - (tr L_u + L_i,bias) / (2 w c^2)).
+        """
+        if self.n_levels == 1:  # y is what was observed
+            return
+        a, b, inner = self.user_side, self.item_side, self.thresholds[1:-1]
+        power = len(self.users) + len(inner) - (self.d + 2) * self.row_df
+        up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2
+        down = (np.trace(a.prior.precision) + b.prior.precision[-1, -1]) / (2 * self.w)
+        c = math.exp(draw_log_size(host_rng(self.seed, self.sweeps, SIZE), power, up, down))
+        self.thresholds[1:-1] *= c
+        for grown in (a.rows[:, : self.d], a.bias, a.mean, a.prior.coefficients, b.bias, b.mean[:, -1]):
+            grown *= c
+        a.prior.precision /= c**2
+        b.prior.coefficients[:, -1] *= c
+        b.prior.precision[-1] /= c
+        b.prior.precision[:, -1] /= c
+
     def _rows(self, side: Side, other: Side, by_user: bool) -> None:
         """Draw the rows of one side given the other."""
         prior, weight = side.prior, other.scale**-2
@@ -365,7 +404,7 @@ class Sampler:
             side.order, sample_rows, side.pointer, side.place, side.other, self.levels, self.thresholds, self.y,
             self.f, side.rows, side.bias, other.rows, other.bias, self.d, side.scale, other.scale, weight,
             self.noise, self.scale_shape, by_user, prior.precision, prior.coefficients @ prior.precision,
-            side.columns.values, self.sweeps, self.seed, side.mean,
+            side.columns.values, self.sweeps, self.seed, side.mean, side.left,
         )  # fmt: skip
 
     def _share(self, work: Int, kernel: Callable[..., None], *args: Any) -> None:

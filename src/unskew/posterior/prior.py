@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -66,6 +66,10 @@ class Columns:
             tuple(left_out),
         )
 
+    def of_rows(self, n: int) -> Columns:
+        """Return what the columns are, with the values of the first n rows alone."""
+        return replace(self, values=self.values[:n])
+
     def of_new(self, features: Float | None = None) -> Float:
         """Return the columns of a row that has no rating, with these features or those of the average row."""
         known, n = -self.centre / self.scale, self.n_features
@@ -87,7 +91,7 @@ class RowPrior:
     @staticmethod
     def start(width: int, columns: int) -> RowPrior:
         """Return the point from which sampling starts."""
-        return RowPrior(10.0 * np.eye(width), np.zeros((columns, width)), np.ones(columns))
+        return RowPrior(2.0 * np.eye(width), np.zeros((columns, width)), np.ones(columns))
 
     def draw(
         self,

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Int
-from unskew.posterior.exposure import directions, seen_matrix
+from unskew.posterior.exposure import Pairs, directions
 
 MOST_CELLS = 400_000
 MOST_USERS = 4000
@@ -79,14 +79,11 @@ class Cells:
     rows: Int
 
 
-def estimate_slope(
-    users: Int, items: Int, liked: Int, n_users: int, n_items: int, fold: Int, models: Mapping[int, Scores],
-    rng: np.random.Generator,
-) -> Slope:  # fmt: skip
+def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Scores], rng: np.random.Generator) -> Slope:
     """Estimate the slope from models by fold, each fitted without its fold's ratings; liked is 0 or 1."""
-    if len(users) < 200 or liked.min() == liked.max() or min(n_users, n_items) < 10:
+    if len(liked) < 200 or liked.min() == liked.max() or min(log.n_users, log.n_items) < 10:
         return Slope(0.0, math.inf, 0.0)
-    cells = [cells_of(users, items, n_users, n_items, fold == k, models[k], rng) for k in sorted(models)]
+    cells = [cells_of(log, fold == k, models[k], rng) for k in sorted(models)]
     parts = [np.stack([c.user_part, c.item_part, c.interaction], axis=1)[c.seen == 1] for c in cells]
     answers = np.concatenate([liked[c.rows] for c in cells]).astype(float)
     coefficients, deviations = probit(
@@ -94,21 +91,20 @@ def estimate_slope(
     )
     confirmed = float(coefficients[3])
     calibration = max(confirmed, 0.05)
-    found = []
+    found: list[tuple[Float, Float]] = []
     for c in cells:
         x = np.concatenate([(calibration * c.interaction)[:, None], c.controls], axis=1)
-        found.append(poisson_slopes(c, x, n_users, n_items))
+        found.append(poisson_slopes(c, x, log.n_users, log.n_items, found[-1][0] if found else None))
     value = float(np.mean([slopes[0] for slopes, _ in found]))
     counted = float(np.mean([errors[0] ** 2 for _, errors in found])) / len(found)
     error = math.sqrt(counted + (value * float(deviations[3]) / calibration) ** 2)  # s is a ratio by the calibration
     return Slope(value, error, confirmed)
 
 
-def cells_of(
-    users: Int, items: Int, n_users: int, n_items: int, held: Int, model: Scores, rng: np.random.Generator
-) -> Cells:
+def cells_of(log: Pairs, held: Int, model: Scores, rng: np.random.Generator) -> Cells:
     """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
-    seen = seen_matrix(users, items, n_users, n_items)
+    users, items, n_users, n_items, _ = log
+    seen = log.seen()
     if n_users * n_items <= MOST_CELLS:
         u, i = (x.ravel() for x in np.meshgrid(np.arange(n_users), np.arange(n_items), indexing="ij"))
         rows = np.flatnonzero(held)
@@ -123,7 +119,7 @@ def cells_of(
         i = rng.integers(n_items, size=len(u))
         unseen = np.asarray(seen[u, i]).ravel() == 0
         u, i = u[unseen], i[unseen]
-        free = n_items - np.bincount(users, minlength=n_users)
+        free = n_items - log.counts()[0]
         weight = free[u] / np.maximum(np.bincount(u, minlength=n_users)[u], 1)
     a, b = np.concatenate([users[rows], u]), np.concatenate([items[rows], i])
     y, w = np.r_[np.ones(len(rows)), np.zeros(len(u))], np.r_[np.ones(len(rows)), weight]
@@ -134,8 +130,7 @@ def cells_of(
     for _ in range(10):
         user = np.bincount(a, w * (f - item[b]), n_users) / weight_u
         item = np.bincount(b, w * (f - user[a]), n_items) / weight_i
-    kept = ~held
-    found = directions(users[kept], items[kept], n_users, n_items, most=CONTROLS, least=CONTROLS)
+    found = directions(log.rows(~held), most=CONTROLS, least=CONTROLS)
     rest = f - user[a] - item[b]
     return Cells(a, b, y, w, rest, user[a], item[b], found.users[a] * found.items[b], rows)
 
@@ -155,10 +150,10 @@ def probit(x: Float, y: Float, steps: int = 50) -> tuple[Float, Float]:
     return b, np.sqrt(np.diag(np.linalg.inv(information)))
 
 
-def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int) -> tuple[Float, Float]:
+def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int, start: Float | None = None) -> tuple[Float, Float]:
     """Fit seen ~ Poisson(a_u b_i exp(x s)), each cell standing for `weight`: Newton for s, rates by turns."""
     total_u, total_i = np.bincount(c.users, c.seen, n_users), np.bincount(c.items, c.seen, n_items)
-    s, b = np.zeros(x.shape[1]), np.full(n_items, c.seen.sum() / c.weight.sum())
+    s, b = np.zeros(x.shape[1]) if start is None else start, np.full(n_items, c.seen.sum() / c.weight.sum())
     information = np.eye(len(s))
     for _ in range(40):
         e = c.weight * np.exp(np.clip(x @ s, -8, 8))

@@ -1,0 +1,63 @@
+"""Turn a record into plain arrays and back, by the types of its fields: one form for every part of a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def flat(record: Any) -> Arrays:
+    """Return the fields of a dataclass as arrays, those of records and mappings inside it by a point."""
+    found: Arrays = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value) or isinstance(value, dict):
+            inner = flat(value) if is_dataclass(value) else value
+            found |= {f"{field.name}.{key}": np.asarray(array) for key, array in inner.items()}
+        elif _is_text(value):
+            found[field.name] = np.frombuffer(
+                "\n".join([value] if isinstance(value, str) else value).encode(), np.uint8
+            )
+        elif value is not None:
+            found[field.name] = np.asarray(value)
+    return found
+
+
+def unflat(kind: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return the record of this kind that `flat` took apart; of several kinds the one whose fields are there."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [each for each in get_args(kind) if each is not NoneType]
+        names = {key.partition(".")[0] for key in arrays}
+        kind = next((each for each in kinds if names <= {field.name for field in fields(each)}), kinds[0])
+    hints = get_type_hints(kind)
+    return kind(**{field.name: _value(hints[field.name], field.name, arrays) for field in fields(kind)})
+
+
+def _value(kind: Any, name: str, arrays: Mapping[str, Any]) -> Any:
+    """Return one field of a record."""
+    inner = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+    origin, kinds = get_origin(kind), get_args(kind)
+    optional = origin in (Union, UnionType) and NoneType in kinds
+    if origin is dict:
+        return inner
+    if name not in arrays:
+        return None if optional and not inner else unflat(kind, inner)
+    array = arrays[name]
+    if kind is str or str in kinds:
+        lines = np.asarray(array).tobytes().decode().split("\n")
+        return lines[0] if kind is str else origin([] if lines == [""] else lines)
+    if origin is tuple:
+        return tuple(np.asarray(array).tolist()) if kinds[0] in (int, float) else tuple(array)
+    return np.asarray(array).item() if np.ndim(array) == 0 else np.asarray(array)
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether a field holds lines of text."""
+    return isinstance(value, str) or (isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value))

@@ -1,0 +1,69 @@
+"""Propensities from who saw what, calibrated on folds of the whole log; `dce-bayes` takes the likelier one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.data.log import RatingLog
+from unskew.data.split import Split
+from unskew.nets.base import Part, State
+from unskew.propensity.base import Propensity
+from unskew.training.options import Training
+
+if TYPE_CHECKING:  # kernels take their time to import, and specifications are listed by commands that need none
+    from unskew.posterior.exposure import Pairs
+    from unskew.propensity.conditional import FittedExposure, Folded
+
+
+class ExposureSpec(Propensity):
+    """Settings of a propensity that learns from seen pairs alone."""
+
+    @abstractmethod
+    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+        """Calibrate the scorers that are built without a fold."""
+
+    def fit_split(
+        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
+    ) -> FittedExposure:
+        from unskew.posterior.defaults import FOLDS
+        from unskew.posterior.exposure import Pairs
+        from unskew.propensity.conditional import with_rates
+
+        whole, rng = split.log, np.random.default_rng([seed, 21])
+        log = Pairs(whole.users, whole.items, whole.n_users, whole.n_items).checked()
+        return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
+
+    def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
+        from unskew.posterior.flat import unflat
+        from unskew.propensity.conditional import FittedExposure
+
+        found: FittedExposure = unflat(FittedExposure, state)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectral(ExposureSpec):
+    """Counts of users and items times what the leading directions of the seen matrix add; for logs of any size."""
+
+    directions: int = 32
+
+    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+        from unskew.propensity.spectral import spectral_by_folds
+
+        return spectral_by_folds(log, fold, rng, self.directions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge(ExposureSpec):
+    """A ridge of every item on all others in closed form, up to 3,000 users or items; its penalty by held-out pairs."""
+
+    penalty: float | None = None
+
+    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+        from unskew.propensity.ridge import ridge_by_folds
+
+        return ridge_by_folds(log, fold, rng, self.penalty)
