@@ -10,7 +10,6 @@ from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
 from .diagnosis.diagnosis import Diagnosis, diagnose
 from .errors import (
-    CacheWarning,
     DataError,
     DivergedError,
     ModelFileError,
@@ -70,7 +69,6 @@ __all__ = [
     "Additive",
     "Bayes",
     "BayesianFactors",
-    "CacheWarning",
     "CalibrationSummary",
     "Calibrator",
     "Comparison",

@@ -39,10 +39,6 @@ class ModelFileError(FileError):
     """A model cannot be saved, or one of its files is not what was saved."""
 
 
-class CacheWarning(UserWarning):
-    """The cache of a log cannot be used as it is and is built again."""
-
-
 def nearest(name: object, choices: Iterable[str], before: str = "; ", otherwise: str = ".") -> str:
     """Return how a sentence about an unknown name ends, in any case: with what begins like it, what is most like it,
     else with `otherwise`."""

@@ -50,11 +50,16 @@ NAMES = {
 COMMANDS = {"odds": "use `unskew diagnose`"}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 OPTIONS = {
+    "--accept-altered": "leave it out; what differs from the original is noted",
+    "--cache": "leave it out; logs are read into memory",
     "--checkpoint": CHECKPOINT,
     "--checkpoint-every": CHECKPOINT,
     "--no-checkpoint": "leave it out",
+    "--delimiter": "leave it out; it is found by looking",
     "--device": "nets compute on the CPU",
+    "--header": "leave it out; it is found by looking",
     "--members": "fit one model, by one seed",
+    "--no-header": "name columns by their places, such as --user 1",
     "--new-user-features": "new users are told by their ratings alone",
     "--odds": "use `unskew diagnose`",
     "--slices": "use `unskew fit --random-ratings`",
@@ -74,6 +79,7 @@ SETTINGS = {"n_members": "fit one model, by one seed"}  # of methods
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Column": {"buckets": (0,)},
+    "FeatureCounts": {"n_missing": None, "n_unused": None, "n_unknown": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},

@@ -97,7 +97,7 @@ def _memory() -> Iterator[Check]:
         return
     little = available < LITTLE_MEMORY
     text = f"{available / 1e9:.1f} GB available"
-    yield Check("memory", "warning" if little else "ok", text + (": fit --cache needs least of it" if little else ""))
+    yield Check("memory", "warning" if little else "ok", text)
 
 
 def _disk() -> Iterator[Check]:

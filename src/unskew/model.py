@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.calibration.before_after import CalibrationReport
+from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 from unskew.losses.batch import Parts
 from unskew.nets.base import NetSpec, Part

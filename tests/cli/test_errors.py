@@ -58,18 +58,12 @@ REFUSED = {
     "no epochs": ((*FIT, "naive", "--epochs", 0), "--epochs must be at least 1, not 0"),
     "no batch": ((*FIT, "naive", "--batch-size", 0), "--batch-size must be at least 1"),
     "negative seed": ((*FIT, "naive", "--seed", -1), "seed must be a whole number"),
-    "wrong delimiter": ((*FIT, "naive", "--delimiter", ";;"), "delimiter must be one ASCII character"),
     "unknown dataset": (("fit", "coatt:x", "--out", "new", "--method", "naive"), "did you mean 'coat'?"),
     "missing dataset": (("fit", "coat:x", "--out", "new", "--method", "naive"), "x does not exist: get Coat"),
     "dataset with options of files": (
         ("fit", "coat:x", "--out", "new", "--method", "naive", "--item", "i"),
         "--item is for files, and coat:x is a dataset",
     ),
-    "dataset with a cache": (
-        ("fit", "coat:x", "--out", "new", "--method", "naive", "--cache", "c"),
-        "--cache is for files, and coat:x is a dataset",
-    ),
-    "file with options of datasets": ((*FIT, "naive", "--accept-altered"), "--accept-altered is for datasets"),
     "dataset as random ratings": ((*FIT, "naive", "--random-ratings", "coat:x"), "random ratings are its test"),
     "model in a missing folder": (
         ("fit", "ratings.csv", "--method", "naive", "--out", "no/where"),
@@ -87,7 +81,7 @@ REFUSED = {
     "file for a model": (("evaluate", "test.csv", "test.csv"), "it is not a folder"),
     "no list": (("evaluate", "model", "test.csv", "--k", 0), "k must be a whole number of at least 1"),
     "grades for a binary model": (("evaluate", "model", "test.csv", "--graded", 1, 5), "answers with probabilities"),
-    "test without ratings": (("evaluate", "model", "pairs.csv"), "none of the columns of pairs.csv is known to hold"),
+    "test without ratings": (("evaluate", "model", "pairs.csv"), "pairs.csv has no column that is known to hold"),
     "metrics in no known format": (("evaluate", "model", "test.csv", "--per-user", "a.xls"), "a.xls ends in none of"),
     "unknown user in the test": (("evaluate", "model", "strangers.csv"), "pass --on-unknown fallback"),
     "missing pairs": (("predict", "model", "none.csv", "--out", "a.csv"), "none.csv does not exist"),
@@ -106,7 +100,10 @@ REFUSED = {
     "users told twice": (("recommend", "model", "--users", "pairs.csv", "--for", "u1"), "give one of the two"),
     "unknown user asked for": (("recommend", "model", "--for", "u999"), "pass --on-unknown fallback"),
     "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),
-    "users without a column": (("recommend", "model", "--users", "items.csv"), "is known to hold users, of 'item_id'"),
+    "users without a column": (
+        ("recommend", "model", "--users", "items.csv"),
+        "is known to hold users, only 'item",
+    ),
     "a model is there already": (("fit", "ratings.csv", "--method", "naive"), "model is there already: name a folder"),
     "columns of a model's log": (
         ("fit", "model", "--method", "naive", "--out", "new", "--user", "who"),

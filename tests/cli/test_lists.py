@@ -102,21 +102,16 @@ def small_coat(tmp_path: Path) -> Path:
 
 def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Run, small_coat: Path) -> None:
     source, model = f"coat:{small_coat}", small_coat / "model"
-    fitted = run("fit", source, "--method", "naive", "--epochs", 1, "--out", model, "--accept-altered")
+    fitted = run("fit", source, "--method", "naive", "--epochs", 1, "--out", model)
     dataset = unskew.datasets.load("coat", small_coat, expect_original=False)
     assert repr(dataset.train) in fitted.stdout
     assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
-    facts = json.loads(run("evaluate", model, source, "--accept-altered", "--json").stdout)
+    facts = json.loads(run("evaluate", model, source, "--json").stdout)
     assert facts["pairs"] == len(dataset.test)
 
 
-def test_an_altered_dataset_is_refused_with_the_option_that_accepts_it(run: Run, small_coat: Path) -> None:
-    result = run("fit", f"coat:{small_coat}", "--method", "naive", "--out", small_coat / "model", code=2)
-    assert "pass --accept-altered" in result.stderr
-
-
 def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coat: Path) -> None:
-    words = ("fit", f"coat:{small_coat}", "--method", "naive", "--epochs", 1, "--accept-altered")
+    words = ("fit", f"coat:{small_coat}", "--method", "naive", "--epochs", 1)
     assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
     run(*words, "--out", small_coat / "m", "--graded", 1, 5)
     assert unskew.load(small_coat / "m").log.binary is False

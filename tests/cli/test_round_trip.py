@@ -51,7 +51,7 @@ def test_fit_counts_merged_duplicates_and_passes_columns_and_scale_on(run: Run, 
     rng = np.random.default_rng(3)
     lines = [f"{u};{i};{rng.integers(1, 6)}" for u in range(20) for i in range(10)] + ["0;0;5", "1;1;1"]
     (tmp_path / "log.csv").write_text("who;what;stars\n" + "\n".join(lines))
-    columns = ("--user", "who", "--item", "what", "--rating", "stars", "--delimiter", ";")
+    columns = ("--user", "who", "--item", "what", "--rating", "stars")
     result = run(
         *("fit", tmp_path / "log.csv", "--method", "naive", "--out", tmp_path / "m", "--epochs", 1, "--json"),
         *(*columns, "--duplicates", "last", "--graded", 1, 5, "--batch-size", 64),

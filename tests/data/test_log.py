@@ -1,6 +1,7 @@
 """Claims about the log: what it accepts, what it refuses in which words, and that it cannot be changed."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.data.features import Features
+from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError, ParameterError
 
 USERS, ITEMS, RATINGS = ["u", "v", "u", "w"], [30, 30, 10, 20], [5, 1, 3, 2]
@@ -24,7 +25,9 @@ def small(**settings):
     return RatingLog.from_arrays(USERS, ITEMS, RATINGS, **settings)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame(FRAME), pl.DataFrame(FRAME), pa.table(FRAME)], ids=type)
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame(FRAME), pl.DataFrame(FRAME), pl.LazyFrame(FRAME), pa.table(FRAME)], ids=type
+)
 def test_pandas_polars_and_arrow_frames_give_the_same_log(frame):
     log = RatingLog.from_frame(frame)
     assert log.users.tolist() == [0, 1, 0, 2]
@@ -110,8 +113,8 @@ def test_an_id_missing_from_the_catalogue_is_refused_with_its_row():
         ([5, 1, 3, 7], {"rating_scale": (1, 5), "positive": None}, r"row 4 of ratings holds the rating 7"),
         (["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),
         (pd.to_datetime(["2020-01-01"] * 4), {}, r"ratings is of type timestamp"),
-        ([5, 4, 3, 3], {}, r"every rating is positive \(at least 3\), as the ratings range from 3 to 5"),
-        ([2, 1, 1, 1], {}, r"every rating is negative \(below 3\), as the ratings range from 1 to 2"),
+        ([5, 4, 3, 3], {"positive": 3}, r"every rating is positive \(at least 3\), as the ratings range from 3 to 5"),
+        ([2, 1, 1, 1], {"positive": 3}, r"every rating is negative \(below 3\), as the ratings range from 1 to 2"),
         ([4, 4, 4, 4], {"rating_scale": (1, 5), "positive": None}, r"all ratings are equal \(4\)"),
         ([5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
     ],
@@ -176,8 +179,8 @@ def test_no_rows_at_all_are_refused():
         {"rating_scale": (1, 1)},
         {"rating_scale": 5},
         {"rating_scale": (1, 2, 3)},
-        {"rating_scale": (4, 5)},
-        {"rating_scale": (1, 2)},
+        {"rating_scale": (4, 5), "positive": 3},
+        {"rating_scale": (1, 2), "positive": 3},
         {"rating_scale": (0, math.inf), "positive": None},
         {"rating_scale": (math.nan, 5)},
         {"duplicates": "first"},
@@ -214,7 +217,7 @@ TWICE = {"user_id": ["u", "v", "u", "v"], "item_id": ["a", "b", "a", "a"], "rati
 
 
 def test_a_pair_rated_twice_is_refused_with_both_rows_and_the_remedies():
-    sentence = "user 'u' rated item 'a' twice, in rows 1 and 3: pass duplicates='last' .* or duplicates='mean'"
+    sentence = "user 'u' rated item 'a' twice, in rows 1 and 3: duplicates='last' .* and duplicates='mean'"
     with pytest.raises(DataError, match=sentence):
         RatingLog.from_frame(pa.table(TWICE))
 
@@ -269,15 +272,14 @@ def test_merging_agrees_with_a_dictionary(rows):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"users": np.array([0, 5])}, "users holds codes from 0 to 5, but there are 2 ids"),
-        ({"users": np.array([-1, 0])}, "users holds codes from -1 to 0"),
-        ({"users": np.array([0, 2**32])}, "users holds 4294967296, which is beyond int32"),
-        ({"users": np.array([0.0, 1.0])}, "users must be int32"),
+        ({"users": np.array([0, 5])}, "users hold codes from 0 to 5, but there are 2 ids"),
+        ({"users": np.array([-1, 0])}, "users hold codes from -1 to 0"),
+        ({"users": np.array([0, 2**32])}, "users must be codes of 32 bits"),
+        ({"users": np.array([0.0, 1.5])}, "users must be codes of 32 bits"),
         ({"users": np.array([0])}, "equally long"),
         ({"ratings": np.array([0.0, 1.5])}, r"must lie in \[0, 1\]"),
         ({"ratings": np.array([0.0, np.nan])}, r"must lie in \[0, 1\]"),
         ({"ratings": np.array([0.0, 0.5])}, "must be 0 or 1"),
-        ({"items": np.array([0, 0]), "users": np.array([0, 0])}, "twice, in rows 1 and 2"),
         ({"user_features": Features(("age",), np.zeros((3, 1)))}, "user_features has 3 rows for 2 users"),
     ],
 )
@@ -292,12 +294,12 @@ def test_a_log_checks_what_it_is_made_of(change, sentence):
 def test_a_missing_column_is_named_with_the_nearest_one():
     frame = pa.table({"userId": USERS, "item_id": ITEMS, "rating": RATINGS})
     with pytest.raises(DataError, match=r"no column 'user_id', only 'userId', .*did you mean 'userId'\?"):
-        RatingLog.from_frame(frame)
+        RatingLog.from_frame(frame, "user_id")
 
 
-@pytest.mark.parametrize("frame", [FRAME, None, [1, 2], "ratings.csv", pl.LazyFrame(FRAME)])
+@pytest.mark.parametrize("frame", [FRAME, None, [1, 2], "ratings.csv", 5, object()])
 def test_what_is_no_frame_is_refused(frame):
-    with pytest.raises(DataError, match="a frame must be"):
+    with pytest.raises(DataError, match="the frame must be"):
         RatingLog.from_frame(frame)
 
 
@@ -317,31 +319,35 @@ PEOPLE = {
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(PEOPLE), pl.DataFrame(PEOPLE), pa.table(PEOPLE)], ids=type)
-def test_features_follow_the_vocabulary_and_count_what_is_missing_and_unused(frame):
-    features = small(user_features=frame).user_features
-    nan = math.nan
+def test_features_follow_the_ids_and_who_has_no_rating_joins_the_log(frame):
+    log = small(user_features=frame)
+    features, nan = log.user_features, math.nan
+    assert list(log.user_ids) == ["u", "v", "w", "x"]
     assert features.names == ("age", "kind", "paid")
     assert features.encoding.names == ("age", "kind=new", "kind=old", "paid")
-    np.testing.assert_array_equal(features.values, np.array([[nan, nan, 1], [30, 0, 1], [nan] * 3], np.float32))
-    expected = [[nan, nan, nan, 1], [30, 1, 0, 1], [nan, nan, nan, nan]]
+    rows = [[nan, nan, 1], [30, 0, 1], [nan] * 3, [99, 1, 0]]
+    np.testing.assert_array_equal(features.values, np.array(rows, np.float32))
+    expected = [[nan, nan, nan, 1], [30, 1, 0, 1], [nan, nan, nan, nan], [99, 0, 1, 0]]
     np.testing.assert_array_equal(features.expanded, np.array(expected, np.float32))
-    assert (features.n_missing, features.n_unused) == (1, 1)
     assert not features.values.flags.writeable
+    assert "1 users have features and no rating, and are answered from their features" in log.notes
+    assert "1 of 4 users have no features" in log.notes
+    known = small(user_features=frame, user_ids=["u", "v", "w"])
+    assert known.n_users == 3
+    assert "1 users that the log does not know have features, which are not used" in known.notes
 
 
 def test_features_find_integer_ids_spelled_as_text():
     frame = pl.DataFrame({"item_id": ["20", "30", "10"], "price": [2.0, 3.0, 1.0]})
-    log = small(item_features=frame)
-    assert log.item_features.values.ravel().tolist() == [3, 1, 2]
-    assert log.item_features.n_missing == 0
+    assert small(item_features=frame).item_features.values.ravel().tolist() == [3, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
         ({"user_id": ["u", "u"], "age": [1, 2]}, "holds the id 'u' more than once"),
-        ({"user": ["u", "v"], "age": [1, 2]}, "no column 'user_id'.*did you mean 'user'"),
-        ({"user_id": ["u", "v"]}, "no column beside 'user_id'"),
+        ({"who": ["u", "v"], "age": [1, 2]}, "no column that is known to hold users, only 'who', 'age': set user="),
+        ({"user_id": ["u", "v"]}, "no column that describes anything besides 'user_id'"),
         ({"user_id": ["u", "v"], "age": [1.0, math.inf]}, "feature 'age' holds a value too large"),
         ({"user_id": ["u", "v"], "age": [1.0, 1e300]}, "feature 'age' holds a value too large"),
         ({"user_id": ["u", "v"], "tags": [[1], [2]]}, "feature 'tags' is of type list"),
@@ -350,3 +356,81 @@ def test_features_find_integer_ids_spelled_as_text():
 def test_unusable_features_are_refused_in_one_sentence(frame, sentence):
     with pytest.raises(DataError, match=sentence):
         small(user_features=pa.table(frame))
+
+
+def test_columns_are_guessed_by_name_and_content_and_keep_their_names():
+    frame = pa.table({"movie": ["Toy Story", "Heat wave", "Toy Story"], "movieId": [7, 8, 7], "userId": [1, 1, 2]})
+    dates = ["2020-01-02", "2020-01-03", "2020-01-04"]
+    frame = frame.append_column("stars", [[5, 1, 3]]).append_column("date", [dates])
+    log = RatingLog.from_frame(frame, item_names="movie")
+    assert log.names[:4] == ("userId", "movieId", "stars", "date")
+    assert log.titles.to_pylist() == ["Toy Story", "Heat wave"]
+    assert log.times[1] - log.times[0] == 24 * 60 * 60
+    assert log.to_arrow().column_names == ["userId", "movieId", "stars", "date"]
+    assert log.take(np.array([2])).times.tolist() == log.times[2:].tolist()
+    guesses = "items are in 'movieId', ratings are in 'stars', times are in 'date' (user=, item=, rating=, time= change"
+    assert guesses in log.notes[0]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {30: "thirty", 10: "ten"},
+        pa.table({"id": ["30", "10", "99"], "title": ["thirty", "ten", "other"]}),
+        pd.DataFrame({"movieId": [30, 10], "year": [1, 2], "name": ["thirty", "ten"]}),
+    ],
+)
+def test_titles_go_with_ids(names):
+    log = small(item_names=names)
+    assert log.titles.to_pylist() == ["thirty", "ten", None]
+    assert "1 of 3 items have no name" in log.notes
+
+
+def test_a_like_log_lends_its_names_and_its_scale():
+    frame = pa.table({"who": USERS, "what": ITEMS, "mark": RATINGS})
+    log = RatingLog.from_frame(frame, "who", "what", "mark", positive=2)
+    other = RatingLog.from_frame(frame.append_column("user", [USERS]), like=log)
+    assert other.names == log.names
+    assert other.scale == log.scale
+
+
+@pytest.mark.parametrize(
+    ("ratings", "positive", "note"),
+    [
+        ([0, 1, 1, 0], 1, "ratings are 0 or 1, and 1 is liked"),
+        ([False, True, True, False], 1, "ratings are 0 or 1, and 1 is liked"),
+        ([1, 2, 3, 5], 3, "ratings go from 1 to 5, and 3 or more"),
+        ([0.5, 2, 3, 5], 3, "ratings go from 0.5 to 5, and 3 or more"),
+        ([-10, 4, 10, 0], 0, "ratings go from -10 to 10, and 0 or more"),
+        ([2, 5, 7, 30], 30, "ratings go from 2 to 30, and 30 or more, .* as 30 stands out: all others lie from 2 to 7"),
+    ],
+)
+def test_what_is_liked_is_guessed_and_reported(ratings, positive, note):
+    log = RatingLog.from_arrays(USERS, ITEMS, ratings)
+    assert log.scale.positive == positive
+    assert any(re.search(note, said) for said in log.notes)
+
+
+def test_a_guess_that_leaves_one_class_almost_empty_is_refused_unless_asked_for():
+    users, items = np.divmod(np.arange(1000), 50)
+    ratings = np.where(np.arange(1000) == 7, 99, 1 + np.arange(1000) % 5)
+    sentence = r"but that leaves 0.10% liked, as 99 stands out: all others lie from 1 to 5: remove such rows"
+    with pytest.raises(DataError, match=sentence):
+        RatingLog.from_arrays(users, items, ratings)
+    assert "only 0.10% of ratings are liked" in RatingLog.from_arrays(users, items, ratings, positive=50).notes
+
+
+def test_ratings_that_are_no_scale_and_positives_alone_are_refused_in_a_sentence():
+    users, items = np.divmod(np.arange(1000), 50)
+    with pytest.raises(DataError, match="1,000 different numbers from 0 to 999, which is no scale of ratings"):
+        RatingLog.from_arrays(users, items, np.arange(1000.0))
+    with pytest.raises(DataError, match=r"only the rating 1: .* what people clicked or bought does not tell"):
+        RatingLog.from_arrays(users, items, np.ones(1000))
+    clicks = pa.table({"user": users, "item": items, "when": items})
+    with pytest.raises(DataError, match="a file of clicks or purchases alone does not say what people saw and left"):
+        RatingLog.from_frame(clicks)
+
+
+def test_a_setting_that_there_is_not_is_refused_with_the_nearest():
+    with pytest.raises(ParameterError, match=r"a log has no setting 'positiv'; did you mean 'positive'\?"):
+        small(positiv=3)

@@ -1,25 +1,40 @@
 """Claims about files: what can be read, and the one sentence for each way a file can be wrong."""
 
+import bz2
 import csv
 import gzip
 import io
+import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unskew.data import stream
-from unskew.data import text as text_files
+from unskew.data import read as read_module
 from unskew.data.read import read_frame, read_log
 from unskew.errors import DataError, ParameterError, UnskewError
 
+
+def zipped(**files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as inside:
+        for name, content in files.items():
+            inside.writestr(f"{name}.csv", content)
+    return buffer.getvalue()
+
+
 GOOD = "user_id,item_id,rating\nu,7,5\nv,7,1\nu,8,2\n"
 FRAME = {"user_id": ["u", "v", "u"], "item_id": [7, 7, 8], "rating": [5, 1, 2]}
+ROWS = list(zip(*FRAME.values(), strict=True))
 many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -61,6 +76,17 @@ def refused(path, **settings):
         ("log.csv.gz", gzip.compress(GOOD.encode())),
         ("log.parquet", parquet()),
         ("log.pq", parquet()),
+        ("log.csv.bz2", bz2.compress(GOOD.encode())),
+        ("log.csv.zst", pa.compress(GOOD.encode(), "zstd", asbytes=True)),
+        ("log.zip", zipped(ratings=GOOD)),
+        ("log.parquet.gz", gzip.compress(parquet())),
+        ("no ending", GOOD),
+        ("semicolons.csv", GOOD.replace(",", ";")),
+        ("tabs.csv", GOOD.replace(",", "\t")),
+        ("decimal.csv", GOOD.replace(",", ";").replace(";5\n", ";5,0\n")),
+        ("log.jsonl", "".join(json.dumps(dict(zip(FRAME, row, strict=True))) + "\n" for row in ROWS)),
+        ("blank first.csv", "\n\n" + GOOD),
+        ("ids.csv", GOOD.replace("user_id", "User ID")),
         ("bom.csv", b"\xef\xbb\xbf" + GOOD.encode()),
         ("windows.csv", GOOD.replace("\n", "\r\n")),
         ("mac.csv", GOOD.replace("\n", "\r")),
@@ -73,15 +99,63 @@ def refused(path, **settings):
     ids=lambda value: value if isinstance(value, str) and "\n" not in value else "content",
 )
 def test_every_format_gives_the_same_log(file, name, content):
+    log = read_log(file(content, name), positive=3)
+    assert list(log.to_arrow().to_pydict().values()) == list((FRAME | {"rating": [1, 0, 0]}).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("u.data", "u\t7\t5\t881250949\nv\t7\t1\t881250950\nu\t8\t2\t881250951\n"),
+        ("ratings.dat", "u::7::5::881250949\nv::7::1::881250950\nu::8::2::881250951\n"),
+        ("plain.csv", "u,7,5,881250949\nv,7,1,881250950\nu,8,2,881250951\n"),
+    ],
+)
+def test_files_of_movielens_without_a_header_are_read_with_their_times(file, name, content):
     log = read_log(file(content, name))
-    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 0]}
+    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 0], "timestamp": [881250949, 881250950, 881250951]}
+    assert any("is no header" in note for note in log.notes)
+
+
+def test_a_folder_as_downloaded_is_read_by_its_file_of_ratings(tmp_path):
+    (tmp_path / "README.txt").write_text("About: these, files.\n")
+    (tmp_path / "movies.csv").write_text("movieId,title\n7,Heat\n")
+    (tmp_path / "ratings.csv").write_text(GOOD)
+    log = read_log(tmp_path, item_names=tmp_path / "movies.csv")
+    assert any("ratings.csv is taken for the ratings" in note for note in log.notes)
+    assert log.titles.to_pylist() == ["Heat", None]
+
+
+def test_a_zip_of_several_files_is_refused_with_their_names(file):
+    assert "holds 2 files (a.csv, b.csv): unpack it and name one" in refused(file(zipped(a=GOOD, b=GOOD), "log.zip"))
+
+
+def test_standard_input_is_a_file(file):
+    code = "from unskew.data.read import read_log; print(len(read_log('-')))"
+    for content in (GOOD.encode(), parquet()):
+        done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
+        assert done.stdout.strip() == b"3"
+
+
+@pytest.mark.parametrize("kind", ["tuple", "csr", "coo", "pandas", "polars", "lazy", "path", "log"])
+def test_whatever_holds_ratings_is_a_source(file, kind):
+    path = file("user_id,item_id,rating\n0,0,5\n1,0,1\n0,1,2\n")
+    users, items, ratings = [0, 1, 0], [0, 0, 1], [5, 1, 2]
+    frame = {"user_id": users, "item_id": items, "rating": ratings}
+    matrix = scipy.sparse.coo_array((ratings, (users, items)))
+    sources = {"tuple": (users, items, ratings), "csr": matrix.tocsr(), "coo": matrix, "pandas": pd.DataFrame(frame)}
+    sources |= {"polars": pl.DataFrame(frame), "lazy": pl.LazyFrame(frame), "path": path, "log": read_log(path)}
+    log = read_log(sources[kind])
+    found = {tuple(row.values()) for row in log.to_arrow().to_pylist()}
+    assert found == {(0, 0, 1), (1, 0, 0), (0, 1, 0)}
+    assert log.library == {"pandas": "pandas", "polars": "polars", "lazy": "polars"}.get(kind, "pyarrow")
 
 
 def test_columns_delimiter_and_settings_can_be_given(file):
     path = file("who;what;stars\na;x;1\nb;y;4\nb;y;5\n")
     options = {"delimiter": ";", "duplicates": "mean", "rating_scale": (1, 5)}
-    log = read_log(path, "who", "what", "stars", None, **options)
-    assert log.to_arrow()["rating"].to_pylist() == [1, 4.5]
+    log = read_log(path, "who", "what", "stars", positive=None, **options)
+    assert log.to_arrow()["stars"].to_pylist() == [1, 4.5]
     assert log.duplicates_merged == 1
 
 
@@ -105,8 +179,7 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
         f"{u},{i},{r}\n" for u, i, r in zip(*table.to_pydict().values(), strict=True)
     )
     whole = read_log(file(text))
-    monkeypatch.setattr(text_files, "_BLOCK", 256)
-    monkeypatch.setattr(stream, "_BATCH", 17)
+    monkeypatch.setattr(read_module, "BLOCK", 256)
     pq.write_table(table, path := file("", "log.parquet"), row_group_size=100)
     for part in (read_log(file(text)), read_log(path)):
         assert part.to_arrow().equals(whole.to_arrow())
@@ -114,8 +187,7 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
     late = text + "1000,1,many\n"
     assert "row 901 of column 'rating' of log.csv holds 'many'" in refused(file(late))
     assert "row 901 of column 'user_id' of log.csv has no id" in refused(file(text + ",1,5\n"))
-    assert "row 901 of log.csv has 2 fields where the header has 3" in refused(file(text + "1,5\n"))
-    assert "quotation mark is left open near row" in refused(file(text + '1,"5,' + "x" * 600))
+    assert "row 901 of log.csv has 2 fields where the first line has 3" in refused(file(text + "1,5\n"))
 
 
 @pytest.mark.parametrize(
@@ -128,25 +200,27 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
         ("v,7,1", ",7,1", "row 2 of column 'user_id' of log.csv has no id"),
         ("v,7,1", "v,,1", "row 2 of column 'item_id' of log.csv has no id"),
         ("v,7,1", "v,7,9", "row 2 of column 'rating' of log.csv holds the rating 9, which is outside"),
-        ("v,7,1", "v,7", "row 2 of log.csv has 2 fields where the header has 3"),
-        ("v,7,1", "v,7,1,2", "row 2 of log.csv has 4 fields where the header has 3"),
+        ("v,7,1", "v,7", "row 2 of log.csv has 2 fields where the first line has 3"),
+        ("v,7,1", "v,7,1,2", "row 2 of log.csv has 4 fields where the first line has 3"),
         ("u,8,2", "u,8,2\nu,7,2", "user 'u' rated item 7 twice, in rows 1 and 4"),
         ("u,8,2", 'u,"8,2', "row 3 of log.csv has 2 fields"),
-        (
-            "user_id",
-            "User ID",
-            "log.csv has no column 'user_id', only 'User ID', 'item_id', 'rating': did you mean 'User ID'?",
-        ),
-        ("user_id", "item_id", "log.csv has no column 'user_id'"),
-        ("user_id", "rating", "log.csv has no column 'user_id'"),
+        ("user_id", "who", "log.csv has no column that is known to hold users, only 'who', 'item_id', 'rating': set"),
+        ("user_id", "item_id", "log.csv has no column that is known to hold users"),
         ("user_id,", "user_id,rating,", "log.csv has 2 columns called 'rating'"),
-        ("v", "u", "only 1 user"),
+        ("v,7,1", "u,9,1", "only 1 user"),
         ("8", "9\n", "row 3 of log.csv has 2 fields"),
         ("5", "2", "every rating is negative (below 3), as the ratings range from 1 to 2"),
+        ("v,7,1", "v,7,1_0", "row 2 of column 'rating' of log.csv holds '1_0', which is not a number"),
+        ("v,7,1", "v\0,7,1", "log.csv holds NUL bytes"),
+        (
+            "u,7,5",
+            "user_id,item_id,rating\nu,7,5",
+            "row 1 of column 'rating' of log.csv holds 'rating', which is not a",
+        ),
     ],
 )
 def test_a_fault_in_a_text_file_is_named_with_its_place(file, old, new, sentence):
-    assert sentence in refused(file(GOOD.replace(old, new)), rating_scale=(1, 5))
+    assert sentence in refused(file(GOOD.replace(old, new)), positive=3, rating_scale=(1, 5))
 
 
 @pytest.mark.parametrize(
@@ -179,26 +253,20 @@ def test_bytes_and_dotted_names_in_parquet_are_welcome(file):
 
 
 def test_text_that_is_not_utf8_is_named_with_its_place(file):
-    assert "row 2 of column 'user_id' of log.csv holds b'\\xe9', which is not UTF-8" in refused(
-        file(GOOD.replace("v", "é").encode("latin-1"))
-    )
-    assert "the header of log.csv is not UTF-8 at byte 9" in refused(file(("user_id,é" + GOOD).encode("latin-1")))
-    assert "the header of log.csv is not UTF-8 at byte 1" in refused(file(GOOD.encode("utf-16")))
+    latin = GOOD.replace("v", "é").encode("latin-1")
+    assert "row 2 of column 'user_id' of log.csv is not UTF-8: save the file as UTF-8" in refused(file(latin))
+    assert "log.csv holds NUL bytes" in refused(file(GOOD.encode("utf-16")))
     other = "note," + GOOD.replace("\n", "\né,").removesuffix("é,")
-    assert len(read_log(file(other.encode("latin-1")))) == 3  # a column nobody asked for may be in any encoding
+    assert len(read_log(file(other.encode("latin-1")), positive=3)) == 3  # a column nobody asked for may be anything
 
 
-def test_parquet_text_that_is_not_utf8_is_named_with_its_place(file):
+def test_parquet_text_that_is_not_utf8_is_refused(file):
     offsets, data = np.array([0, 1, 2, 3], dtype=np.int32), pa.py_buffer(b"u\xffv")
     broken = pa.StringArray.from_buffers(3, pa.py_buffer(offsets), data)
     path = file(parquet(user_id=broken), "log.parquet")
-    assert r"row 2 of column 'user_id' of log.parquet holds b'\xff', which is not UTF-8" in refused(path)
-    with pytest.raises(DataError, match=r"cannot be read as Parquet .* UTF8"):
+    assert "log.parquet is not UTF-8" in refused(path)
+    with pytest.raises(DataError, match=r"log.parquet is not UTF-8"):
         read_frame(path)
-
-
-def test_a_missing_header_is_suspected_when_the_first_row_is_numbers(file):
-    assert "only '196', '242', '3': is the header missing?" in refused(file("196,242,3\n186,302,3\n"))
 
 
 def test_a_file_without_rows_is_refused(file):
@@ -206,8 +274,8 @@ def test_a_file_without_rows_is_refused(file):
     assert "is empty: it has no bytes" in refused(file("", "log.parquet"))
     for content in (GOOD.splitlines()[0], GOOD.splitlines()[0] + "\n\n\n"):
         assert "names its columns but has no rows" in refused(file(content))
-    assert "the first line of log.csv is blank" in refused(file("\n" + GOOD))
-    assert "the first line of log.csv.gz is blank" in refused(file(gzip.compress(b""), "log.csv.gz"))
+    assert "nothing but blank lines" in refused(file("\n \n"))
+    assert "log.csv.gz is empty" in refused(file(gzip.compress(b""), "log.csv.gz"))
     path = file("", "log.parquet")
     pq.write_table(pa.table(FRAME).slice(0, 0), path)
     assert "has no rows" in refused(path)
@@ -217,12 +285,8 @@ def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
     assert "nowhere.csv does not exist" in refused(tmp_path / "nowhere.csv")
     (tmp_path / "folder.csv").mkdir()
     assert "folder.csv is a folder without files" in refused(tmp_path / "folder.csv")
-    with pytest.raises(DataError, match=r"folder.csv is a folder: give the path of a file"):
-        read_frame(tmp_path / "folder.csv")
-    assert "ends in none of .csv" in refused(file(GOOD, "log.xlsx"))
-    assert "ends in none of .csv" in refused(file(GOOD, "log"))
-    assert "ends in none of .csv" in refused(file(GOOD, "log.parquet.gz"))
-    assert "does not exist" in refused("a\0b.csv")
+    assert "cannot be read" in refused("a\0b.csv")
+    assert "cannot be read" in refused("a" * 5000 + ".csv")
 
 
 @pytest.fixture
@@ -240,7 +304,7 @@ def folder(tmp_path):
 
 def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(folder):
     other = {"item_id": [9, 7], "rating": [3, 4], "user_id": ["w", "w"]}  # columns go by name
-    log = read_log(folder(b=FRAME, a=other, c={name: values[:0] for name, values in FRAME.items()}))
+    log = read_log(folder(b=FRAME, a=other), positive=3)
     expected = {name: other[name] + FRAME[name] for name in FRAME}
     assert log.to_arrow().to_pydict() == expected | {"rating": [1, 1, 1, 0, 0]}
     assert list(log.user_ids) == ["w", "u", "v"]
@@ -259,16 +323,11 @@ def test_names_that_begin_with_a_dot_or_an_underscore_are_passed_over(folder):
     (path / "_SUCCESS").touch()
     (path / ".a.parquet.crc").write_bytes(b"crc")
     (path / "_temporary").mkdir()
-    assert len(read_log(path)) == 3
+    assert len(read_log(path, positive=3)) == 3
 
 
 def test_a_folder_that_is_no_log_is_refused_in_one_sentence(folder, monkeypatch):
     path = folder(a=FRAME)
-    (path / "b.csv").write_text(GOOD)
-    assert "holds a.parquet and b.csv, Parquet and text: keep one of the two" in refused(path)
-    (path / "b.csv").rename(path / "b.xlsx")
-    assert "b.xlsx ends in none of .csv" in refused(path)
-    (path / "b.xlsx").unlink()
     (path / "more").mkdir()
     assert "holds the folder 'more': put all files of a log into one folder" in refused(path)
     (path / "more").rmdir()
@@ -280,13 +339,13 @@ def test_a_folder_that_is_no_log_is_refused_in_one_sentence(folder, monkeypatch)
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"rating": [5, None, 2]}, "row 2 of column 'rating' of b.parquet has no rating"),
-        ({"user_id": ["x", None, "x"]}, "row 2 of column 'user_id' of b.parquet has no id"),
-        ({"user_id": [1, 2, 3]}, "column 'user_id' of b.parquet holds ids of type int64, but those before"),
+        ({"rating": [5, None, 2]}, "row 5 of column 'rating' of parts has no rating"),
+        ({"user_id": ["x", None, "x"]}, "row 5 of column 'user_id' of parts has no id"),
+        ({"user_id": [1, 2, 3]}, "parts do not go together"),
         ({"user_id": ["x", "v", "y"]}, "user 'v' rated item 7 twice, in rows 2 and 5"),
     ],
 )
-def test_a_fault_in_a_folder_is_named_with_its_file(folder, columns, sentence):
+def test_a_fault_in_a_folder_is_named_with_its_row(folder, columns, sentence):
     assert sentence in refused(folder(a=FRAME, b=FRAME | {"user_id": ["x", "y", "x"]} | columns))
 
 
@@ -307,33 +366,31 @@ def test_a_catalogue_can_be_given_and_must_list_every_id(file):
         read_log(file(GOOD), item_ids=["7", "9"])
 
 
-@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_a_wrong_delimiter_is_recognised(file, delimiter):
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", "::"])
+def test_another_delimiter_is_recognised_and_reported(file, delimiter):
     path = file(GOOD.replace(",", delimiter))
-    assert f"looks separated by {delimiter!r}: pass delimiter={delimiter!r}." in refused(path)
+    assert f"columns are separated by {delimiter!r} (delimiter= changes this)" in read_log(path).notes[0]
     assert len(read_log(path, delimiter=delimiter)) == 3
 
 
 def test_a_delimiter_that_cannot_be_one_is_refused(file):
-    for delimiter in ("", "::", "é", '"', "\n", "\ud800"):
-        with pytest.raises(ParameterError, match="delimiter must be one ASCII character"):
+    for delimiter in ("", "é", '"', "\n", "\ud800"):
+        with pytest.raises(ParameterError, match="delimiter must be a character"):
             read_log(file(GOOD), delimiter=delimiter)
-    with pytest.raises(ParameterError, match=r"log\.parquet is Parquet"):
-        read_log(file(parquet(), "log.parquet"), delimiter=",")
 
 
 def test_settings_are_refused_before_the_file_is_touched():
     with pytest.raises(ParameterError, match="duplicates"):
         read_log("nowhere.csv", duplicates="all")
-    with pytest.raises(ParameterError, match="three different columns"):
-        read_log("nowhere.csv", item="user_id")
+    with pytest.raises(ParameterError, match="different columns"):
+        read_log("nowhere.csv", item="user_id", user="user_id")
     with pytest.raises(ParameterError, match="rating_scale"):
         read_log("nowhere.csv", positive=None)
 
 
 def test_broken_files_are_refused_in_our_words(file):
-    assert "cannot be read as Parquet" in refused(file(parquet()[:-20], "log.parquet"))
-    assert "cannot be read as Parquet" in refused(file(GOOD, "log.parquet"))
+    assert "log.parquet cannot be read" in refused(file(parquet()[:-20], "log.parquet"))
+    assert "log.parquet cannot be read" in refused(file(GOOD, "log.parquet"))
     assert "cannot be read" in refused(file(gzip.compress(GOOD.encode())[:-12], "log.csv.gz"))
     assert "cannot be read" in refused(file(GOOD, "log.csv.gz"))
 
@@ -344,7 +401,7 @@ def test_a_quote_left_open_at_the_end_does_not_swallow_rows(file):
     assert len(read_log(file(text + '"bad,\nbut ""nice""\n"\n'))) == 2
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 
 
 @many
@@ -415,8 +472,8 @@ def test_features_may_be_files_and_keep_ids_as_text(file):
     things = file("item_id:token\tclass:token\tprice:float\ny\t1\t2.5\nx\t2\tNA\n", "things.item")
     log = read_log(log_path, user_features=people, item_features=str(things))
     assert log.user_features.encoding.names == ("age", "kind=a", "kind=b", "paid")
-    np.testing.assert_array_equal(log.user_features.expanded, [[np.nan, 0, 1, 0], [30, 1, 0, 1]])
-    assert log.user_features.n_unused == 1
+    expected = [[np.nan, 0, 1, 0], [30, 1, 0, 1], [50, np.nan, np.nan, 1]]
+    np.testing.assert_array_equal(log.user_features.expanded, expected)
     assert log.item_features.encoding.names == ("class=1", "class=2", "price")
     np.testing.assert_array_equal(log.item_features.expanded, [[0, 1, np.nan], [1, 0, 2.5]])
 
@@ -434,12 +491,7 @@ def test_a_small_frame_is_read_with_numbers_as_numbers_and_ids_as_text(file):
 
 
 def test_a_bad_small_frame_is_refused_in_the_same_words(file):
-    for content, sentence in (
-        ("user_id,item_id\n1,\n", "row 1 of column 'item_id' of log.csv has no id"),
-        ("user_id,item_id\n", "has no rows"),
-        ("user_id,user_id\n1,2\n", "2 columns called 'user_id'"),
-        ("user_id;item_id\n1;2\n", "looks separated by ';'"),
-    ):
+    for content, sentence in (("user_id,item_id\n", "has no rows"), ("user_id,user_id\n1,2\n", "2 columns called")):
         with pytest.raises(DataError, match=sentence):
             read_frame(file(content))
 

@@ -10,7 +10,6 @@ import pytest
 FEW = ("--epochs", 2, "--batch-size", 64)
 WRITERS = {
     "fit": "fit RATINGS --method naive --seed 1 --out PLACE/model",
-    "cache": "fit RATINGS --method naive --out OTHER/model --cache PLACE/cache",
     "tune": "tune RATINGS --method naive --trials 3 --judge-folds 3 --judges 1 --out PLACE/naive.toml",
     "benchmark": "benchmark RATINGS --test TEST --on-unknown fallback --methods naive --seeds 3 --out PLACE/bench",
     "predict": "predict PLACE/model TEST --on-unknown fallback --out PLACE/predictions.csv",
@@ -24,7 +23,7 @@ def words_of(name, ratings, place):
     places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv")}
     words = [places.get(word) or word.replace("PLACE", str(place)) for word in WRITERS[name].split()]
     words = [str(word).replace("OTHER", str(place.with_name("other"))) for word in words]
-    return (*words, *(FEW if name in ("fit", "cache", "tune", "benchmark") else ()))
+    return (*words, *(FEW if name in ("fit", "tune", "benchmark") else ()))
 
 
 def bytes_in(folder):
@@ -63,8 +62,6 @@ def mine(place, tmp_path):
 
 def further(words):
     """The same command with something that it has not done before."""
-    if "--cache" in words:
-        return (*words, "--duplicates", "last")
     return ["9" if word == "3" and words[at - 1] in ("--trials", "--seeds") else word for at, word in enumerate(words)]
 
 

@@ -63,7 +63,7 @@ def described(log: RatingLog) -> RatingLog:
     generator = np.random.default_rng(5)
     user_values, item_values = (generator.normal(size=(n, 2)) for n in (log.n_users, log.n_items))
     user_values[3, 1] = np.nan
-    users = Features(("age", "größe"), user_values, n_missing=1, n_unused=2)
+    users = Features(("age", "größe"), user_values)
     return replace(log, user_features=users, item_features=Features(("price", "year"), item_values))
 
 
@@ -155,7 +155,7 @@ def test_the_log_comes_back_with_scale_ids_and_features(scale, tmp_path):
     assert (list(other.user_ids), list(other.item_ids)) == (list(log.user_ids), list(log.item_ids))
     for side in ("user_features", "item_features"):
         was, now = getattr(log, side), getattr(other, side)
-        assert (now.names, now.n_missing, now.n_unused) == (was.names, was.n_missing, was.n_unused)
+        assert (now.names, now.encoding) == (was.names, was.encoding)
         assert np.array_equal(now.values, was.values, equal_nan=True)
 
 
@@ -205,7 +205,7 @@ def test_a_recipe_says_what_it_takes_beside_the_log(tmp_path):
 
 def test_an_open_scale_and_merged_rows_come_back(tmp_path):
     rows = [("a", 1, 1), ("a", 1, 5), ("b", 2, 1), ("b", 1, 4), ("c", 2, 4)]
-    log = RatingLog.from_arrays(*map(list, zip(*rows, strict=True)), duplicates="last")
+    log = RatingLog.from_arrays(*map(list, zip(*rows, strict=True)), duplicates="last", positive=3)
     model = Naive().fit(log, training=Training(max_epochs=1, holdout=0.3))
     other = saved_and_loaded(model, tmp_path / "model").log
     assert (other.scale, other.duplicates_merged) == (log.scale, 1)
@@ -484,8 +484,8 @@ def test_paths_out_of_the_folder_are_refused(folder, name):
             "A table of 4 columns cannot hold rows of shape (3,)",
         ),
         (lambda c: c["method"]["net"].update(biases=False), "A table of 2 columns cannot hold"),
-        (lambda c: c["log"]["scale"].update(positive=None), "rating_scale"),
-        (lambda c: c["log"].update(user_features={"n_missing": 0, "n_unused": 0}), "does not list user_features"),
+        (lambda c: c["log"]["scale"].update(low=9), "rating_scale"),
+        (lambda c: c["log"].update(user_features={}), "does not list user_features"),
         (lambda c: c["method"]["propensity"].update(kind="Known", net=None), "Known has no setting 'net'"),
     ],
 )

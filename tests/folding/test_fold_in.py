@@ -231,7 +231,7 @@ def bad(**columns):
         (bad(rating=[0, np.nan]), "row 2 of column 'rating' has no rating"),
         (bad().drop(columns="rating"), "the frame has no column 'rating'"),
         (bad().head(0), "there are no ratings"),
-        ([1, 2], "a frame must be a pandas, polars or pyarrow one"),
+        ([1, 2], "the frame must be a pandas, polars or pyarrow one"),
     ],
 )
 def test_what_cannot_be_folded_in_is_one_sentence(models, given, sentence):

@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from unskew.errors import CacheWarning, UnskewError
+from unskew.errors import UnskewError
 from unskew.gone import sentence_about_words
 
 BAD_INPUT, INTERRUPTED = 2, 130
 UsageError: Any = typer.BadParameter.__bases__[0]
 
-# What the library's sentences call a setting, and the option that sets it here.
-_OPTIONS = (
-    ("duplicates='last'", "--duplicates last"),
-    ("duplicates='mean'", "--duplicates mean"),
-    ("on_unknown='fallback'", "--on-unknown fallback"),
-    ("pass delimiter=", "pass --delimiter "),
-    ("set positive to", "set --positive to"),
-    ("widen rating_scale", "widen --graded, or say by --positive what is liked"),
-    ("header=False is", "--no-header is"),
-    ("rating_scale must", "--graded must"),
-    ("as cache.", "as --cache."),
-    ("expect_original=False", "--accept-altered"),
-    ("pass user_features=", "pass --user-features"),
-    ("pass item_features=", "pass --item-features"),
-    ("pass random_ratings=random_log to the fit", "pass --random-ratings FILE"),
-    ("the same positive= or rating_scale=", "the same --positive or --graded"),
+# What the library's sentences call a setting, name= or name='value', and the option that sets it here.
+SETTINGS = {
+    *("user", "item", "rating", "time", "positive", "duplicates", "on_unknown", "item_names", "user_features"),
+    *("item_features", "random_ratings", "rating_scale", "propensity", "seed", "seeds", "trials", "workers"),
+    *("draws", "max_epochs", "batch_size", "judges", "k"),
+}
+SPELLED = {"rating_scale": "--graded", "max_epochs": "--epochs", "draws": "--seeds"}
+ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w.-]+))?| (?=must))")
+_SENTENCES = (
     ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
     ("log is missing", "--log is missing"),
     ("pass a log that neither has seen", "give --log LOG that neither has seen"),
-    ("pass them as random_ratings= here", "pass them by --random-ratings here"),
-    ("(random_ratings=)", "(--random-ratings)"),
-    ("max_epochs must", "--epochs must"),
-    ("batch_size must", "--batch-size must"),
-    ("judges must", "--judges must"),
-    ("workers must", "--workers must"),
-    ("trials must", "--trials must"),
+    ("pass random_ratings=random_log to the fit", "pass --random-ratings FILE"),
     ("unskew.registered() lists", "`unskew methods` lists"),
-    ("seeds must", "--seeds must"),
-    ("draws must", "--seeds must"),
-    ("Choose another place", "Give another --out"),
-    ("choose another place", "give another --out"),
+    ("hoose another place", "ive another --out"),
 )
 
 # What the parser of options says, and how we say it.
@@ -76,12 +59,13 @@ class OneSentenceErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = partial(_say, warnings.showwarning)
-                with _usage_in_a_sentence(self._words):
-                    return super().invoke(ctx)
+            with _usage_in_a_sentence(self._words):
+                return super().invoke(ctx)
         except UnskewError as error:
             typer.echo(f"error: {with_options(str(error))}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except MemoryError:
+            typer.echo("error: there is not enough memory: give fewer ratings, or lower n_factors.", err=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as interrupt:
             typer.echo(str(interrupt) or "interrupted: no half-written file was left behind.", err=True)
@@ -121,18 +105,16 @@ def _usage_in_a_sentence(given: list[str]) -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
-def _say(
-    others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **more: Any
-) -> None:
-    """A warning of ours as one sentence, any other as it comes."""
-    if issubclass(category, CacheWarning):
-        typer.echo(f"warning: {with_options(str(message))}", err=True)
-    else:
-        others(message, category, *where, **more)
-
-
 def with_options(sentence: str) -> str:
     """A sentence of the library in the words of the command line."""
-    for setting, option in _OPTIONS:
-        sentence = sentence.replace(setting, option)
-    return sentence
+    for ours, theirs in _SENTENCES:
+        sentence = sentence.replace(ours, theirs)
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1], found[2] or found[3]
+        if name not in SETTINGS:
+            return found[0]
+        spelled = SPELLED.get(name, "--" + name.replace("_", "-"))
+        return f"{spelled}{' ' if found[0].endswith(' ') else ''}" if value is None else f"{spelled} {value}"
+
+    return ASSIGNED.sub(option, sentence)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew evaluate model test.csv --k 5 --per-user users.csv"
 
 
-@reads("columns", "log", "cache")
+@reads("columns", "log")
 def command(
     model: options.Model,
     test: Annotated[str, typer.Argument(metavar="TEST", help=SOURCE_HELP, show_default=False)],

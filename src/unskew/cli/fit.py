@@ -20,7 +20,7 @@ EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out m
 DEFAULT_METHOD, DEFAULT_OUT = "dce-bayes", Path("model")
 
 
-@reads("columns", "log", "features", "cache")
+@reads("columns", "log", "features")
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
     reading: Reading,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unskew.cli import options
-from unskew.cli.columns import DOCUMENTED
 from unskew.cli.reading import Reading
 from unskew.runtime import say
 
@@ -20,6 +19,8 @@ def with_newcomers(
     """The model, which knows the users of the file too."""
     if file is None:
         return model
+    from unskew.data.guess import DOCUMENTED
+
     table, names = reading.table(file, ("user", "item", "rating"))
     frame = table.select(list(names.values())).rename_columns([DOCUMENTED[role] for role in names])
     joined = model.fold_in(frame, on_unknown=on_unknown.value)

@@ -42,14 +42,6 @@ ItemColumn = Annotated[
 RatingColumn = Annotated[
     str | None, typer.Option("--rating", metavar="COLUMN", help="Column of the ratings; guessed by its name.")
 ]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether text names its columns in the first line; else they are 1, 2, ... Guessed.",
-        show_default=False,
-    ),
-]
 Graded = Annotated[
     tuple[float, float] | None,
     typer.Option(
@@ -58,19 +50,6 @@ Graded = Annotated[
 ]
 DuplicatesOption = Annotated[
     Duplicates, typer.Option("--duplicates", help="What to do with a pair that is rated more than once.")
-]
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter", metavar="CHARACTER", help="What separates columns, if not what the ending says; guessed."
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    typer.Option("--cache", metavar="FOLDER", help="Keep the log there between runs; it need not fit into memory."),
-]
-AcceptAltered = Annotated[
-    bool, typer.Option("--accept-altered", help="Accept dataset files that differ from the original, and say how.")
 ]
 OnUnknownOption = Annotated[
     OnUnknown,
@@ -85,6 +64,10 @@ UserFeatures = Annotated[
 ]
 ItemFeatures = Annotated[
     Path | None, typer.Option("--item-features", metavar="FILE", help="A file with a row of features per item.")
+]
+ItemNames = Annotated[
+    str | None,
+    typer.Option("--item-names", metavar="FILE|COLUMN", help="Titles of items: a file with ids, or a column of LOG."),
 ]
 Positive = Annotated[
     float | None,

@@ -72,8 +72,7 @@ def command(
 
 def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]:
     """The rows, and the columns of their users and items."""
-    from unskew.data.distinct import is_text
-    from unskew.data.vocabulary import as_ids, narrowed
+    from unskew.data.ids import as_ids, is_text, narrowed
 
     table, names = reading.table(path, ("user", "item"))
     for name in names.values():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import unskew
 from unskew.cli import options
-from unskew.cli.columns import Columns, columns_of
+from unskew.cli.errors import with_options
 from unskew.errors import ParameterError
 from unskew.runtime import say
 
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from unskew.methods.base import Method
 
 SOURCE_HELP = (
-    "A file (.csv, .tsv, .txt, .inter, also as .gz; .parquet), a folder of such files, the folder of a model for the "
-    "log it was fitted on, or NAME:FOLDER for a dataset of `unskew datasets`."
+    "A file (CSV, TSV, u.data, .dat, .inter, JSON lines, Parquet; also .gz, .bz2, .zst, .zip), - for standard input, a "
+    "folder of such files or of a model, or NAME:FOLDER for a dataset of `unskew datasets`."
 )
 GROUPS = {  # of options, which commands have together
-    "columns": ("user", "item", "rating", "delimiter", "header"),
-    "log": ("positive", "graded", "duplicates", "accept_altered"),
-    "features": ("user_features", "item_features"),
-    "cache": ("cache",),
+    "columns": ("user", "item", "rating"),
+    "log": ("positive", "graded", "duplicates"),
+    "features": ("user_features", "item_features", "item_names"),
 }
-_OF_DATASETS = ("positive", "graded", "accept_altered")
+OF_PYTHON = re.compile(r" \((delimiter|header)= changes this\)")  # which is not set here
+_OF_DATASETS = ("positive", "graded")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The options by which logs are read, named as on the command line; `guessed` says what nobody has told."""
+    """The options by which logs are read, named as on the command line; `guessed` collects what logs note."""
 
     user: options.UserColumn = None
     item: options.ItemColumn = None
@@ -46,12 +47,9 @@ class Reading:
     positive: options.Positive = None
     graded: options.Graded = None
     duplicates: options.DuplicatesOption = options.Duplicates.ERROR
-    delimiter: options.Delimiter = None
-    header: options.Header = None
     user_features: options.UserFeatures = None
     item_features: options.ItemFeatures = None
-    cache: options.Cache = None
-    accept_altered: options.AcceptAltered = False
+    item_names: options.ItemNames = None
     guessed: list[str] = field(default_factory=list, init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +64,7 @@ class Reading:
         dataset = self.dataset(source)
         if dataset is not None:
             return dataset.train
-        return self._file(source, None if scale is None else (scale.positive, (scale.low, scale.high)))
+        return self._read(source, scale)
 
     def dataset(self, source: str) -> Dataset | None:
         """The dataset that NAME:FOLDER stands for; None if the source is a file."""
@@ -77,7 +75,7 @@ class Reading:
         if _is_model(source):
             return self.log(source)
         dataset = self._dataset(source, scale.positive)
-        return self._file(source, (scale.positive, (scale.low, scale.high))) if dataset is None else dataset.test
+        return self._read(source, scale) if dataset is None else dataset.test
 
     def random_ratings(self, source: str, log: RatingLog, *, known: bool = True) -> RatingLog:
         """A file of randomly collected ratings on the scale of the log it belongs to; with `known`, in its ids too."""
@@ -85,9 +83,8 @@ class Reading:
             raise ParameterError(
                 f"--random-ratings {source} is a dataset, whose random ratings are its test: give a file of other ones."
             )
-        limits = (log.scale.low, log.scale.high)
         ids = {"user_ids": log.user_ids, "item_ids": log.item_ids} if known else {}
-        return self._read(source, self.columns(source), log.scale.positive, limits, **ids)
+        return self._read(source, log.scale, **ids)
 
     def refuse_unread(self, methods: Mapping[str, Method]) -> None:
         """Refuse files of features that none of these methods would read."""
@@ -99,25 +96,25 @@ class Reading:
                 f"--{option}: the method {name!r} reads no features; use {bayes}--set propensity=logistic."
             )
 
-    def columns(self, source: str | Path, roles: Sequence[str] = ("user", "item", "rating")) -> Columns:
-        """Which columns of a file hold what; what had to be guessed is said."""
-        found = columns_of(source, {role: getattr(self, role) for role in roles}, self.separator, self.header)
-        if found.guessed:
-            self._tell(f"{Path(source).name}: {'; '.join(found.guessed)}")
-        return found
-
     def table(self, path: Path, roles: Sequence[str]) -> tuple[pa.Table, dict[str, str]]:
-        """A small file as it is, and the names of the columns that play these roles in it."""
+        """A small file as it is, and the names of the columns that have these roles in it."""
         from unskew.data.features import missing_column
+        from unskew.data.guess import columns_by_name, columns_by_place
         from unskew.data.read import read_frame
 
-        columns = self.columns(path, roles)
-        ids = [columns.names[role] for role in roles if role != "rating"]
-        table = read_frame(path, ids, delimiter=columns.delimiter, header=columns.header)
-        for name in columns.names.values():
-            if name not in table.column_names:
+        given = {role: getattr(self, role) for role in roles}
+        sides = [role for role in roles if role != "rating"]
+        table = read_frame(path, [name for name in given.values() if name], sides=sides)
+        for name in given.values():
+            if name is not None and name not in table.column_names:
                 raise missing_column(name, table.column_names, path.name)
-        return table, columns.names
+        samples = {name: table[name][:100].to_pylist() for name in table.column_names}
+        if table.column_names == [str(place + 1) for place in range(table.num_columns)]:
+            rows = [list(map(str, row.values())) for row in table.slice(0, 100).to_pylist()]
+            return table, columns_by_place(rows, given, path.name)
+        names, guessed = columns_by_name(samples, given, path.name)
+        self._tell(f"{path.name}: {note}" for note in guessed)
+        return table, names
 
     @property
     def words(self) -> list[str]:
@@ -135,46 +132,21 @@ class Reading:
                 said += [f"--{name}", *(f"{one:g}" if isinstance(one, float) else str(one) for one in values)]
         return said
 
-    @property
-    def separator(self) -> str | None:
-        return "\t" if self.delimiter == r"\t" else self.delimiter  # a shell leaves \t as it is
-
-    def _file(self, source: str, told: tuple[float | None, tuple[float, float]] | None) -> RatingLog:
-        if self.accept_altered:
-            raise ParameterError(f"--accept-altered is for datasets, and {source} is a file.")
-        columns = self.columns(source)
-        positive: float | None
-        limits: tuple[float, float] | None
+    def _read(self, source: str, scale: Scale | None, **sides: Any) -> RatingLog:
+        """The log of a file, on this scale unless options give another."""
+        settings: dict[str, Any] = {"duplicates": self.duplicates.value, **sides}
         if self.positive is not None:
-            positive, limits = self.positive, None
+            settings["positive"] = self.positive
         elif self.graded is not None:
-            positive, limits = None, self.graded
-        else:
-            positive, limits = told or self._guessed_scale(source, columns)
-        features = {"user_features": self.user_features, "item_features": self.item_features}
-        return self._read(source, columns, positive, limits, **features)
-
-    def _guessed_scale(self, source: str, columns: Columns) -> tuple[float, tuple[float, float]]:
-        from unskew.cli.scale import first_ratings, guessed_scale
-
-        found = guessed_scale(first_ratings(source, columns), Path(source).name)
-        self._tell(f"{Path(source).name}: {found.guessed}")
-        return found.positive, (found.low, found.high)
-
-    def _read(
-        self, source: str, columns: Columns, positive: float | None, limits: tuple[float, float] | None, **sides: Any
-    ) -> RatingLog:
-        return unskew.read_log(
-            source,
-            **columns.names,
-            positive=positive,
-            rating_scale=limits,
-            duplicates=self.duplicates.value,
-            delimiter=columns.delimiter,
-            header=columns.header,
-            cache=self.cache,
-            **sides,
-        )
+            settings |= {"positive": None, "rating_scale": self.graded}
+        elif scale is not None:
+            settings |= {"positive": scale.positive, "rating_scale": (scale.low, scale.high)}
+        if not sides:
+            further = {name: getattr(self, name) for name in GROUPS["features"]}
+            settings |= {name: value for name, value in further.items() if value is not None}
+        log = unskew.read_log(source, self.user, self.item, self.rating, **settings)
+        self._tell(log.notes)
+        return log
 
     def _dataset(self, source: str, positive: Any) -> Dataset | None:
         """The dataset the source names, if it names one; `positive` is its threshold unless options give another."""
@@ -184,7 +156,7 @@ class Reading:
         self._refuse_options(source, "a dataset", allowed=_OF_DATASETS)
         if self.positive is not None or self.graded is not None:
             positive = self.positive
-        dataset = unskew.datasets.load(*named, positive=positive, expect_original=not self.accept_altered)
+        dataset = unskew.datasets.load(*named, positive=positive, expect_original=False)
         scale = dataset.train.scale
         if self.graded not in (None, (scale.low, scale.high)):
             raise ParameterError(
@@ -200,9 +172,10 @@ class Reading:
                 spelled = "--" + option.name.replace("_", "-")
                 raise ParameterError(f"{spelled} is for files, and {source} is {what}: leave it out.")
 
-    def _tell(self, sentence: str) -> None:
-        self.guessed.append(sentence)
-        say(f"guessed of {sentence}")
+    def _tell(self, notes: Iterable[str]) -> None:
+        for note in (with_options(OF_PYTHON.sub("", note)) for note in notes):
+            self.guessed.append(note)
+            say(note)
 
 
 def reads(*groups: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

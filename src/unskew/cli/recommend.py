@@ -110,7 +110,7 @@ def _asked(reading: Reading, file: Path | None, ids: list[str] | None) -> Any:
     """The users who were asked for, each once; None if nobody was."""
     if file is None and not ids:
         return None
-    from unskew.data.vocabulary import as_ids, narrowed
+    from unskew.data.ids import as_ids, narrowed
 
     asked = as_ids(ids, "--for") if file is None else _ids(file, "user", reading)
     distinct = narrowed(asked.unique())
@@ -120,7 +120,7 @@ def _asked(reading: Reading, file: Path | None, ids: list[str] | None) -> Any:
 
 
 def _ids(path: Path, role: str, reading: Reading) -> pa.Array:
-    from unskew.data.vocabulary import as_ids
+    from unskew.data.ids import as_ids
 
     table, names = reading.table(path, (role,))
     return as_ids(table[names[role]], f"column {names[role]!r} of {path.name}")

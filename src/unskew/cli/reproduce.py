@@ -56,7 +56,6 @@ def command(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ENTRY", help="Only this entry; may be given several times.")
     ] = None,
-    accept_altered: options.AcceptAltered = False,
     epochs: options.Epochs = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -76,7 +75,7 @@ def command(
     if data is None and dataset is not DatasetName.WORLD:
         raise ParameterError(f"--dataset {dataset.value}: name the folder of its files by --data FOLDER.")
     asked = Options(data=data, test=None, test_fraction=None, on_unknown="raise", seed=0)
-    given = material(dataset.value, Reading(accept_altered=accept_altered), asked)
+    given = material(dataset.value, Reading(), asked)
     made = [
         reproduce(
             name,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.data.columns import Codes
+from unskew.data.pairs import Codes
 from unskew.data.selection import SELECTIONS, Floats
 from unskew.errors import DataError, ParameterError, nearest
 

@@ -1,8 +1,10 @@
-"""What is known about users or items beside their ratings: one row per code, one column per feature."""
+"""What is known about users or items besides their ratings, and how it becomes the numbers that methods read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +14,137 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.distinct import is_text
-from unskew.data.encoding import Column, Encoding, number_column, text_column
-from unskew.data.vocabulary import Vocabulary, as_arrow, as_text, is_number
+from unskew.data.guess import columns_by_name, looks_like_titles
+from unskew.data.ids import Vocabulary, as_arrow, as_text, is_number, is_text, plain
 from unskew.errors import DataError, nearest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+MOST_CATEGORIES = 1_000  # distinct texts of a column
+FEW = 10  # ids: what so many have in common counts for half of what it would if many had it
+FARTHEST = 5.0  # standard deviations from the mean beyond which a number counts as no farther
+IDENTIFYING = 50  # rows from which on a column that tells most of them apart is taken for an identifier
+LARGEST = float(np.finfo(np.float32).max)
+SEPARATOR = "|"  # between the entries of a list
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature and how it is encoded.
+
+    A number becomes (x - center) / scale, at most 5 either way; one that is only ever 0 or 1 stays as it is. Of
+    `categories`, each has a number of its own that is 1 where it applies. What is missing contributes nothing.
+
+    `counts` says how many ids have each category, or a 1: what n have in common is weighed by sqrt(n / (n + 10)), which
+    is as if its row took 1 + 10/n times the L2. Otherwise what hardly anybody shares would only loosen the hold on ids.
+    """
+
+    name: str
+    center: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.center) and math.isfinite(self.scale) and self.scale > 0):
+            raise DataError(f"feature {self.name!r} cannot have the center {self.center} and the scale {self.scale}.")
+
+    @property
+    def is_number(self) -> bool:
+        return not self.categories
+
+    @property
+    def width(self) -> int:
+        """How many numbers a net reads for this feature."""
+        return len(self.categories) or 1
+
+    @property
+    def names(self) -> list[str]:
+        """What each of them stands for."""
+        return [f"{self.name}={category}" for category in self.categories] or [self.name]
+
+    def counted(self, values: NDArray[Any]) -> Column:
+        """The same with the counts of its categories among these places."""
+        if self.is_number:
+            return self
+        found = np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=self.width)
+        return replace(self, counts=tuple(found.tolist()))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What each of the numbers is multiplied by."""
+        counts = np.array(self.counts or [math.inf] * self.width)
+        return np.sqrt(1 - FEW / (counts + FEW))
+
+
+def number_column(name: str, values: NDArray[Any]) -> Column:
+    """How the numbers of a column are encoded, by what is known of them."""
+    present = values[~np.isnan(values)].astype(np.float64)
+    if bool(((present == 0) | (present == 1)).all()):
+        return Column(name, counts=(int(present.sum()),))
+    spread = float(present.std())
+    return Column(name, float(present.mean()), spread if spread > 0 else 1.0)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The columns, and the root mean square `length` of what they become: rows are divided by it.
+
+    So how strongly features count beside ids depends neither on how many there are nor on their units, and a feature
+    means the same for everybody, whatever else is missing.
+    """
+
+    columns: tuple[Column, ...]
+    length: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.length) and self.length > 0):
+            raise DataError(f"the length of encoded features must be a finite number above 0, not {self.length}.")
+
+    @classmethod
+    def learned(cls, columns: tuple[Column, ...], values: Values) -> Encoding:
+        """For features that look like these, of which a row is an id and a column a feature."""
+        columns = tuple(column.counted(held) for column, held in zip(columns, values.T, strict=True))
+        encoded = cls(columns).matrix(values)
+        described = int((np.diff(encoded.indptr) > 0).sum())
+        squares = float(np.square(encoded.data.astype(np.float64)).sum())
+        return cls(columns, math.sqrt(squares / described) if squares else 1.0)
+
+    @property
+    def width(self) -> int:
+        return sum(column.width for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for column in self.columns for name in column.names)
+
+    def matrix(self, values: Values) -> csr_array:
+        """One sparse row an id: numbers standardised, the place of a category 1, nothing for what is missing."""
+        from scipy.sparse import csr_array  # slow to import, and needed where there are features
+
+        if not self.columns:
+            return csr_array((len(values), 0), dtype=np.float32)
+        rows, places, amounts = (np.concatenate(parts) for parts in zip(*self._entries(values), strict=True))
+        amounts = (amounts / self.length).astype(np.float32)
+        return csr_array((amounts, (rows, places)), shape=(len(values), self.width))
+
+    def _entries(self, values: Values) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+        first = 0
+        for number, column in enumerate(self.columns):
+            of_column = values[:, number].astype(np.float64)
+            if column.is_number:
+                place = np.zeros(len(values), np.int64)
+                amount = np.clip((of_column - column.center) / column.scale, -FARTHEST, FARTHEST)
+            else:
+                place, amount = np.nan_to_num(of_column).astype(np.int64), np.ones(len(values))
+            amount = amount * column.weights[place]
+            present = np.flatnonzero(~np.isnan(of_column) & (amount != 0))
+            yield present, first + place[present], amount[present]
+            first += column.width
+
 
 UNKNOWN = Encoding(())  # yet
 
@@ -27,16 +153,14 @@ UNKNOWN = Encoding(())  # yet
 class Features:
     """Feature columns aligned with a vocabulary: row c describes the id of code c, NaN is missing.
 
-    A number stands as it is, a text as its place among the categories or buckets of its column. `encoding` says how
-    both become what nets read; without one, all columns are numbers and it is learned from them.
+    A number stands as it is, a text as its place among the categories of its column. `encoding` says how both become
+    what methods read; without one, all columns are numbers and it is learned from them.
     """
 
     names: tuple[str, ...]
-    values: NDArray[np.float32]  # (ids in the vocabulary, columns)
-    n_missing: int = 0  # ids of the vocabulary that the frame does not describe: rows of NaN
-    n_unused: int = 0  # ids of the frame that the vocabulary does not know
+    values: Values  # (ids in the vocabulary, columns)
     encoding: Encoding = UNKNOWN
-    n_unknown: int = 0  # texts that the encoding does not know, and that count as missing
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out, and who is not described
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float32)
@@ -45,110 +169,118 @@ class Features:
         if len(set(self.names)) < len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise DataError(f"two feature columns are called {twice!r}: rename one of them.")
-        _refuse_infinite(self.names, values)
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
         if not self.encoding.columns:
             columns = tuple(number_column(name, values[:, number]) for number, name in enumerate(self.names))
             object.__setattr__(self, "encoding", Encoding.learned(columns, values))
-        self._check_encoding()
-
-    def _check_encoding(self) -> None:
-        columns = self.encoding.columns
-        if tuple(column.name for column in columns) != self.names:
-            raise DataError(f"features called {self.names} do not fit an encoding of {[c.name for c in columns]}.")
-        for number, column in enumerate(columns):
-            held = self.values[:, number]
-            places = held[~np.isnan(held)]
-            if not column.is_number and bool(((places < 0) | (places >= column.width) | (places % 1 != 0)).any()):
-                raise DataError(f"feature {column.name!r} holds places outside its {column.width} categories.")
+        if tuple(column.name for column in self.encoding.columns) != self.names:
+            raise DataError(f"features called {self.names} do not fit an encoding of other columns.")
 
     def __repr__(self) -> str:
-        return (
-            f"Features({len(self.names)} columns for {len(self.values):,} ids, "
-            f"{self.n_missing:,} ids missing, {self.n_unused:,} rows unused)"
-        )
+        return f"Features({len(self.names)} columns for {len(self.values):,} ids)"
 
     @cached_property
     def encoded(self) -> csr_array:
-        """What nets read: one sparse row an id."""
+        """What methods read: one sparse row an id."""
         return self.encoding.matrix(self.values)
 
     @property
-    def expanded(self) -> NDArray[np.float32]:
+    def expanded(self) -> Values:
         """One column a number and a category, as `encoding.names` calls them; NaN is missing."""
         parts = []
         for number, column in enumerate(self.encoding.columns):
             held = self.values[:, number : number + 1]
             if column.is_number:
                 parts.append(held)
-                continue
-            places = np.arange(column.width)
-            parts.append(np.where(np.isnan(held), np.nan, held == places).astype(np.float32))
+            else:
+                parts.append(np.where(np.isnan(held), np.nan, held == np.arange(column.width)).astype(np.float32))
         return np.hstack(parts)
 
-    def under(self, encoding: Encoding) -> Features:
-        """The same features in another encoding of the same columns; texts that it does not know are missing."""
-        values, n_unknown = self.values.copy(), self.n_unknown
-        for number, (own, other) in enumerate(zip(self.encoding.columns, encoding.columns, strict=True)):
-            if own.is_number != other.is_number:
-                raise DataError(f"feature {own.name!r} is a number in one log and text in the other: read both alike.")
-            if not own.is_number:
-                places = other.places(own.categories)
-                held = np.isnan(values[:, number])
-                new = np.append(places, -1)[np.where(held, -1, values[:, number]).astype(np.int64)]
-                values[:, number] = np.where(new < 0, np.nan, new)
-                n_unknown += int((new < 0).sum() - held.sum())
-        return replace(self, values=values, encoding=encoding, n_unknown=n_unknown)
+    def with_unknown(self, count: int) -> Features:
+        """The same, and rows for so many ids more of which nothing is known."""
+        nothing = np.full((count, len(self.names)), np.nan, np.float32)
+        return replace(self, values=np.vstack([self.values, nothing]))
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFrame:
+    """A frame of features as it was given: ids, columns that can be used, and what was left out."""
+
+    side: str  # user or item
+    ids: Vocabulary
+    columns: dict[str, pa.Array]
+    notes: tuple[str, ...]
 
     @classmethod
-    def aligned(cls, frame: Any, ids: Vocabulary, key: str, encoding: Encoding | None = None) -> Features:
-        """A frame (pandas, polars or pyarrow) keyed by its column `key`, put in the order of a vocabulary.
+    def of(cls, frame: Any, side: str, key: str) -> FeatureFrame:
+        """Read a pandas, polars or pyarrow frame keyed by its column `key` or, without one, by that of such ids.
 
-        Numbers and booleans are numbers, text and categoricals are categories. With an `encoding`, that of a log
-        learned from before, the frame must have its columns, and categories it does not know count as missing.
+        Numbers and booleans are numbers, text and categoricals are categories, and lists such as Action|Comedy become
+        a column for each entry. Identifiers, titles and URLs tell ids apart and nothing else: they are left out.
         """
-        columns = columns_of(frame)
-        if key not in columns:
-            raise missing_column(key, list(columns), "the feature frame")
-        described = Vocabulary(columns.pop(key), f"column {key!r} of the feature frame")
+        where = f"the frame of {side} features"
+        given = columns_of(frame, where)
+        if key not in given:
+            samples = {name: sample_of(values) for name, values in given.items()}
+            key = columns_by_name(samples, {side: None}, where)[0][side]
+        ids = Vocabulary(given.pop(key), f"column {key!r} of {where}")
+        columns, notes = dict[str, pa.Array](), []
+        for name, values in given.items():
+            column = plain(as_arrow(values, f"feature {name!r}"))
+            if is_text(column.type):
+                column = as_text(column, f"feature {name!r}")
+            elif not is_number(column.type):
+                raise DataError(f"feature {name!r} is of type {column.type}: features must be numbers or text.")
+            if what := _identifies(name, column):
+                notes.append(f"{where}: {name!r} is left out, as it holds {what}")
+            elif is_text(column.type) and pc.any(pc.match_substring(column, SEPARATOR)).as_py():
+                columns |= _entries(name, column)
+            else:
+                columns[name] = column
         if not columns:
-            raise DataError(f"the feature frame has no column beside {key!r}: add features or leave it out.")
-        known: dict[str, Column | None] = dict.fromkeys(columns)
-        if encoding is not None:
-            known = {column.name: column for column in encoding.columns}
-        for name in known:
-            if name not in columns:
-                raise missing_column(name, list(columns), "the feature frame")
-        read = [_read(name, as_arrow(columns[name], f"feature {name!r}"), known[name]) for name in known]
-        values = np.vstack([np.stack([held for _, held, _ in read], axis=1), np.full((1, len(read)), np.nan)])
-        rows = described.codes(ids.arrow)  # -1 for an id the frame lacks, hence the row of nothing at the end
-        n_missing = int((rows < 0).sum())
-        aligned = values[rows].astype(np.float32)
-        _refuse_infinite(tuple(known), aligned)
-        described_by = zip(known, read, aligned.T, strict=True)
-        encoded = tuple(column or number_column(name, held) for name, (column, _, _), held in described_by)
-        return cls(
-            tuple(known),
-            aligned,
-            n_missing,
-            len(described) - (len(ids) - n_missing),
-            encoding or Encoding.learned(encoded, aligned),
-            sum(unknown for _, _, unknown in read),
-        )
+            raise DataError(f"{where} has no column that describes anything besides {key!r}: leave it out.")
+        return cls(side, ids, columns, tuple(notes))
+
+    def aligned(self, ids: Vocabulary) -> Features:
+        """The features in the order of a vocabulary."""
+        rows = self.ids.codes(ids)  # -1 for an id that is not described, hence the row of nothing at the end
+        columns, values = [], []
+        for name, column in self.columns.items():
+            known, held = _held(name, column)
+            if (np.abs(held) > LARGEST).any():
+                raise DataError(f"feature {name!r} holds a value too large for 32-bit floats: rescale it.")
+            aligned = np.append(held, np.nan)[rows].astype(np.float32)
+            columns.append(known or number_column(name, aligned))
+            values.append(aligned)
+        together, notes = np.stack(values, axis=1), list(self.notes)
+        missing = int((rows < 0).sum())
+        unused = len(self.ids) - (len(ids) - missing)
+        if missing:
+            notes.append(f"{missing:,} of {len(ids):,} {self.side}s have no features")
+        if unused:
+            notes.append(f"{unused:,} {self.side}s that the log does not know have features, which are not used")
+        return Features(tuple(self.columns), together, Encoding.learned(tuple(columns), together), tuple(notes))
 
 
-def columns_of(frame: Any) -> dict[str, Any]:
-    """The columns of a pandas, polars or pyarrow frame by name."""
+def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
+    """The columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
     try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        kind = type(frame).__name__
-        raise DataError(f"a frame must be a pandas, polars or pyarrow one, but is a {kind}.") from None
+        table = nw.from_native(frame)
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        return {str(name): table.get_column(name) for name in table.columns}
     except nw.exceptions.DuplicateError as error:
         found = " ".join(str(error).split())
-        raise DataError(f"the frame has columns of the same name ({found}): rename all but one.") from None
-    return {str(name): table.get_column(name) for name in table.columns}
+        raise DataError(f"{where} has columns of the same name ({found}): rename all but one.") from None
+    except Exception as error:  # a door: whatever a foreign kind of frame complains of
+        kind = type(frame).__name__
+        raise DataError(f"{where} must be a pandas, polars or pyarrow one, but is a {kind}.") from error
+
+
+def sample_of(values: Any, most: int = 100) -> list[Any]:
+    """Some values of a column, to look at."""
+    return list(plain(as_arrow(values[:most], "a column")).to_pylist())
 
 
 def missing_column(name: str, present: list[str], where: str) -> DataError:
@@ -160,33 +292,41 @@ def missing_column(name: str, present: list[str], where: str) -> DataError:
     return DataError(f"{where} has no column {name!r}, only {listed}{hint}")
 
 
-def _refuse_infinite(names: tuple[str, ...], values: NDArray[np.float32]) -> None:
-    infinite = np.isinf(values).any(axis=0)
-    if infinite.any():
-        name = names[int(infinite.argmax())]
-        raise DataError(f"feature {name!r} holds a value too large for 32-bit floats: rescale it.")
+def _identifies(name: str, column: pa.Array) -> str:
+    """What a column holds that only tells rows apart; nothing if it may describe them."""
+    held = column.drop_null()
+    distinct, n_rows = len(held.unique()), len(held)
+    if is_text(column.type):
+        sample = held[:100].to_pylist()
+        if sample and sum(text.startswith(("http://", "https://")) for text in sample) * 2 > len(sample):
+            return "URLs"
+        if any(SEPARATOR in text for text in sample):
+            return ""
+        most = n_rows >= IDENTIFYING and 2 * distinct > n_rows
+        if distinct > MOST_CATEGORIES or most or (distinct == n_rows > 2 and looks_like_titles(sample)):
+            return f"{distinct:,} different texts in {n_rows:,} rows, as an identifier or a title does"
+    elif name.casefold().endswith("id") and n_rows >= IDENTIFYING and distinct == n_rows:
+        return f"{distinct:,} different numbers, as an identifier does"
+    return ""
 
 
-def _read(name: str, column: pa.Array, known: Column | None) -> tuple[Column | None, NDArray[np.float32], int]:
-    """How a column is encoded if it is text, what it holds, and how many texts are not known."""
-    kind = column.type
-    if is_text(kind):
-        if known is not None and known.is_number:
-            raise DataError(f"feature {name!r} holds texts, but the model knows it as a number.")
-        return _places(as_text(column, f"feature {name!r}"), name, known)
-    if not is_number(kind):
-        raise DataError(f"feature {name!r} is of type {kind}: features must be numbers, booleans or text.")
-    if known is not None and not known.is_number:
-        return _places(column.cast(pa.large_string()), name, known)  # texts that all look like numbers
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and Features refuses that by name
-        return known, values.astype(np.float32), 0
+def _entries(name: str, column: pa.Array) -> dict[str, pa.Array]:
+    """A column of 0 and 1 for each entry of the lists in a column of text."""
+    lists = [[] if text is None else text.split(SEPARATOR) for text in column.to_pylist()]
+    known = sorted({entry for entries in lists for entry in entries if entry})
+    if len(known) > MOST_CATEGORIES:
+        raise DataError(f"feature {name!r} has {len(known):,} different entries in its lists: leave the column out.")
+    place, flags = {entry: at for at, entry in enumerate(known)}, np.zeros((len(known), len(lists)), np.float32)
+    for row, entries in enumerate(lists):
+        flags[[place[entry] for entry in entries if entry], row] = 1
+    return {f"{name}={entry}": pa.array(held) for entry, held in zip(known, flags, strict=True)}
 
 
-def _places(column: pa.Array, name: str, known: Column | None) -> tuple[Column, NDArray[np.float32], int]:
-    distinct = pc.unique(column.drop_null()).sort()
-    encoded = known or text_column(name, distinct.to_pylist())
-    place_of = np.append(encoded.places(distinct.to_pylist()), -1)
-    places = place_of[pc.index_in(column, value_set=distinct).fill_null(-1).to_numpy()]
-    values = np.where(places < 0, np.nan, places).astype(np.float32)
-    return encoded, values, int((places < 0).sum()) - column.null_count
+def _held(name: str, column: pa.Array) -> tuple[Column | None, NDArray[np.float64]]:
+    """How a column is encoded if it is text, and what it holds as numbers, NaN for what is missing."""
+    if is_text(column.type):
+        categories = pc.unique(column.drop_null()).sort()
+        places = pc.index_in(column, value_set=categories).cast(pa.float64())
+        found = Column(name, categories=tuple(categories.to_pylist()))
+        return found if found.categories else None, places.to_numpy(zero_copy_only=False)
+    return None, column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.catalogue import catalogue_of, matched
-from unskew.data.columns import check_codes, check_unit, frozen
-from unskew.data.duplicates import Duplicates, merge_duplicates, refuse_duplicates
-from unskew.data.features import Features, columns_of, missing_column
+from unskew.data.features import FeatureFrame, Features, columns_of, missing_column, sample_of
+from unskew.data.guess import FEWEST, columns_by_name, guessed_scale
+from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
+from unskew.data.pairs import pair_keys
 from unskew.data.scale import Scale, as_ratings
-from unskew.data.vocabulary import Encoder, Vocabulary
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, nearest
+
+Duplicates = Literal["error", "last", "mean"]
+
+
+class Names(NamedTuple):
+    """What the columns were called where they came from, and are called in answers."""
+
+    user: str = "user_id"
+    item: str = "item_id"
+    rating: str = "rating"
+    time: str = "timestamp"
+    title: str = "title"
+
+
+NAMES = Names()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RatingLog:
-    """Ratings as read-only columns of integer codes; checks itself once, on construction.
+    """Ratings as read-only columns of integer codes.
 
-    Build one with `from_frame`, `from_arrays` or `unskew.data.read.read_log`.
+    Build one with `unskew.read_log`, `from_frame` or `from_arrays`, which check what they are given.
     """
 
     users: NDArray[np.int32]  # codes, one per rating, in the order given
@@ -35,66 +50,70 @@ class RatingLog:
     item_features: Features | None = None
     duplicates_merged: int = 0  # rows merged away by duplicates="last" or "mean"
     stars: NDArray[np.float32] | None = None  # ratings as they stood before `scale`, None where that is not known
+    times: NDArray[np.float64] | None = None  # seconds since 1970, or what the column held; None without
+    titles: pa.Array | None = None  # of items, in the order of their codes; null where there is none
+    names: Names = NAMES
+    library: str = "pyarrow"  # the frame library that the data came in, and answers go out in
+    notes: tuple[str, ...] = ()  # what was guessed, left out or stands out, a sentence each
 
     def __post_init__(self) -> None:
-        for name, dtype in (("users", np.int32), ("items", np.int32), ("ratings", np.float32)):
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
-        if self.stars is not None:
-            object.__setattr__(self, "stars", frozen(self.stars, np.float32, "stars"))
-        _check_columns(self)
-        _check_sides(self)
-        refuse_duplicates(self.users, self.items, self.user_ids, self.item_ids)
+        kinds = {"users": np.int32, "items": np.int32, "ratings": np.float32, "stars": np.float32, "times": np.float64}
+        for name, kind in kinds.items():
+            if (given := getattr(self, name)) is not None:
+                column = np.array(given, kind)
+                if kind is np.int32 and not np.array_equal(column, given):
+                    raise DataError(f"{name} must be codes of 32 bits inside a log: build it with from_arrays.")
+                column.flags.writeable = False
+                object.__setattr__(self, name, column)
+        shapes = {np.shape(getattr(self, name)) for name in kinds if getattr(self, name) is not None}
+        if len(shapes) > 1 or self.ratings.ndim != 1 or not len(self):
+            raise DataError(f"users, items and ratings must be equally long and not empty, but have shapes {shapes}.")
+        for name, codes, ids in (("user", self.users, self.user_ids), ("item", self.items, self.item_ids)):
+            if len(ids) < 2:
+                raise DataError(f"the log knows only {len(ids)} {name}: at least two users and two items are needed.")
+            if codes.min() < 0 or codes.max() >= len(ids):
+                raise DataError(
+                    f"{name}s hold codes from {codes.min()} to {codes.max()}, but there are {len(ids)} ids."
+                )
+        if not (self.ratings.min() >= 0 and self.ratings.max() <= 1):
+            raise DataError("ratings must lie in [0, 1] inside a log: build it with from_arrays.")
+        if self.binary and ((self.ratings != 0) & (self.ratings != 1)).any():
+            raise DataError("the ratings of a binary log must be 0 or 1: use a graded scale for anything between.")
+        for name, features, size in zip(("user", "item"), self.features, (self.n_users, self.n_items), strict=True):
+            if features is not None and len(features.values) != size:
+                raise DataError(f"{name}_features has {len(features.values):,} rows for {size:,} {name}s.")
 
     @classmethod
     def from_frame(
         cls,
         frame: Any,
-        user: str = "user_id",
-        item: str = "item_id",
-        rating: str = "rating",
-        *,
-        positive: float | None = 3,
-        rating_scale: tuple[float, float] | None = None,
-        duplicates: Duplicates = "error",
-        user_ids: Any = None,
-        item_ids: Any = None,
-        user_features: Any = None,
-        item_features: Any = None,
+        user: str | None = None,
+        item: str | None = None,
+        rating: str | None = None,
+        time: str | None = None,
+        **settings: Unpack[LogSettings],
     ) -> RatingLog:
-        """A log from a pandas, polars or pyarrow frame with one row per rating.
+        """A log from a pandas, polars or pyarrow frame with one row per rating; see `LogSettings`.
 
-        `positive` is the lowest rating that counts as liked; `positive=None` with `rating_scale=(low, high)`
-        keeps graded ratings. `user_ids` and `item_ids` are catalogues: every id there is, rated or not, in
-        the order the codes shall have. Feature frames are keyed by the columns `user` and `item`.
+        Columns that are not named are guessed, by name and by what they hold.
         """
-        settings = Settings(Scale.of(positive, rating_scale), duplicates, user, item, rating)
-        present = columns_of(frame)
-        for name in (user, item, rating):
-            if name not in present:
-                raise missing_column(name, list(present), "the frame")
-        columns = (present[user], present[item], present[rating])
-        where = (f"column {user!r}", f"column {item!r}", f"column {rating!r}")
-        return _encoded(columns, where, settings, (user_ids, item_ids), (user_features, item_features))
+        columns, like = columns_of(frame), settings.get("like")
+        given = {"user": user, "item": item, "rating": rating, "time": time}
+        for role, name in given.items():
+            if name is not None and name not in columns:
+                raise missing_column(str(name), list(columns), "the frame")
+            if name is None and like is not None and getattr(like.names, role) in columns:
+                given[role] = getattr(like.names, role)
+        samples = {name: sample_of(values) for name, values in columns.items()}
+        found, guessed = columns_by_name(samples, given, "the frame", optional=("time",))
+        library = next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
+        rows = Rows({role: columns[name] for role, name in found.items()}, found, "", library, tuple(guessed))
+        return rows.log(columns, **settings)
 
     @classmethod
-    def from_arrays(
-        cls,
-        users: Any,
-        items: Any,
-        ratings: Any,
-        *,
-        positive: float | None = 3,
-        rating_scale: tuple[float, float] | None = None,
-        duplicates: Duplicates = "error",
-        user_ids: Any = None,
-        item_ids: Any = None,
-        user_features: Any = None,
-        item_features: Any = None,
-    ) -> RatingLog:
-        """A log from three array-likes of equal length; settings as in `from_frame`."""
-        settings = Settings(Scale.of(positive, rating_scale), duplicates)
-        columns, where = (users, items, ratings), ("users", "items", "ratings")
-        return _encoded(columns, where, settings, (user_ids, item_ids), (user_features, item_features))
+    def from_arrays(cls, users: Any, items: Any, ratings: Any, **settings: Unpack[LogSettings]) -> RatingLog:
+        """A log from three array-likes of equal length; see `LogSettings`."""
+        return Rows({"user": users, "item": items, "rating": ratings}).log(**settings)
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:
@@ -111,9 +130,11 @@ class RatingLog:
         if not self.binary:
             mean = float(self.scale.from_unit(self.positive_rate))
             level = f"mean rating {mean:.2f} of {self.scale.low:g} to {self.scale.high:g}"
+        share = len(self) / self.n_pairs
+        density = f"{share:.2%}" if share >= 1e-4 else f"{100 * share:.2g}%"
         return (
             f"RatingLog({len(self):,} ratings by {self.n_users:,} users on {self.n_items:,} items, "
-            f"density {_percent(len(self) / self.n_pairs)}, {level})"
+            f"density {density}, {level})"
         )
 
     @property
@@ -144,118 +165,226 @@ class RatingLog:
 
     def take(self, rows: NDArray[Any]) -> RatingLog:
         """The log of some rows (positions or a mask), everything else the same and nothing checked again."""
-        known = ("users", "items", "ratings") if self.stars is None else ("users", "items", "ratings", "stars")
-        columns = {name: getattr(self, name)[rows] for name in known}
+        known = ("users", "items", "ratings", "stars", "times")
+        columns = {name: getattr(self, name)[rows] for name in known if getattr(self, name) is not None}
         for column in columns.values():
             column.flags.writeable = False
         return RatingLog.proved(**self.__dict__ | columns)
 
     def to_arrow(self) -> pa.Table:
-        """Columns user_id, item_id and rating as users know them; the rating of a binary log is 0 or 1."""
-        ids = {"user_id": self.user_ids.take(self.users), "item_id": self.item_ids.take(self.items)}
-        return pa.table(ids | {"rating": self.scale.from_unit(self.ratings)})
+        """A row a rating, columns called as they came; the rating of a binary log is 0 or 1."""
+        names = self.names
+        columns = {names.user: self.user_ids.take(self.users), names.item: self.item_ids.take(self.items)}
+        columns[names.rating] = self.scale.from_unit(self.ratings)
+        return pa.table(columns if self.times is None else columns | {names.time: self.times})
 
 
-class Settings(NamedTuple):
-    """How external rows become a log."""
+class LogSettings(TypedDict, total=False):
+    """How a table becomes a log; all may be left out.
 
-    scale: Scale
-    duplicates: Duplicates = "error"
-    user: str = "user_id"
-    item: str = "item_id"
-    rating: str = "rating"
+    `positive` is the lowest rating that counts as liked, guessed by default; `positive=None` with
+    `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
+    "error", "last" or "mean". `user_ids` and `item_ids` are catalogues: every id there is, rated or not, in the order
+    the codes shall have. Feature frames are keyed by the ids; ids that have features and no rating join the log.
+    `item_names` are titles: a column of the same table, a frame with ids and titles, or a mapping. `like` is a log
+    whose names of columns and whose scale are meant here too.
+    """
 
-    def check(self) -> None:
-        """Raise a ParameterError for what cannot be meant."""
-        if self.duplicates not in get_args(Duplicates):
-            raise ParameterError(f"duplicates must be 'error', 'last' or 'mean', but is {self.duplicates!r}.")
-        names = (self.user, self.item, self.rating)
-        if len(set(names)) < len(names):
-            raise ParameterError(f"user, item and rating must be three different columns, but are {names}.")
+    positive: float | Literal["guess"] | None
+    rating_scale: tuple[float, float] | None
+    duplicates: Duplicates
+    user_ids: Any
+    item_ids: Any
+    user_features: Any
+    item_features: Any
+    item_names: Any
+    like: RatingLog | None
 
 
-def assemble(
+class Rows(NamedTuple):
+    """Columns by their roles, as they were given; `where` is the file they come from, if any."""
+
+    columns: dict[str, Any]
+    called: dict[str, str] = {}  # noqa: RUF012
+    where: str = ""
+    library: str = "pyarrow"
+    guessed: tuple[str, ...] = ()
+    narrow: bool = False  # text that spells integers throughout becomes integers
+
+    def log(self, others: Any = (), **settings: Any) -> RatingLog:
+        """The log of these rows; `others` are further columns of the same table, by name."""
+        check_settings(settings)
+        like: RatingLog | None = settings.get("like")
+        titles, notes = settings.get("item_names"), list(self.guessed)
+        ratings = as_ratings(self.columns["rating"], self._at("rating"))
+        frames = {side: self._described(side, settings.get(f"{side}_features")) for side in ("user", "item")}
+        sides = {}
+        for side, frame in frames.items():
+            where, known = self._at(side), settings.get(f"{side}_ids")
+            codes, ids = encoded(self.columns[side], where, self.narrow, known)
+            if frame is not None and known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
+                ids = ids.extended(frame.ids)
+                notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
+            sides[side] = codes, ids
+        (users, user_ids), (items, item_ids) = sides["user"], sides["item"]
+        if not len(users) == len(items) == len(ratings):
+            raise DataError(
+                f"{self._at('user')}, {self._at('item')} and {self._at('rating')} must be equally long, "
+                f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
+            )
+        if not len(ratings):
+            raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
+        scale = self._scale(ratings, settings, notes)
+        scale.refuse_strays(ratings, self._at("rating"))
+        times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
+        if isinstance(titles, str) and titles in others:
+            titles = {"ids": self.columns["item"], "titles": others[titles]}
+        users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, settings)
+        scale.refuse_one_class(ratings.min(), ratings.max())
+        unit = scale.to_unit(ratings)
+        share = float(unit.mean())
+        if scale.binary and min(share, 1 - share) < FEWEST:
+            notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
+        features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
+        notes += [note for each in features if each is not None for note in each.notes]
+        named = None if titles is None else titles_for(titles, item_ids, notes)
+        names = (like.names if like is not None else NAMES)._replace(**self.called)
+        prefix = f"{self.where}: " if self.where else ""
+        return RatingLog(
+            users,
+            items,
+            unit,
+            user_ids,
+            item_ids,
+            scale,
+            user_features=features[0],
+            item_features=features[1],
+            duplicates_merged=len(self.columns["rating"]) - len(unit),
+            stars=ratings.astype(np.float32),
+            times=times,
+            titles=named,
+            names=names,
+            library=self.library,
+            notes=tuple(f"{prefix}{note}" for note in notes),
+        )
+
+    def _at(self, role: str) -> str:
+        """How sentences call a column."""
+        if role not in self.called:
+            return f"{role}s"
+        return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
+
+    def _described(self, side: str, frame: Any) -> FeatureFrame | None:
+        return None if frame is None else FeatureFrame.of(frame, side, self.called.get(side) or getattr(NAMES, side))
+
+    def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
+        positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
+        if isinstance(positive, str) and positive == "guess":
+            if limits is None and like is not None:
+                scale: Scale = like.scale
+                return scale
+            scale, words = guessed_scale(
+                ratings, self._at("rating"), None if limits is None else Scale.of(None, limits)
+            )
+            notes.append(words)
+            return scale
+        return Scale.of(positive, limits)
+
+
+def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
+    """Titles in the order of a vocabulary, null where there is none, from a frame or from a mapping of id to title."""
+    if isinstance(names, dict) and set(names) == {"ids", "titles"}:
+        keys, titles = names["ids"], names["titles"]
+    elif isinstance(names, dict):
+        keys, titles = list(names), list(names.values())
+    else:
+        columns = columns_of(names, "the frame of item names")
+        samples = {name: sample_of(values) for name, values in columns.items()}
+        found, _ = columns_by_name(samples, {"item": None, "title": None}, "the frame of item names", ("item", "title"))
+        texts = [name for name, values in samples.items() if values and all(isinstance(one, str) for one in values)]
+        key = found.get("item") or next(iter(columns))
+        title = found.get("title") or next((name for name in texts if name != key), None)
+        if title is None or title == key:
+            raise DataError(f"the frame of item names has no column of titles, only {', '.join(map(repr, columns))}.")
+        keys, titles = columns[key], columns[title]
+    texts = plain(as_arrow(titles, "item names"))
+    texts = as_text(texts, "item names") if is_text(texts.type) else texts.cast(pa.large_string())
+    codes = ids.codes(keys, "the ids of item names")
+    if len(codes) != len(texts):
+        raise DataError(f"item names has {len(codes):,} ids for {len(texts):,} titles: give one for each.")
+    row = np.full(len(ids), -1)
+    row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
+    if notes is not None and (missing := int((row < 0).sum())):
+        notes.append(f"{missing:,} of {len(ids):,} items have no name")
+    return texts.take(pa.array(row, mask=row < 0))
+
+
+def check_settings(settings: Any) -> None:
+    """Refuse what cannot be meant, before anything is read."""
+    known = set(LogSettings.__annotations__)
+    for name in settings:
+        if name not in known:
+            raise ParameterError(f"a log has no setting {name!r}{nearest(name, known)}")
+    duplicates = settings.get("duplicates", "error")
+    if duplicates not in get_args(Duplicates):
+        raise ParameterError(f"duplicates must be 'error', 'last' or 'mean', but is {duplicates!r}.")
+    if settings.get("positive", "guess") != "guess":
+        Scale.of(settings["positive"], settings.get("rating_scale"))
+    if not isinstance(settings.get("like"), RatingLog | None):
+        raise ParameterError(f"like must be a RatingLog, not a {type(settings['like']).__name__}.")
+
+
+def _times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
+    """Times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
+    column = plain(as_arrow(values, where))
+    try:
+        if is_text(column.type):
+            column = pc.cast(as_text(column, where), pa.timestamp("us"))
+        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            column = pc.divide(column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
+        if is_number(column.type):
+            return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    except (pa.ArrowException, DataError):
+        pass
+    notes.append(f"{where} is not read, as it holds times in no form that is known")
+    return None
+
+
+def _merged(
     users: NDArray[np.int32],
     items: NDArray[np.int32],
     ratings: NDArray[np.float64],
+    times: NDArray[np.float64] | None,
     user_ids: Vocabulary,
     item_ids: Vocabulary,
-    settings: Settings,
-    features: tuple[Any, Any] = (None, None),
-) -> RatingLog:
-    """A log from fresh codes and ratings on the external scale, none of which is a stray."""
-    n_rows = len(ratings)
-    if settings.duplicates != "error":
-        lost, ratings = np.zeros(n_rows, np.bool_), ratings.copy()
-        merge_duplicates(users, items, ratings, lost, len(user_ids), len(item_ids), settings.duplicates)
-        users, items, ratings = users[~lost], items[~lost], ratings[~lost]
-    settings.scale.refuse_one_class(ratings.min(), ratings.max())
-    unit = settings.scale.to_unit(ratings)
-    for column in (users, items, unit):
-        column.flags.writeable = False  # ours alone, so the log need not copy them
-    user_features, item_features = features
-    return RatingLog(
-        users,
-        items,
-        unit,
-        user_ids,
-        item_ids,
-        settings.scale,
-        None if user_features is None else Features.aligned(user_features, user_ids, settings.user),
-        None if item_features is None else Features.aligned(item_features, item_ids, settings.item),
-        n_rows - len(unit),
-        ratings.astype(np.float32),
-    )
-
-
-def _encoded(
-    columns: tuple[Any, Any, Any],
-    where: tuple[str, str, str],
-    settings: Settings,
-    catalogues: tuple[Any, Any],
-    features: tuple[Any, Any],
-) -> RatingLog:
-    settings.check()
-    users, user_ids = _codes(columns[0], where[0], catalogues[0])
-    items, item_ids = _codes(columns[1], where[1], catalogues[1])
-    ratings = as_ratings(columns[2], where[2])
-    if not len(users) == len(items) == len(ratings):
+    settings: Any,
+) -> tuple[Any, Any, Any, Any]:
+    """The columns with one row a pair: the last of several stays, by its own rating or their mean; or an error."""
+    keys = pair_keys(users, items, len(item_ids))
+    ordered = np.sort(keys)  # faster than one that remembers places
+    if not (ordered[1:] == ordered[:-1]).any():
+        return users, items, ratings, times
+    order = keys.argsort(kind="stable")
+    ordered = keys[order]
+    again = ordered[1:] == ordered[:-1]
+    how = settings.get("duplicates", "error")
+    if how == "error":
+        second = int(order[1:][again].min())
+        first = int((keys == keys[second]).argmax())
         raise DataError(
-            f"{where[0]}, {where[1]} and {where[2]} must be equally long, "
-            f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
+            f"user {user_ids[users[second]]!r} rated item {item_ids[items[second]]!r} twice, in rows {first + 1} and "
+            f"{second + 1}: duplicates='last' keeps the last rating and duplicates='mean' averages them."
         )
-    if not len(ratings):
-        raise DataError("there are no ratings: the data has no rows.")
-    settings.scale.refuse_strays(ratings, where[2])
-    return assemble(users, items, ratings, user_ids, item_ids, settings, features)
+    starts = np.flatnonzero(np.append(True, ~again))
+    last = np.sort(order[np.append(~again, True)])
+    if how == "mean":
+        counts = np.diff(np.append(starts, len(order)))
+        means = np.add.reduceat(ratings[order], starts) / counts
+        ratings = ratings.copy()
+        ratings[order[np.append(~again, True)]] = means
+    return users[last], items[last], ratings[last], None if times is None else times[last]
 
 
-def _codes(values: Any, where: str, catalogue: Any) -> tuple[NDArray[np.int32], Vocabulary]:
-    encoder = Encoder(where)
-    codes = encoder.add(values)
-    ids = matched(codes, encoder.vocabulary(), catalogue_of(catalogue, where), where)
-    return ids.codes(codes), ids.vocabulary
-
-
-def _check_columns(log: RatingLog) -> None:
-    shapes = [column.shape for column in (log.users, log.items, log.ratings, log.stars) if column is not None]
-    if len(set(shapes)) > 1 or log.ratings.ndim != 1:
-        raise DataError(f"users, items and ratings must be equally long columns, but have the shapes {shapes}.")
-    if not len(log):
-        raise DataError("there are no ratings: the log has no rows.")
-    check_codes(log.users, log.n_users, "users")
-    check_codes(log.items, log.n_items, "items")
-    check_unit(log.ratings, log.binary)
-
-
-def _check_sides(log: RatingLog) -> None:
-    sides = (("user", log.n_users, log.user_features), ("item", log.n_items, log.item_features))
-    for name, size, features in sides:
-        if size < 2:
-            raise DataError(f"the log knows only {size} {name}: at least two users and two items are needed.")
-        if features is not None and len(features.values) != size:
-            raise DataError(f"{name}_features has {len(features.values):,} rows for {size:,} {name}s.")
-
-
-def _percent(share: float) -> str:
-    return f"{share:.2%}" if share >= 1e-4 else f"{100 * share:.2g}%"
+def refuse_duplicates(users: Any, items: Any, user_ids: Vocabulary, item_ids: Vocabulary) -> None:
+    """Raise a DataError that names the first row whose pair an earlier row already holds."""
+    _merged(users, items, np.zeros(len(users)), None, user_ids, item_ids, {})

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.data.distinct import Distinct, Rows, is_text, row_number
-from unskew.data.vocabulary import as_arrow, as_text, first_uncastable, is_number
+from unskew.data.ids import as_arrow, as_text, first_uncastable, is_number, is_text, plain
 from unskew.errors import DataError, ParameterError
 
 
@@ -77,20 +76,20 @@ class Scale:
         unit = np.asarray(values)
         return unit if self.binary else self.low + unit * (self.high - self.low)
 
-    def refuse_strays(self, ratings: NDArray[np.float64], where: str, first_row: int = 1) -> None:
+    def refuse_strays(self, ratings: NDArray[np.float64], where: str) -> None:
         """Raise a DataError for the first rating that is missing, infinite or outside the scale."""
         good = (ratings >= self.low) & (ratings <= self.high) & np.isfinite(ratings)
         if good.all():
             return
         at = int(good.argmin())
-        row, value = f"row {first_row + at} of {where}", float(ratings[at])
+        row, value = f"row {at + 1} of {where}", float(ratings[at])
         if math.isnan(value):
             raise DataError(f"{row} has no rating (missing or NaN): give it a number or remove the row.")
         if math.isinf(value):
             raise DataError(f"{row} holds the infinite rating {value}: give it a finite number or remove the row.")
         raise DataError(
             f"{row} holds the rating {value:g}, which is outside the scale {self._range}: "
-            "correct the row or widen rating_scale."
+            "correct the row or widen rating_scale=."
         )
 
     def refuse_one_class(self, low: float, high: float) -> None:
@@ -103,41 +102,26 @@ class Scale:
         side = f"positive (at least {threshold})" if low >= self.positive else f"negative (below {threshold})"
         raise DataError(
             f"every rating is {side}, as the ratings range from {low:g} to {high:g}: "
-            "set positive to a threshold above the lowest rating and up to the highest."
+            "set positive= to a threshold above the lowest rating and up to the highest."
         )
 
 
-def as_ratings(values: Any, where: str, rows: Rows = 1) -> NDArray[np.float64]:
+def as_ratings(values: Any, where: str) -> NDArray[np.float64]:
     """Ratings as floats, missing ones as NaN, or a DataError naming the first row that holds no number."""
-    if isinstance(values, pa.DictionaryArray):
-        distinct = Distinct.of(values)
-        return np.append(as_ratings(distinct.values, where, rows + distinct.first), np.nan)[distinct.places]
-    ratings = as_arrow(values, where)
+    ratings = plain(as_arrow(values, where))
     if is_text(ratings.type):
-        return _spelled(as_text(ratings, where, rows), where, rows)
-    if not is_number(ratings.type):
+        text = pc.utf8_trim_whitespace(as_text(ratings, where))
+        ratings = pc.if_else(pc.equal(text, ""), None, text)
+    elif not is_number(ratings.type):
         raise DataError(f"{where} is of type {ratings.type}: ratings must be numbers.")
-    numbers: NDArray[np.float64] = ratings.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _spelled(text: pa.Array, where: str, rows: Rows) -> NDArray[np.float64]:
-    """Ratings spelled as text; blank means missing."""
     try:
-        numbers = text.cast(pa.float64())
-    except pa.ArrowInvalid:  # blanks around or instead of a number, or no number at all
-        trimmed = pc.utf8_trim_whitespace(text)
-        trimmed = pc.if_else(pc.equal(trimmed, ""), None, trimmed)
-        try:
-            numbers = trimmed.cast(pa.float64())
-        except pa.ArrowInvalid:
-            at = first_uncastable(trimmed, pa.float64())
-            raise DataError(
-                f"row {row_number(rows, at)} of {where} holds {text[at].as_py()!r}, which is not a number: "
-                "correct or remove the row."
-            ) from None
-    floats: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
-    return floats
+        numbers: NDArray[np.float64] = ratings.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        at = first_uncastable(ratings, pa.float64())
+        raise DataError(
+            f"row {at + 1} of {where} holds {ratings[at].as_py()!r}, which is not a number: correct or remove the row."
+        ) from None
+    return numbers
 
 
 def _number(value: object, name: str) -> float:

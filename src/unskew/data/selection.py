@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
-from unskew.data.columns import Codes
-from unskew.data.pairs import pair_keys
+from unskew.data.pairs import Codes, pair_keys
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, xlog1py, xlogy
 
 from unskew.data.checks import OfPairs, check_selection, check_shares, check_whole, probabilities, unknown_choice
-from unskew.data.columns import Codes
+from unskew.data.ids import LARGEST_CODE, Vocabulary
 from unskew.data.log import RatingLog
-from unskew.data.pairs import pair_uniform
+from unskew.data.pairs import Codes, pair_uniform
 from unskew.data.scale import Scale
 from unskew.data.selection import (
     PAIRS_AT_ONCE,
@@ -36,7 +36,6 @@ from unskew.data.selection import (
     seen_pairs,
     solved_log_scale,
 )
-from unskew.data.vocabulary import LARGEST_CODE, Vocabulary
 from unskew.errors import DataError, ParameterError
 
 _Column = NDArray[np.int32]

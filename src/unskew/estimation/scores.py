@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.features import columns_of, missing_column
+from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.read import read_frame
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 from unskew.metrics.checks import finite_vector
 from unskew.model import Recommender

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew._version import __version__
-from unskew.data.vocabulary import Vocabulary
+from unskew.data.ids import Vocabulary
 from unskew.errors import ParameterError
 from unskew.model import Recommender
 from unskew.nets.base import Net

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from unskew._version import __version__
-from unskew.data.vocabulary import Vocabulary
+from unskew.data.ids import Vocabulary
 from unskew.errors import ParameterError
 from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder
 from unskew.model import Recommender

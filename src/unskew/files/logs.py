@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from unskew.data.encoding import Encoding
-from unskew.data.features import UNKNOWN, Features
-from unskew.data.log import RatingLog
+from unskew.data.features import UNKNOWN, Encoding, Features
+from unskew.data.ids import Vocabulary
+from unskew.data.log import Names, RatingLog
 from unskew.data.scale import Scale
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import ModelFileError
 from unskew.files.seal import Hashed
 
 RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
 COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
+FURTHER = {"stars": pa.float32(), "times": pa.float64()}
 
 
 @dataclass(frozen=True)
 class FeatureCounts:
     """What a feature file does not say of its making."""
 
-    n_missing: int
-    n_unused: int
-    n_unknown: int = 0
     encoding: Encoding = UNKNOWN
 
 
@@ -41,21 +38,23 @@ class LogFacts:
     duplicates_merged: int
     user_features: FeatureCounts | None
     item_features: FeatureCounts | None
+    names: dict[str, str] = field(default_factory=dict)
+    library: str = "pyarrow"
 
     @classmethod
     def of(cls, log: RatingLog) -> LogFacts:
         users, items = _counts(log.user_features), _counts(log.item_features)
-        return cls(log.scale, log.duplicates_merged, users, items)
+        return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library)
 
 
 def log_tables(log: RatingLog) -> dict[str, pa.Table]:
     """What the files of a log hold, by name; ratings and ids are not copied."""
     columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
-    stars = {} if log.stars is None else {"stars": pa.array(log.stars, pa.float32())}
+    further = {name: pa.array(held, kind) for name, kind in FURTHER.items() if (held := getattr(log, name)) is not None}
     tables = {
-        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()} | stars),
+        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()} | further),
         USERS: pa.table({"id": log.user_ids.arrow}),
-        ITEMS: pa.table({"id": log.item_ids.arrow}),
+        ITEMS: pa.table({"id": log.item_ids.arrow} | ({} if log.titles is None else {"title": log.titles})),
     }
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
         if features is not None:
@@ -66,8 +65,10 @@ def log_tables(log: RatingLog) -> dict[str, pa.Table]:
 
 def fingerprint(log: RatingLog) -> str:
     """The same for the same log only: its rows in their order, ids, scale and features."""
-    digest = hashlib.sha256(repr(LogFacts.of(log)).encode())
+    facts = LogFacts.of(log)
+    digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
     for name, table in sorted(log_tables(log).items()):
+        table = table.select([column for column in table.column_names if column not in ("times", "title")])
         write_arrow(table, size := pa.MockOutputStream())
         digest.update(f"{name} {size.size()}\n".encode())
         write_arrow(table, Hashed(digest))
@@ -76,31 +77,36 @@ def fingerprint(log: RatingLog) -> str:
 
 def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     """The log of these `log_tables`; it checks itself as every log does."""
-    table = _read(files, RATINGS)
-    if not any(table.schema.equals(pa.schema(COLUMNS | more)) for more in ({}, {"stars": pa.float32()})):
-        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of 32 bits.")
-    users, items, ratings, *stars = (column.to_numpy() for column in table.columns)
-    user_ids, item_ids = (Vocabulary(_read(files, name).column("id"), name) for name in (USERS, ITEMS))
-    user_features = _features(files, USER_FEATURES, facts.user_features, len(user_ids))
-    item_features = _features(files, ITEM_FEATURES, facts.item_features, len(item_ids))
+    table, items = _read(files, RATINGS), _read(files, ITEMS)
+    known = COLUMNS | FURTHER
+    if not set(COLUMNS) <= set(table.column_names) <= set(known):
+        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)}.")
+    if any(field.type != known[field.name] for field in table.schema):
+        raise ModelFileError(f"{RATINGS} has columns of other types than {', '.join(map(str, COLUMNS.values()))}.")
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    user_ids, item_ids = Vocabulary(_read(files, USERS).column("id"), USERS), Vocabulary(items.column("id"), ITEMS)
     return RatingLog(
-        users,
-        items,
-        ratings,
+        columns["user"],
+        columns["item"],
+        columns["rating"],
         user_ids,
         item_ids,
         facts.scale,
-        user_features,
-        item_features,
+        _features(files, USER_FEATURES, facts.user_features, len(user_ids)),
+        _features(files, ITEM_FEATURES, facts.item_features, len(item_ids)),
         facts.duplicates_merged,
-        *stars,
+        stars=columns.get("stars"),
+        times=columns.get("times"),
+        titles=items["title"].combine_chunks() if "title" in items.column_names else None,
+        names=Names(**facts.names),
+        library=facts.library,
     )
 
 
 def _counts(features: Features | None) -> FeatureCounts | None:
     if features is None:
         return None
-    return FeatureCounts(features.n_missing, features.n_unused, features.n_unknown, features.encoding)
+    return FeatureCounts(features.encoding)
 
 
 def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | None, n_ids: int) -> Features | None:
@@ -110,8 +116,7 @@ def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | Non
     values = np.empty((n_ids, table.num_columns), np.float32)
     for place, column in enumerate(table.columns):
         values[:, place] = column.to_numpy()
-    told = counts.n_missing, counts.n_unused, counts.encoding, counts.n_unknown
-    return Features(tuple(table.column_names), values, *told)
+    return Features(tuple(table.column_names), values, counts.encoding)
 
 
 def write_arrow(table: pa.Table, sink: Any) -> None:

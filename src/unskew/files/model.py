@@ -17,7 +17,7 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.before_after import CalibrationReport, Figures, RoleCalibration
-from unskew.data.encoding import Column, Encoding
+from unskew.data.features import Column, Encoding
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.data.duplicates import refuse_duplicates
-from unskew.data.features import Features, columns_of, missing_column
-from unskew.data.log import RatingLog
+from unskew.data.features import columns_of, missing_column
+from unskew.data.ids import Vocabulary, encoded
+from unskew.data.log import RatingLog, refuse_duplicates
 from unskew.data.scale import Scale, as_ratings
-from unskew.data.vocabulary import Encoder, Vocabulary, narrowed
 from unskew.errors import DataError, ParameterError
 
 COLUMNS = ("user_id", "item_id", "rating")
-COUNTED = ("n_missing", "n_unused", "n_unknown")  # of features
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,6 @@ class Newcomers:
     items: NDArray[np.int32]
     ratings: NDArray[np.float32]
     left_out: int
-    features: Features | None
     stars: NDArray[np.float32] | None = None
 
     @property
@@ -52,18 +48,9 @@ class Newcomers:
         for column in columns.values():
             if column is not None:
                 column.flags.writeable = False
-        sides = {"user_ids": _both(log.user_ids, self.ids), "user_features": self._features(log.user_features)}
+        described = None if log.user_features is None else log.user_features.with_unknown(len(self.ids))
+        sides = {"user_ids": log.user_ids.extended(self.ids), "user_features": described, "times": None}
         return RatingLog.proved(**log.__dict__ | columns | sides)
-
-    def _features(self, known: Features | None) -> Features | None:
-        if known is None:
-            return None
-        if self.features is not None and self.features.names == known.names:
-            own = self.features.under(known.encoding)
-            counts = {name: getattr(known, name) + getattr(own, name) for name in COUNTED}
-            return replace(known, values=np.vstack([known.values, own.values]), **counts)
-        nothing = np.full((len(self.ids), len(known.names)), np.nan, np.float32)
-        return replace(known, values=np.vstack([known.values, nothing]), n_missing=known.n_missing + len(self.ids))
 
 
 def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
@@ -74,10 +61,9 @@ def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     """
     if isinstance(source, RatingLog):
         _refuse_another_scale(source.scale, log.scale)
-        ids, item_ids, features = source.user_ids, source.item_ids, source.user_features
+        ids, item_ids = source.user_ids, source.item_ids
         users, items, ratings, stars = source.users, source.items, source.ratings, source.stars
     else:
-        features = None
         ids, item_ids, users, items, stars = _encoded(source, log.scale)
         ratings = log.scale.to_unit(stars)
     _refuse_known(ids, log.user_ids)
@@ -93,7 +79,7 @@ def newcomers_to(log: RatingLog, source: Any, *, leave_out: bool) -> Newcomers:
     users, codes, ratings = users[kept], codes[kept], np.asarray(ratings[kept], np.float32)
     refuse_duplicates(users, codes, ids, log.item_ids)
     stars = None if stars is None else np.asarray(stars[kept], np.float32)
-    return Newcomers(ids, users, codes, ratings, int(unknown.sum()), features, stars)
+    return Newcomers(ids, users, codes, ratings, int(unknown.sum()), stars)
 
 
 def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any, Any]:
@@ -101,13 +87,12 @@ def _encoded(frame: Any, scale: Scale) -> tuple[Vocabulary, Vocabulary, Any, Any
     for name in COLUMNS:
         if name not in columns:
             raise missing_column(name, list(columns), "the frame")
-    sides = [Encoder(f"column {name!r}") for name in COLUMNS[:2]]
-    users, items = (side.add(columns[name]) for side, name in zip(sides, COLUMNS, strict=False))
+    (users, user_ids), (items, item_ids) = (encoded(columns[name], f"column {name!r}") for name in COLUMNS[:2])
     ratings = as_ratings(columns["rating"], "column 'rating'")
     if not len(ratings):
         raise DataError("there are no ratings: the data has no rows.")
     scale.refuse_strays(ratings, "column 'rating'")
-    return sides[0].vocabulary(), sides[1].vocabulary(), users, items, ratings
+    return user_ids, item_ids, users, items, ratings
 
 
 def _refuse_another_scale(given: Scale, own: Scale) -> None:
@@ -125,13 +110,3 @@ def _refuse_known(ids: Vocabulary, known: Vocabulary) -> None:
             f"The user {ids[int(twice.argmax())]!r} is in the log already ({int(twice.sum())} of {len(ids)} are); "
             "only new users can be folded in: leave the others out, or fit again to learn from what is new of them."
         )
-
-
-def _both(known: Vocabulary, new: Vocabulary) -> Vocabulary:
-    """Text that spells integers joins integers; otherwise ids of two kinds become text."""
-    parts = [known.arrow, new.arrow]
-    if pa.types.is_integer(known.arrow.type) and not pa.types.is_integer(new.arrow.type):
-        parts[1] = narrowed(new.arrow)
-    if parts[0].type != parts[1].type:
-        parts = [part.cast(pa.large_string()) for part in parts]
-    return Vocabulary.proved(pa.concat_arrays(parts))

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 from unskew.calibration.before_after import report_of
 from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
-from unskew.data.room import within_memory
 from unskew.errors import checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
@@ -63,7 +62,7 @@ class Method(ABC):
         random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
         seed, training, plan = checked_seed(seed), training or Training(), self.plan()
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]
-        with announced(training.progress), within_memory("The fit", "lower n_factors, pairs_per_row or batch_size"):
+        with announced(training.progress):
             split = training.split(log, seed)
             trained = train(plan, split, seed=seed, training=training, random_ratings=known)
         if log.features != (None, None) and not self.reads_features:

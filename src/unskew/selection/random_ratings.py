@@ -160,7 +160,7 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
     columns |= {} if random.stars is None else {"stars": random.stars[known]}
     for column in columns.values():
         column.flags.writeable = False
-    rest = {"stars": None, "duplicates_merged": random.duplicates_merged}
+    rest = {"stars": None, "times": None, "duplicates_merged": random.duplicates_merged}
     coded = RatingLog.proved(**log.__dict__ | rest | columns)
     return coded, int((~known).sum()), int(SeenPairs(log)(coded.users, coded.items).sum())
 

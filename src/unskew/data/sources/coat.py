@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from unskew.data.ids import Vocabulary
 from unskew.data.sources.source import (
     Column,
     Dataset,
@@ -24,7 +25,6 @@ from unskew.data.sources.source import (
     read_grid,
     star_rates,
 )
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 
 FEATURES = "user_item_features"

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
+from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
-from unskew.data.vocabulary import Vocabulary
 from unskew.errors import DataError
 
 Folder = str | PathLike[str]

@@ -1,0 +1,236 @@
+"""External ids outside, integer codes inside: the one place that knows how the two are matched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from unskew.errors import DataError
+
+LARGEST_CODE = 2**31 - 1
+LARGEST_EXACT_FLOAT = 2**53
+POWERS = 10.0 ** np.arange(1, 17)
+Row = Callable[[int], int]  # the number of the row, from 1, in which a value stands
+
+
+class Vocabulary:
+    """Distinct external ids (strings or integers) in order; an id's place is its code."""
+
+    def __init__(self, ids: Any, where: str = "ids") -> None:
+        self.arrow: pa.Array = as_ids(ids, where)
+        if len(self.arrow) > LARGEST_CODE:
+            raise DataError(f"{where} holds {len(self.arrow):,} ids, but 32-bit codes count only to {LARGEST_CODE:,}.")
+        if len(self.arrow.unique()) < len(self.arrow):
+            counts = self.arrow.value_counts()
+            twice = counts.field(0)[pc.index(pc.greater(counts.field(1), 1), True).as_py()].as_py()
+            raise DataError(f"{where} holds the id {twice!r} more than once: ids must be distinct.")
+
+    def __len__(self) -> int:
+        return len(self.arrow)
+
+    def __getitem__(self, code: int) -> str | int:
+        if not 0 <= code < len(self):  # -1 stands for an unknown id, so it must not find the last one
+            raise IndexError(f"code {code} stands for no id: codes run from 0 to {len(self) - 1}.")
+        value: str | int = self.arrow[int(code)].as_py()
+        return value
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self.arrow.to_pylist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        values: NDArray[Any] = self.arrow.to_numpy(zero_copy_only=False)
+        return values.astype(values.dtype if dtype is None else dtype, copy=bool(copy))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.arrow[:3].to_pylist()))
+        return f"Vocabulary({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
+
+    def take(self, codes: Any) -> pa.Array:
+        """The external ids of some codes."""
+        places = np.asarray(codes)
+        if places.size and not (places.min() >= 0 and places.max() < len(self)):
+            raise IndexError(f"codes run from 0 to {len(self) - 1}, not {places.min()} to {places.max()}.")
+        return self.arrow.take(pa.array(places.astype(np.int64, copy=False)))
+
+    def codes(self, ids: Any, where: str = "ids") -> NDArray[np.int32]:
+        """The codes of some ids, -1 for an unknown id; 12 and "12" are the same id, "012" is another."""
+        wanted, known = as_ids(ids, where), self.arrow
+        if wanted.type != known.type:  # comparing as text is exact: an integer has one usual spelling
+            wanted, known = wanted.cast(pa.large_string()), known.cast(pa.large_string())
+        codes: NDArray[np.int32] = pc.index_in(wanted, value_set=known).fill_null(-1).to_numpy()
+        return codes
+
+    def extended(self, ids: Any) -> Vocabulary:
+        """These ids and, behind them, those of others that are not among them."""
+        more = as_ids(ids)
+        more = more.filter(pa.array(self.codes(more) < 0))
+        kinds = (self.arrow.type, more.type)
+        if kinds[0] != kinds[1] and pa.types.is_integer(kinds[0]):
+            more = narrowed(more)  # text that spells integers joins integers
+        parts = [self.arrow, more]
+        if parts[0].type != parts[1].type:
+            parts = [part.cast(pa.large_string()) for part in parts]
+        return Vocabulary(pa.concat_arrays(parts))
+
+
+def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) -> tuple[NDArray[np.int32], Vocabulary]:
+    """A column as codes, and the ids that they stand for, in the order of first appearance or of a catalogue.
+
+    `narrow` makes integers of text that spells them throughout; a catalogue, `known`, must list every id.
+    """
+    column = as_arrow(values, where)
+    if not pa.types.is_dictionary(column.type):
+        if narrow and not column.null_count:
+            column = narrowed(column)
+        column = as_ids(column, where).dictionary_encode()
+    if column.indices.null_count:
+        raise _no_id(where, 1 + pc.index(column.indices.is_null(), True).as_py())
+    used = pc.unique(column.indices)  # a dictionary may also hold what stands nowhere in the column
+    codes = pc.index_in(column.indices, value_set=used)
+    ids = as_ids(column.dictionary.take(used), where, lambda place: 1 + int(pc.index(codes, place).as_py()))
+    found = Vocabulary(narrowed(ids) if narrow else ids, where)
+    numbers: NDArray[np.int32] = codes.to_numpy().astype(np.int32, copy=False)
+    if known is None:
+        return numbers, found
+    catalogue = known if isinstance(known, Vocabulary) else Vocabulary(known, f"the catalogue of {where}")
+    places = catalogue.codes(found)
+    if (places < 0).any():
+        lost = int((places < 0).argmax())
+        raise DataError(
+            f"row {1 + int((numbers == lost).argmax())} of {where} holds {found[lost]!r}, which the catalogue of "
+            f"{len(catalogue):,} ids does not list: add it there or remove the row."
+        )
+    return places[numbers], catalogue
+
+
+def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
+    """The ids as int64 or large_string, or a DataError that names the first row that holds no usable id."""
+    ids = plain(as_arrow(values, where))
+    if ids.null_count:
+        raise _no_id(where, row(pc.index(ids.is_null(), True).as_py()))
+    if pa.types.is_null(ids.type):
+        return ids.cast(pa.int64())
+    if pa.types.is_floating(ids.type):
+        return _whole(ids, where, row)
+    if pa.types.is_integer(ids.type):
+        try:
+            return ids.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise DataError(f"{where} holds integers beyond 64 bits: give such ids as strings.") from None
+    if is_text(ids.type):
+        text = as_text(ids, where, row)
+        for bad, what in (("", "has no id: give it one"), ("\0", "holds a NUL in its id: correct it")):
+            found = pc.match_substring(text, bad) if bad else pc.equal(text, "")
+            if (place := pc.index(found, True).as_py()) >= 0:
+                raise DataError(f"row {row(place)} of {where} {what} or remove the row.")
+        return text
+    raise DataError(f"{where} holds ids of type {ids.type}: ids must be strings or integers.")
+
+
+def as_arrow(values: Any, where: str) -> pa.Array:
+    """Any one-dimensional array-like as one pyarrow array; missing values become null."""
+    if isinstance(values, Vocabulary):
+        return values.arrow
+    if isinstance(values, pa.ChunkedArray):
+        if values.num_chunks != 1:
+            values = pa.chunked_array(values.chunks, values.type).unify_dictionaries().combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # some versions answer with a chunked array again
+            values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise DataError(f"{where} must be a list or an array, but is {values!r}: wrap it in a list.")
+    try:
+        series = nw.from_native(values, series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return as_arrow(series.to_arrow(), where)
+        array = values if isinstance(values, (list, tuple, range, np.ndarray)) else np.asarray(values)
+        return pa.array(array, from_pandas=True)
+    except OverflowError:
+        raise DataError(f"{where} holds integers beyond 64 bits: give them as strings.") from None
+    except Exception as error:  # a door: whatever a foreign kind of array complains of
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DataError(f"{where} must be one-dimensional with values of one kind: {reason}.") from error
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The values themselves, if they stand in a dictionary."""
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def as_text(values: pa.Array, where: str, row: Row = lambda place: place + 1) -> pa.Array:
+    """Text or bytes as large_string, every value valid UTF-8 (which a Parquet file does not promise)."""
+    raw = values.cast(pa.large_binary())
+    try:
+        return raw.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        at = first_uncastable(raw, pa.large_string())
+        raise DataError(
+            f"row {row(at)} of {where} holds {raw[at].as_py()!r}, which is not UTF-8: save the data as UTF-8."
+        ) from None
+
+
+def first_uncastable(values: pa.Array, target: pa.DataType) -> int:
+    """The place of the first value that keeps `values` from being cast, by bisection."""
+    good, bad = 0, len(values)  # values[:good] can be cast, values[:bad] cannot
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            values[good:middle].cast(target)
+            good = middle
+        except pa.ArrowInvalid:
+            bad = middle
+    return good
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings or bytes of varying length."""
+    return str(kind) in ("string", "large_string", "binary", "large_binary", "string_view", "binary_view")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, booleans or nothing at all."""
+    types = pa.types
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def narrowed(ids: pa.Array) -> pa.Array:
+    """Strings as int64 if every one is an integer spelled the usual way ("12", not "012"), else unchanged."""
+    if not is_text(ids.type):
+        return ids
+    try:
+        numbers = ids.cast(pa.int64())
+    except pa.ArrowException:
+        return ids
+    values = numbers.to_numpy(zero_copy_only=False)
+    digits = 1 + np.searchsorted(POWERS, np.abs(values.astype(np.float64)), side="right")
+    usual = int(digits.sum()) + int((values < 0).sum())  # any other spelling is longer
+    if len(values) and np.abs(values).max() >= LARGEST_EXACT_FLOAT:
+        return numbers if numbers.cast(ids.type).equals(ids) else ids
+    return numbers if usual == pc.sum(pc.binary_length(ids)).as_py() else ids
+
+
+def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:
+    """Float ids as integers: what pandas makes of an integer column with missing values."""
+    values = ids.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if np.isnan(values).any():
+        raise _no_id(where, row(int(np.isnan(values).argmax())))
+    bad = ~(np.abs(values) <= LARGEST_EXACT_FLOAT) | (values != np.trunc(values))
+    if bad.any():
+        at = int(bad.argmax())
+        raise DataError(
+            f"row {row(at)} of {where} holds the float {values[at]}, which is no exact whole number: "
+            "give ids as strings or integers."
+        )
+    return pa.array(values.astype(np.int64))
+
+
+def _no_id(where: str, row: int) -> DataError:
+    return DataError(f"row {row} of {where} has no id: give it one or remove the row.")

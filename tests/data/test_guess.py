@@ -1,0 +1,116 @@
+"""Claims about what is found by looking: columns, delimiter, header, and what is liked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unskew.data.guess import columns_by_name, columns_by_place, guessed_scale, layout_of
+from unskew.errors import DataError
+
+ROLES = dict.fromkeys(("user", "item", "rating"))
+
+
+def found(header, **given):
+    return columns_by_name({name: [] for name in header.split(",")}, {**ROLES, **given}, "log.csv")
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("user_id,item_id,rating", ("user_id", "item_id", "rating")),
+        ("userId,movieId,rating,timestamp", ("userId", "movieId", "rating")),
+        ("timestamp,Customer,Product,Stars", ("Customer", "Product", "Stars")),
+        ("reviewerID,asin,overall,unixReviewTime", ("reviewerID", "asin", "overall")),
+        ("customer,film,stars", ("customer", "film", "stars")),
+        ("User-ID,ISBN,Rating", ("User-ID", "ISBN", "Rating")),
+        ("label,uid,iid", ("uid", "iid", "label")),
+        ("user,item,clicked", ("user", "item", "clicked")),
+        ("user,item,converted", ("user", "item", "converted")),
+        ("user_id,user,item_id,item,rating,score", ("user_id", "item_id", "rating")),
+    ],
+)
+def test_common_headers_are_understood(header, expected):
+    names, guessed = found(header)
+    assert tuple(names.values()) == expected
+    assert bool(guessed) == (expected != ("user_id", "item_id", "rating"))
+
+
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        ("user_id,asin,parent_asin,rating", "several columns that may hold items, 'asin', 'parent_asin': set item= to"),
+        ("user_id,item_id,stars,score", "may hold ratings, 'stars', 'score': set rating= to one of them"),
+        ("who,item_id,rating", "known to hold users, only 'who', 'item_id', 'rating': set user= to the right one"),
+        ("user_id,item_id,views", "known to hold ratings, only .* clicks or purchases alone does not say"),
+    ],
+)
+def test_what_has_no_single_answer_is_asked_for(header, sentence):
+    with pytest.raises(DataError, match=sentence):
+        found(header)
+
+
+def test_names_that_are_given_are_not_guessed():
+    names, guessed = found("user_id,asin,parent_asin,rating", item="parent_asin")
+    assert (names["item"], guessed) == ("parent_asin", [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "usual", "delimiter"),
+    [
+        (["user_id;item_id;rating", "1;2;3"], ",", ";"),
+        (["user_id\titem_id\trating", "1\t2\t3"], ",", "\t"),
+        (["user_id|item_id|rating", "1|2|3"], "\t", "|"),
+        (["1 2 3", "4 5 6"], ",", " "),
+        (["1::2::3", "4::5::6"], ",", "::"),
+        (["user_id,item_id,rating", "1,2,3"], ",", ","),
+        (["one"], ",", ","),
+    ],
+)
+def test_another_delimiter_is_taken_where_the_usual_one_splits_nothing(lines, usual, delimiter):
+    layout = layout_of(lines, usual, None, None, ())
+    assert layout.delimiter == delimiter
+    assert (delimiter != usual) == any("columns are separated by" in note for note in layout.notes)
+
+
+def test_a_line_with_a_number_is_no_header_unless_a_name_in_it_was_asked_for():
+    lines = ["user_id,item_id,5", "1,2,3"]
+    assert not layout_of(lines, ",", None, None, ()).header
+    assert layout_of(lines, ",", None, None, ("5",)).header
+    assert layout_of(lines, ",", None, True, ()).header
+
+
+def test_decimal_commas_are_recognised():
+    assert layout_of(["a;b", "1;3,5"], ",", None, None, ()).decimal == ","
+    assert layout_of(["a,b", "1,3"], ",", None, None, ()).decimal == "."
+
+
+def test_files_without_a_header_go_by_place_with_or_without_a_time_behind():
+    given = {**ROLES, "time": None}
+    assert columns_by_place([["a", "b", "5"]], given, "f") == {"user": "1", "item": "2", "rating": "3"}
+    assert columns_by_place([["a", "b", "5", "964982703"]], given, "f")["time"] == "4"
+    with pytest.raises(DataError, match=r"no header and 4 columns, .* 1, 7, 2, 3: name them .* user='1', item='2'"):
+        columns_by_place([["1", "7", "2", "3"]], given, "f")
+
+
+@pytest.mark.parametrize(
+    ("ratings", "positive", "limits"),
+    [
+        ([0, 1, 1], 1, (0, 1)),
+        ([-1, 1], 1, (-1, 1)),
+        ([1, 2, 3, 4, 5], 3, (1, 5)),
+        ([2, 3, 5], 3, (1, 5)),
+        ([0, 3, 5], 3, (0, 5)),
+        ([0.5, 2.5, 5], 3, (0.5, 5)),
+        ([1, 7, 10], 6, (1, 10)),
+        ([0, 7, 10], 5, (0, 10)),
+        ([1, 2, 3], 2, (1, 3)),
+        ([0, 40, 100], 50, (0, 100)),
+        ([0.1, 0.4, 0.7], 0.4, (0.1, 0.7)),
+        ([1, 5, 3, np.nan], 3, (1, 5)),
+    ],
+)
+def test_liked_is_the_middle_of_the_scale_or_above(ratings, positive, limits):
+    scale, words = guessed_scale(np.array(ratings, float), "log.csv")
+    assert (scale.positive, (scale.low, scale.high)) == (positive, limits)
+    assert "positive= sets another threshold" in words
