@@ -1,4 +1,4 @@
-"""Make the logs that experiments learn from and the pairs they are judged on; no net reads features here.
+"""Make the logs that experiments learn from and the pairs they are judged on.
 
 Real data lies in a folder that the user names: `coat/`, `jester/complete.csv.gz` and
 `movielens-latest-small/ratings.csv.gz`, each as its distributor gives it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +20,35 @@ from scipy.special import expit
 import unskew
 
 Array = NDArray[Any]
+Figures = dict[str, float]
+WORLD: dict[str, Any] = {"n_users": 500, "n_items": 250, "density": 0.1}
 JESTER_USERS, JESTER_CUTS, JESTER_DENSITY = 1500, (-6, -2, 2, 6), 0.12
 
 
 class Case(NamedTuple):
-    """A log to learn from and rated pairs to be judged on."""
+    """A log to learn from, rated pairs to be judged on, and the world they come from if it is simulated."""
 
     train: unskew.RatingLog
     test: unskew.RatingLog
+    name: str
+    world: unskew.World | None = None
+
+
+class Job(NamedTuple):
+    """A method to be measured on a case with a seed, and the settings that an earlier seed was tuned to, if any."""
+
+    method: str
+    case: Case
+    seed: int
+    settings: dict[str, Any] | None = None
+
+
+class Measured(NamedTuple):
+    """Figures by name, the settings they rest on, and versions of libraries besides the usual ones."""
+
+    metrics: Figures
+    settings: dict[str, Any]
+    versions: dict[str, str] = {}  # noqa: RUF012
 
 
 class Selection(NamedTuple):
@@ -57,21 +78,21 @@ def coat(data: Path, seed: int = 0) -> Case:
     """Coat: 24 ratings a user by choice to learn from, 16 at random as the test; liked from 3 up."""
     found = unskew.datasets.load("coat", data / "coat", positive=3)
     train, test = (replace(log, user_features=None, item_features=None) for log in (found.train, found.test))
-    return Case(train, test)
+    return Case(train, test, "coat")
 
 
 @lru_cache(maxsize=1)
 def coat_with_features(data: Path, seed: int = 0) -> Case:
     """Coat with what is known of users and coats, for methods that read it."""
     found = unskew.datasets.load("coat", data / "coat", positive=3)
-    return Case(found.train, found.test)
+    return Case(found.train, found.test, "coat with features")
 
 
 @lru_cache(maxsize=1)
 def movielens(data: Path, seed: int = 0) -> Case:
     """MovieLens latest-small: a random fifth as the test."""
     rows = table_of(data / "movielens-latest-small" / "ratings.csv.gz")
-    return _movielens(rows, np.random.default_rng(0).random(len(rows)) < 0.2)
+    return _movielens("movielens", rows, np.random.default_rng(0).random(len(rows)) < 0.2)
 
 
 @lru_cache(maxsize=1)
@@ -81,17 +102,17 @@ def movielens_by_time(data: Path, seed: int = 0) -> Case:
     rows = rows[np.lexsort((rows[:, 3], rows[:, 0]))]
     counts = np.unique(rows[:, 0], return_counts=True)[1]
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return _movielens(rows, place >= 0.8 * np.repeat(counts, counts))
+    return _movielens("movielens by time", rows, place >= 0.8 * np.repeat(counts, counts))
 
 
-def _movielens(rows: Array, held_out: Array) -> Case:
+def _movielens(name: str, rows: Array, held_out: Array) -> Case:
     """Divide ratings; films without a training rating are left out, and 4 and above is liked."""
     films = np.unique(rows[~held_out, 1])
     rows, held_out = rows[known := np.isin(rows[:, 1], films)], held_out[known]
     users, items = np.unique(rows[:, 0], return_inverse=True)[1], np.searchsorted(films, rows[:, 1])
     shape = int(users.max()) + 1, len(films)
     train, test = (log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out))
-    return Case(train, test)
+    return Case(train, test, name)
 
 
 @lru_cache(maxsize=1)
@@ -136,18 +157,17 @@ def jester(law: str, slope: float, data: Path, seed: int) -> Case:
     seen = select(stars, law, slope, seed).seen
     pairs = np.indices(stars.shape)
     train, test = (log_of(pairs[0][part], pairs[1][part], stars[part], 3, seen.shape) for part in (seen, ~seen))
-    return Case(train, test)
+    return Case(train, test, f"jester, {law}")
 
 
 @lru_cache(maxsize=1)
-def million(data: Path, seed: int) -> Case:
-    """A simulated million ratings of 6,000 users on 3,700 items, chosen by taste."""
-    world = unskew.simulate(n_users=6000, n_items=3700, density=0.045, seed=seed)
-    return Case(world.log, world.test)
+def simulated(selection: str, data: Path, seed: int, **settings: Any) -> Case:
+    """A simulated world, seen by popularity or by taste; its preferences are known for every pair."""
+    world = unskew.simulate(**{**WORLD, **settings}, selection=selection, seed=seed)
+    return Case(world.log, world.test, f"simulated, {selection}", world)
 
 
-@lru_cache(maxsize=1)
-def tiny() -> Case:
-    """A world of a few thousand ratings, on which kernels are compiled before anything is timed."""
-    world = unskew.simulate(n_users=200, n_items=150, density=0.1, test_per_user=5, seed=0)
-    return Case(world.log, world.test)
+million = partial(simulated, "taste", n_users=6000, n_items=3700, density=0.045)
+"""A simulated million ratings of 6,000 users on 3,700 items, chosen by taste."""
+tiny = partial(simulated, "taste", Path(), 0, n_users=200, n_items=150, test_per_user=5)
+"""A world of a few thousand ratings, on which kernels are compiled before anything is timed."""

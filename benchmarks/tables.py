@@ -1,37 +1,35 @@
-"""Keep records of fits as JSON lines and make tables of them."""
+"""Keep what was measured as JSON lines, and make tables and tests of it."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import ttest_ind, ttest_rel
 
 import unskew
+from unskew.bench.significance import holm
 
 Record = dict[str, Any]
-KEY = ("label", "case", "method", "seed")
+Key = tuple[str, str, int]
+KEY = ("case", "method", "seed")
+MAIN = ("mse", "auc", "ndcg@5", "ndcg@10", "mean", "seconds")
+OURS, PLAIN, PAPER = "dce-bayes", "naive", ("dr-jl", "dce-dr", "dce-tdr")
+COMPARED = ("auc", "ndcg@5", "ndcg@10", "mse", "choice: liked in ten")
+LOWER_IS_BETTER = ("mse",)
+PLACE = re.compile(r"(<!-- table (\w+) (\w+) ?(.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+VARIED = ("jester", "simulated")
+"""Cases that a seed makes anew, so that methods are compared pair by pair of seeds."""
 
 
-class Summary(NamedTuple):
-    """Mean, standard deviation and standard error over seeds; NaN where there are too few of them."""
-
-    mean: float
-    sd: float
-    error: float
-    n: int
-
-    def __str__(self) -> str:
-        spread = "" if math.isnan(self.sd) else f" ± {shown(self.sd, self.mean)} ({shown(self.error, self.mean)})"
-        return f"{shown(self.mean, self.mean)}{spread}"
-
-
-def key_of(record: Record) -> tuple[Any, ...]:
-    return tuple(record[name] for name in KEY)
+def key_of(record: Record) -> Key:
+    return record["case"], record["method"], record["seed"]
 
 
 def read(file: Path) -> list[Record]:
@@ -39,60 +37,183 @@ def read(file: Path) -> list[Record]:
     records, lines = [], file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
-            records.append(record | {"metrics": dict(record["metrics"])} | dict(zip(KEY, key_of(record), strict=True)))
+            found = json.loads(line)
+            records.append(found | {"metrics": dict(found["metrics"]), **dict(zip(KEY, key_of(found), strict=True))})
         except (ValueError, KeyError, TypeError) as error:
             raise unskew.DataError(f"{file}, line {number} is no record of a fit ({error!r}); remove it.") from error
     return records
 
 
-def append(file: Path, record: Record) -> None:
-    """Add a record, on the disk before the next fit begins."""
+def record(file: Path, new: Record) -> None:
+    """Put a record in place of the one with its key, at the end."""
+    lines = [json.dumps(each) for each in read(file) if key_of(each) != key_of(new)]
+    write(file, "\n".join([*lines, json.dumps(new)]) + "\n")
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file that is whole at any time."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as opened:
-        opened.write(json.dumps(record) + "\n")
+    aside = file.with_suffix(".new")
+    with aside.open("w", encoding="utf-8") as opened:
+        opened.write(text)
         opened.flush()
         os.fsync(opened.fileno())
+    aside.replace(file)
 
 
-def summary(values: Sequence[float]) -> Summary:
-    n = len(values)
-    sd = float(np.std(values, ddof=1)) if n > 1 else math.nan
-    return Summary(float(np.mean(values)) if n else math.nan, sd, sd / math.sqrt(max(n, 1)), n)
+class Summary(NamedTuple):
+    """Mean and standard deviation over seeds; shown as 0.1646(6), the deviation in units of the last digit."""
+
+    mean: float
+    sd: float
+    n: int
+
+    def __str__(self) -> str:
+        decimals = max(0, 4 - math.ceil(math.log10(max(abs(self.mean), 1))))
+        spread = f"({self.sd * 10**decimals:.0f})" if self.n > 1 else ""
+        return f"{self.mean:.{decimals}f}{spread}"
 
 
-def z_of(first: Summary, second: Summary) -> float:
-    """(second - first) / sqrt(se^2 + se^2): seeds of two labels are taken as independent."""
-    error = math.hypot(first.error, second.error)
-    return (second.mean - first.mean) / error if error > 0 else math.nan
+def values(records: Iterable[Record], case: str, method: str, metric: str) -> dict[int, float]:
+    """Return a metric by seed."""
+    mine = [r for r in records if (r["case"], r["method"]) == (case, method)]
+    return {r["seed"]: float(r["metrics"][metric]) for r in mine if metric in r["metrics"]}
 
 
-def table(records: Sequence[Record], labels: Sequence[str] | None = None) -> str:
-    """Make a Markdown table: a row for each case, method and label, `mean ± sd (standard error)` over seeds.
+def summary(found: Iterable[float]) -> Summary:
+    each = list(found)
+    return Summary(float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else math.nan, len(each))
 
-    Where exactly two labels have a method, a row of z says by how many standard errors the second differs.
+
+def grid(rows: Sequence[Sequence[str]]) -> str:
+    """Make a Markdown table; the first row holds the names of columns."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def overview(records: Sequence[Record], metrics: Sequence[str] = ("mse", "auc", "ndcg@10")) -> str:
+    """Make a table of means: a row a method, a column a case."""
+    cases, methods = (list(dict.fromkeys(r[name] for r in records if "auc" in r["metrics"])) for name in KEY[:2])
+    rows = [[" / ".join(metrics), *cases]]
+    for method in methods:
+        cells = []
+        for case in cases:
+            found = [values(records, case, method, metric) for metric in metrics]
+            cells.append(" / ".join(f"{np.mean(list(each.values())):.4f}" for each in found) if all(found) else "")
+        rows.append([f"`{method}`", *cells])
+    return grid(rows)
+
+
+def figures(records: Sequence[Record], group: str = "") -> str:
+    """Make a table of one group of metrics, or of those without a group: mean(sd) over seeds."""
+    names = dict.fromkeys(m for r in records for m in r["metrics"] if (m.split(": ")[0] if ": " in m else "") == group)
+    rows = [["case", "method", "seeds", *(name.removeprefix(f"{group}: ") for name in names)]]
+    for case, method in dict.fromkeys((r["case"], r["method"]) for r in records):
+        found = [values(records, case, method, name).values() for name in names]
+        if n := max(map(len, found), default=0):
+            rows.append([case, f"`{method}`", str(n), *(str(summary(each)) if each else "" for each in found)])
+    return grid(rows)
+
+
+class Comparison(NamedTuple):
+    """The default against another method: the difference of means, positive if the default is better, and p."""
+
+    case: str
+    metric: str
+    other: str
+    kind: str
+    gain: float
+    p: float
+
+
+def compare(records: Sequence[Record]) -> list[Comparison]:
+    """Compare the default with naive training and with the best (by its mean on the test) of the paper and of peers.
+
+    t-tests: paired by seed where a seed makes the case anew, else Welch's; p is corrected for all of them (Holm).
     """
-    if missing := set(labels or ()) - {record["label"] for record in records}:
-        raise unskew.ParameterError(f"There are no records of the label {sorted(missing)[0]!r}.")
+    known, found = {PLAIN, OURS, "bayes", *PAPER}, []
+    peers = [m for m in dict.fromkeys(r["method"] for r in records) if m not in known]
+    for case, metric in dict.fromkeys((r["case"], metric) for r in records for metric in COMPARED):
+        sign = -1 if metric in LOWER_IS_BETTER else 1
+        ours = values(records, case, OURS, metric)
+        for kind, methods in {"naive": [PLAIN], "paper": PAPER, "peer": peers}.items():
+            others = {m: v for m in methods if len(v := values(records, case, m, metric)) > 1}
+            if len(ours) < 2 or not others:
+                continue
+            best = max(others, key=lambda m: sign * np.mean(list(others[m].values())))
+            gain = sign * (np.mean(list(ours.values())) - np.mean(list(others[best].values())))
+            p = p_value(ours, others[best], case.startswith(VARIED))
+            found.append(Comparison(case, metric, best, kind, float(gain), p))
+    corrected = holm([each.p for each in found])
+    return [each._replace(p=p) for each, p in zip(found, corrected, strict=True)]
+
+
+def p_value(ours: dict[int, float], other: dict[int, float], paired: bool) -> float:
+    """Return the p-value of a difference over seeds; values that never vary differ for sure or not at all."""
+    if paired:
+        seeds = sorted(ours.keys() & other.keys())
+        gaps = np.array([ours[s] - other[s] for s in seeds])
+        if len(gaps) < 2 or np.ptp(gaps) == 0:
+            return float(len(gaps) < 2 or not gaps.any())
+        return float(ttest_rel([ours[s] for s in seeds], [other[s] for s in seeds]).pvalue)
+    a, b = list(ours.values()), list(other.values())
+    if np.ptp(a) == np.ptp(b) == 0:
+        return float(a[0] == b[0])
+    return float(ttest_ind(a, b, equal_var=False).pvalue)
+
+
+def comparisons(records: Sequence[Record], metrics: Sequence[str] = COMPARED) -> str:
+    """Make a table of how far the default is ahead of others, with p-values corrected for all metrics."""
+    found, kinds = [each for each in compare(records) if each.metric in metrics], ("naive", "paper", "peer")
+    if not found:
+        return ""
+    rows = [["case", "metric", "ahead of `naive`", "of the best of the paper", "of the best peer"]]
+    for case, metric in dict.fromkeys((each.case, each.metric) for each in found):
+        mine = {each.kind: each for each in found if (each.case, each.metric) == (case, metric)}
+        rows.append([case, metric, *(cell(mine[kind]) if kind in mine else "" for kind in kinds)])
+    return grid(rows)
+
+
+def cell(each: Comparison) -> str:
+    name = "" if each.kind == "naive" else f" `{each.other}`"
+    return f"{each.gain:+.4f} ({'p < .001' if each.p < 0.001 else f'p {each.p:.3f}'}){name}"
+
+
+def gathered(folder: Path, experiment: str) -> list[Record]:
+    """Read the records of an experiment; those of peers and of ours are read together, ours first."""
+    names = ("quality", "peers") if experiment in ("quality", "peers") else (experiment,)
+    return [each for name in names for each in read(folder / f"{name}.jsonl")]
+
+
+def report(everything: Sequence[Record], cases: Sequence[str], methods: Sequence[str]) -> str:
+    """Make all tables of an experiment: means by data set, mean(sd) of everything, and the default against others."""
+    everything = [each for each in everything if each["case"] in cases]
+    records = [each for each in everything if each["method"] in methods]
     if not records:
-        raise unskew.DataError("There are no records; `python -m benchmarks run` makes them.")
-    labels = list(labels or dict.fromkeys(record["label"] for record in records))
-    metrics = list(dict.fromkeys(name for record in records for name in record["metrics"]))
-    rows = [["case", "method", "label", "seeds", *metrics], ["---"] * (4 + len(metrics))]
-    for case, method in dict.fromkeys((record["case"], record["method"]) for record in records):
-        found = {}
-        for label in labels:
-            mine = [r["metrics"] for r in records if key_of(r)[:3] == (label, case, method)]
-            if mine:
-                found[label] = {name: summary([m[name] for m in mine if name in m]) for name in metrics}
-                rows.append([case, method, label, str(len(mine)), *map(str, found[label].values())])
-        if len(found) == len(labels) == 2:
-            first, second = found.values()
-            rows.append([case, method, "z", "", *(f"{z_of(first[name], second[name]):+.2f}" for name in metrics)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        raise unskew.DataError("There are no records of this; `python -m benchmarks run` makes them.")
+    sets = dict.fromkeys(each["case"].split()[0].rstrip(",") for each in records if "auc" in each["metrics"])
+    found = [overview([each for each in records if each["case"].startswith(name)]) for name in sets]
+    groups = dict.fromkeys(m.split(": ")[0] if ": " in m else "" for each in records for m in each["metrics"])
+    found += [figures(records, group) for group in groups]
+    return "\n\n".join([*found, comparisons(everything)]).strip()
 
 
-def shown(value: float, like: float) -> str:
-    """Four decimals for what lies between -1 and 1, fewer for what is larger."""
-    digits = 0 if math.isnan(like) else math.ceil(math.log10(max(abs(like), 1)))
-    return f"{value:.{max(0, 4 - digits)}f}"
+def with_tables(page: str, folder: Path) -> str:
+    """Return a page with what stands between `<!-- table EXPERIMENT KIND NAME -->` and `<!-- end -->` made anew.
+
+    KIND is overview (NAME: how cases begin, and metrics after a colon), figures (NAME: a group of metrics) or
+    comparisons (NAME: a metric).
+    """
+
+    def made(place: re.Match[str]) -> str:
+        records = gathered(folder, place[2])
+        if place[3] == "overview":
+            start, _, metrics = place[4].partition(": ")
+            records = [each for each in records if each["case"].startswith(start)]
+            table = overview(records, metrics.split(", ")) if metrics else overview(records)
+        else:
+            table = figures(records, place[4]) if place[3] == "figures" else comparisons(records, [place[4]])
+        table = table if len(table.splitlines()) > 2 else "Nothing is recorded."
+        return f"{place[1]}\n{table}\n\n{place[5]}"
+
+    return PLACE.sub(made, page)

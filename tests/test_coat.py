@@ -1,7 +1,7 @@
 """On the real Coat: default settings, two seeds, positive from 3, users without positives count as 1.
 
-Guards what docs/benchmarks.md reports against regressions. Two aims are missed there by a hair and are not asserted
-here: nDCG@5 of 0.670 for Naive (0.6698), and the paper's nDCG for DCE-DR (0.6590 and 0.7245).
+Guards figures of Coat against regressions. Not asserted, as they were missed by a hair: nDCG@5 of 0.670 for Naive
+(0.6698), and the paper's nDCG for DCE-DR (0.6590 and 0.7245).
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Claims about `python -m benchmarks`: fits are recorded once, tables are what records say, worlds obey their law."""
+"""Claims about `python -m benchmarks`: jobs are recorded once, tables are what records say, worlds obey their law."""
 
 from __future__ import annotations
 
@@ -11,102 +11,211 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind, ttest_rel
 
 import unskew
 
-ROOT = str(Path(__file__).parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-cases, experiments, tables, runner = map(
-    importlib.import_module, (f"benchmarks.{name}" for name in ("cases", "experiments", "tables", "__main__"))
+ROOT = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+cases, experiments, tables, quality, speed, runner = map(
+    importlib.import_module,
+    (f"benchmarks.{name}" for name in ("cases", "experiments", "tables", "quality", "speed", "__main__")),
 )
+tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5)
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """An experiment of seconds: two methods on a world without files; gives the file of its records."""
-    world = {"tiny": lambda data, seed: cases.tiny()}
-    experiment = experiments.Experiment("a tiny world", ("naive", "snips"), world, 2, experiments.fit_and_measure)
-    monkeypatch.setitem(experiments.EXPERIMENTS, "small", experiment)
-    return tmp_path / "small.jsonl"
+    """An experiment of seconds: two methods on a world without files; gives the options of its command."""
+    known = {"tiny": tiny, "other": tiny}
+    made = experiments.Experiment("a tiny world", ("naive", "snips"), known, 2, quality.measure)
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", made)
+    monkeypatch.setattr(quality, "warm_up", lambda name: None)
+    return ["small", "--records", str(tmp_path)]
 
 
-def test_a_run_records_what_evaluate_finds_and_resumes(small, monkeypatch):
-    assert runner.main(["run", "small", "--records", str(small), "--seeds", "1", "--methods", "naive"]) == 0
-    (record,) = map(json.loads, small.read_text().splitlines())
-    case = cases.tiny()
-    found = unskew.evaluate(unskew.make("naive").fit(case.train, seed=0), case.test, empty_users="one")
-    assert {name: record["metrics"][name] for name in experiments.METRICS} == {
-        name: found[name] for name in experiments.METRICS
-    }
-    assert record["metrics"]["seconds"] > 0
-    assert {"label": unskew.__version__, "case": "tiny", "method": "naive", "seed": 0}.items() <= record.items()
+def lines(folder):
+    return [json.loads(line) for line in (folder / "small.jsonl").read_text().splitlines()]
+
+
+def test_a_record_is_of_the_loaded_model_and_names_its_settings(small, tmp_path):
+    assert runner.main(["run", *small, "--seeds", "1", "--method", "naive", "--case", "tiny"]) == 0
+    (record,) = lines(tmp_path)
+    case = tiny(Path(), 0)
+    model = unskew.make("naive").fit(case.train, seed=0, training=unskew.Training(progress=False))
+    model.save(tmp_path / "model")
+    found = unskew.evaluate(unskew.load(tmp_path / "model"), case.test, empty_users="one")
+    assert {m: record["metrics"][m] for m in quality.METRICS} == {m: found[m] for m in quality.METRICS}
+    assert record["metrics"]["truth: true risk"] == pytest.approx(case.world.risk(model.predict_codes))
+    assert {"case": "tiny", "method": "naive", "seed": 0}.items() <= record.items()
     assert {"unskew", "commit", "date", "numpy", "numba"} <= record.keys()
+    assert record["settings"]["method"] == repr(unskew.make("naive"))
+
+
+def test_a_run_resumes_and_replaces_only_when_asked(small, tmp_path, monkeypatch):
     fitted = []
+
+    def measure(job):
+        fitted.append((job.case.name, job.method, job.seed))
+        return cases.Measured({"mse": 0.25 + len(fitted)}, {})
+
     plain = experiments.EXPERIMENTS["small"]
-    measure = lambda name, case, seed: fitted.append((name, seed)) or {"mse": 0.25}  # noqa: E731
     monkeypatch.setitem(experiments.EXPERIMENTS, "small", plain._replace(measure=measure))
-    assert runner.main(["run", "small", "--records", str(small)]) == 0
-    assert fitted == [("snips", 0), ("naive", 1), ("snips", 1)]
-    assert len(small.read_text().splitlines()) == 4
-    assert runner.main(["run", "small", "--records", str(small), "--label", "new"]) == 0
-    assert len(fitted) == 7
+    assert runner.main(["run", *small, "--case", "tiny", "--method", "snips"]) == 0
+    assert runner.main(["run", *small, "--case", "tiny"]) == 0
+    assert [(method, seed) for _, method, seed in fitted] == [("snips", 0), ("snips", 1), ("naive", 0), ("naive", 1)]
+    assert runner.main(["run", *small, "--case", "tiny"]) == 0
+    assert len(fitted) == 4
+    assert runner.main(["run", *small, "--case", "tiny", "--method", "snips", "--seeds", "1", "--again"]) == 0
+    found = {tables.key_of(each): each["metrics"]["mse"] for each in lines(tmp_path)}
+    assert len(found) == len(lines(tmp_path)) == 4
+    assert found["tiny", "snips", 0] == 5.25
 
 
-def test_a_table_shows_mean_sd_error_and_z_of_two_labels(tmp_path, capsys):
-    file = tmp_path / "coat.jsonl"
-    values = {"old": [0.2, 0.21, 0.22, 0.25], "new": [0.19, 0.2, 0.23]}
-    for label, found in values.items():
-        for seed, value in enumerate(found):
-            key = {"label": label, "case": "coat", "method": "naive", "seed": seed}
-            tables.append(file, key | {"metrics": {"mse": value}})
-    assert runner.main(["table", "coat", "--records", str(file)]) == 0
-    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
-    errors = {}
-    for row, (label, found) in zip(rows, values.items(), strict=False):
-        mean = math.fsum(found) / len(found)
-        sd = math.sqrt(math.fsum((x - mean) ** 2 for x in found) / (len(found) - 1))
-        errors[label] = mean, sd / math.sqrt(len(found))
-        assert row == ["coat", "naive", label, str(len(found)), f"{mean:.4f} ± {sd:.4f} ({errors[label][1]:.4f})"]
-    (old, old_error), (new, new_error) = errors.values()
-    z = (new - old) / math.sqrt(old_error**2 + new_error**2)
-    assert rows[2][:3] == ["coat", "naive", "z"]
-    assert float(rows[2][-1].strip()) == pytest.approx(z, abs=0.005)
-    assert runner.main(["table", "coat", "--records", str(file), "--labels", "new"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
-    tables.append(file, key | {"seed": 9, "method": "other", "metrics": {"seconds": 123.456}})
-    assert runner.main(["table", "coat", "--records", str(file)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "| coat | other | new | 1 | nan | 123.5 |"
+def test_settings_are_tuned_once_for_all_seeds(small, monkeypatch):
+    given = []
+
+    def measure(job):
+        given.append(job.settings)
+        return cases.Measured({"mse": 0.2}, job.settings or {"rank": len(given)})
+
+    plain = experiments.EXPERIMENTS["small"]
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", plain._replace(measure=measure, tuned=True))
+    assert runner.main(["run", *small, "--case", "tiny", "--method", "naive"]) == 0
+    assert runner.main(["run", *small, "--case", "tiny", "--method", "naive", "--again"]) == 0
+    assert given == [None, {"rank": 1}, None, {"rank": 3}]
+
+
+def made(case, method, values, metric="auc"):
+    return [{"case": case, "method": method, "seed": s, "metrics": {metric: v}} for s, v in enumerate(values)]
+
+
+def test_tables_show_means_and_deviations_of_records():
+    records = made("coat", "naive", [0.7, 0.71, 0.72]) + made("coat", "bayes", [0.8])
+    for each in records:
+        each["metrics"] |= {"mse": 0.2, "ndcg@10": 0.5, "choice: items": 512 + each["seed"]}
+    assert tables.overview(records).splitlines()[2:] == [
+        "| `naive` | 0.2000 / 0.7100 / 0.5000 |",
+        "| `bayes` | 0.2000 / 0.8000 / 0.5000 |",
+    ]
+    assert tables.figures(records).splitlines()[2] == "| coat | `naive` | 3 | 0.7100(100) | 0.2000(0) | 0.5000(0) |"
+    assert tables.figures(records, "choice").splitlines()[2:] == [
+        "| coat | `naive` | 3 | 513.0(10) |",
+        "| coat | `bayes` | 1 | 512.0 |",
+    ]
+
+
+def test_the_default_is_compared_with_the_best_of_each_kind():
+    ours, naive = [0.83, 0.84, 0.852], [0.78, 0.79, 0.771]
+    dr, tdr, peer = [0.75, 0.76, 0.75], [0.76, 0.77, 0.78], [0.83, 0.85, 0.86]
+    for case, test in (("coat", partial(ttest_ind, equal_var=False)), ("jester, uniform", ttest_rel)):
+        records = made(case, "dce-bayes", ours) + made(case, "naive", naive) + made(case, "dce-dr", dr)
+        found = tables.compare([*records, *made(case, "dce-tdr", tdr), *made(case, "myfm", peer)])
+        assert [(each.kind, each.other) for each in found] == [
+            ("naive", "naive"),
+            ("paper", "dce-tdr"),
+            ("peer", "myfm"),
+        ]
+        raw = [test(ours, other).pvalue for other in (naive, tdr, peer)]
+        first, second, third = np.argsort(raw)
+        holm = {first: 3 * raw[first], second: max(3 * raw[first], 2 * raw[second])}
+        holm[third] = max(holm[second], raw[third])
+        assert [each.p for each in found] == pytest.approx([min(holm[k], 1) for k in range(3)])
+        assert found[2].gain == pytest.approx(np.mean(ours) - np.mean(peer))
+    lower = tables.compare(made("coat", "dce-bayes", [0.16, 0.17], "mse") + made("coat", "naive", [0.19, 0.2], "mse"))
+    assert lower[0].gain == pytest.approx(0.03)
+
+
+def test_values_that_never_vary_are_told_apart_for_sure():
+    same, other = {0: 0.5, 1: 0.5}, {0: 0.6, 1: 0.6}
+    for paired in (False, True):
+        assert (tables.p_value(same, same, paired), tables.p_value(same, other, paired)) == (1.0, 0.0)
+
+
+def test_a_page_holds_what_its_records_say(tmp_path):
+    tables.write(tmp_path / "quality.jsonl", "\n".join(map(json.dumps, made("coat", "naive", [0.7, 0.8], "x: y"))))
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- table quality figures x -->\nold\n<!-- end -->\nAfter.\n")
+    assert runner.main(["table", "--page", str(page), "--records", str(tmp_path)]) == 0
+    assert "| coat | `naive` | 2 | 0.7500(707) |" in page.read_text()
+    assert page.read_text().startswith("Before.\n")
+    assert page.read_text().endswith("After.\n")
+    assert "old" not in page.read_text()
+
+
+def test_the_page_of_benchmarks_is_up_to_date():
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert tables.with_tables(page, runner.RECORDS) == page
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (["run", "cloth"], "There is no experiment 'cloth'"),
-        (["run", "coat", "--methods", "nave"], "There is no method 'nave'"),
-        (["run", "coat", "--seeds", "0"], "--seeds must be at least 1, not 0."),
-        (["table", "coat", "--labels", "1.0", "--records", "empty.jsonl"], "no records of the label '1.0'"),
-        (["table", "coat", "--records", "empty.jsonl"], "There are no records"),
-        (["table", "coat", "--records", "broken.jsonl"], "broken.jsonl, line 1 is no record of a fit"),
-        (["run", "jester", "--data", "nowhere", "--methods", "naive", "--records", "empty.jsonl"], "cannot be read"),
+        (["run", "cloth"], "There is no experiment 'cloth' here"),
+        (["run", "quality", "--method", "nave"], "There is no method 'nave' here"),
+        (["run", "quality", "--case", "cloth"], "There is no case 'cloth' here"),
+        (["run", "quality", "--seeds", "0"], "--seeds must be at least 1, not 0."),
+        (["table", "quality", "--records", "."], "There are no records"),
+        (["table", "quality", "--records", "broken"], "quality.jsonl, line 1 is no record of a fit"),
+        (["run", "quality", "--data", ".", "--case", "movielens", "--method", "naive", "--records", "."], "be read"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_code_2(asked, sentence, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    Path("broken.jsonl").write_text('{"label": "1.0"}\n')
-    if asked[:2] == ["run", "jester"]:
-        monkeypatch.setitem(experiments.EXPERIMENTS, "jester", experiments.EXPERIMENTS["jester"]._replace(n_seeds=1))
+    tables.write(Path("broken/quality.jsonl"), '{"case": "coat"}\n')
     assert runner.main(asked) == 2
     printed = capsys.readouterr().err
     assert sentence in printed
     assert "Traceback" not in printed
 
 
-def test_every_listed_method_is_named_once_and_case_made_by_seed(capsys):
+def test_every_experiment_is_listed_with_known_methods(capsys):
     assert runner.main(["list"]) == 0
     assert capsys.readouterr().out.count("\n") == len(experiments.EXPERIMENTS)
-    for experiment in experiments.EXPERIMENTS.values():
-        assert len(set(experiment.methods)) == len(experiment.methods)
+    for name in ("quality", "paper"):
+        assert {unskew.make(method) is not None for method in experiments.EXPERIMENTS[name].methods} == {True}
+
+
+def test_lists_are_measured_as_counted_by_hand():
+    log = unskew.RatingLog.from_arrays([0, 0, 1], [0, 1, 2], [5, 1, 4], positive=3, user_ids=[0, 1], item_ids=range(4))
+    found = quality.list_figures(np.array([[0, 1], [0, 3]]), log, "choice")
+    assert found == {"choice: liked in ten": 0.5, "choice: items": 3.0, "choice: commonest first": 1.0}
+
+
+def test_calibration_is_the_mean_gap_of_bins_of_equal_mass():
+    p, liked = np.array([0.1, 0.3, 0.9, 0.7]), np.array([0.0, 1.0, 1.0, 1.0])
+    assert quality.calibration_error(p, liked, n_bins=2) == pytest.approx((0.3 + 0.2) / 2)
+
+
+def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
+    world = unskew.simulate(400, 200, density=0.1, selection="popularity", seed=1)
+    train = unskew.Training(progress=False, max_epochs=1)
+    monkeypatch.setattr(quality, "QUIET", train)
+    monkeypatch.setattr(quality, "loaded", lambda model: model)
+    found = {}
+    for name, shift in (("true", 0), ("shuffled", 7)):
+        known = unskew.Known(lambda users, items, shift=shift: 0.9 * world.propensity(users, (items + shift) % 200))
+        found[name] = quality.propensity_figures(unskew.make("ips", propensity=known, clip=1e-6), world.log, 0)
+    assert found["true"]["propensity: slope"] == pytest.approx(1, abs=0.05)
+    assert found["true"]["propensity: auc"] > found["shuffled"]["propensity: auc"] + 0.1
+
+
+def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best():
+    world = unskew.simulate(150, 80, density=0.2, selection="rating", strength=0.9, seed=0)
+    model = unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=unskew.Training(progress=False))
+    found = quality.level_figures(quality.loaded(model), world.test)
+    assert found["level: best shift mse"] <= found["level: raw mse"]
+    part = model.part("prediction").fitted
+    users, items = world.test.users.astype(np.int64), world.test.items.astype(np.int64)
+    expected = np.mean((part.probability(users, items, unexplained=1.0) - world.test.ratings) ** 2)
+    assert found["level: k=1 mse"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_sweep_has_the_same_bits_on_two_threads():
+    found = speed.sweep(cases.Job("sweep", cases.simulated("taste", Path(), 0, n_users=900, density=0.2), 0)).metrics
+    assert found["sweep: same bits"] == 1
+    assert found["sweep: gain"] > 0
 
 
 @pytest.mark.parametrize(("law", "slope"), [("uniform", 0.0), ("popularity", 0.0), ("rating", 0.9), ("taste", 0.6)])
@@ -134,6 +243,3 @@ def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
     for log in (case.train, case.test):
         assert (log.n_users, log.n_items) == stars.shape
         assert np.array_equal(log.ratings, stars[log.users, log.items] >= 3)
-    made = experiments.EXPERIMENTS["jester"].cases["rating .6"]
-    assert isinstance(made, partial)
-    assert made.args == ("rating", 0.6)
