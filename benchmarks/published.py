@@ -10,14 +10,15 @@ plans 1,000 epochs: that belongs to the run, `Training(holdout_by="last", batch_
 from __future__ import annotations
 
 import zlib
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Experts, Mixture
-from unskew.calibration.platt import Examples, mixed
+from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Mixture, usage_of
+from unskew.calibration.platt import Examples, PlattMaps
 from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs, Folds
 from unskew.data.split import Split
@@ -152,7 +153,7 @@ def _softmax(z: Array, axis: int) -> Array:
     return np.asarray(e / e.sum(axis, keepdims=True))
 
 
-class NoisyExperts(Experts):
+class NoisyExperts(PlattMaps):
     """Experts that go on drawing Gumbel noise, for every pair anew, whenever they are asked.
 
     What is drawn follows from what is asked, so that the same question gets the same answer.
@@ -165,8 +166,7 @@ class NoisyExperts(Experts):
         logits = np.ascontiguousarray(logits, F)
         rng = np.random.default_rng([NOISE_STREAM, zlib.crc32(logits.tobytes())])
         beta = noisy(weights[users], self.tau, rng)
-        found: Array = mixed(logits, np.arange(len(users), dtype=np.int32), beta, slopes, intercepts)
-        return found
+        return PlattMaps(beta, slopes, intercepts, 0).calibrated(logits, np.arange(len(users)))
 
     def state(self) -> dict[str, Array]:
         return super().state() | {"tau": np.array(self.tau)}
@@ -201,10 +201,16 @@ class PublishedExperts(ExpertPlatt):
             check_number(self, "batch_size", least=1)
 
     def fit(
-        self, examples: Examples, *, rng: np.random.Generator, planned: float = 1.0, previous: Part | None = None
+        self,
+        examples: Examples,
+        held_out: Examples | None = None,
+        *,
+        rng: np.random.Generator,
+        planned: float = 1.0,
+        previous: Part | None = None,
     ) -> NoisyExperts:
         before = previous.mixture if isinstance(previous, NoisyExperts) else None
-        mixture = self._start(examples.vectors, rng) if before is None else before.again()
+        mixture = self._start(examples.vectors, rng) if before is None else deepcopy(before)
         once, size = previous is None and planned == 1, self.batch_size or len(examples)
         plan = np.arange(1, self.steps + 1) / self.steps if once else np.full(self.steps_per_epoch, planned)
         taus = 1e-3**plan  # the temperature falls from 1 to 1e-3 over all planned epochs
@@ -257,18 +263,14 @@ class PublishedExperts(ExpertPlatt):
         mixture.gate.move(of_gate, self.learning_rate)
 
     def _noisy_at_rest(self, mixture: Mixture, examples: Examples, tau: float) -> NoisyExperts:
-        alpha, maps, k = mixture.assignment(examples.vectors), mixture.maps.value, self.n_experts
-        known = alpha[:-1]
-        mean, usage = known.mean(0), np.bincount(known.argmax(1), minlength=k) / len(known)
-        entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k)) if k > 1 else 1.0
-        tables = alpha, maps[:, 0].copy()[None], maps[:, 1].copy()[None]
-        found = NoisyExperts(tables, 2 * k + int(mixture.gate.value.size), usage, entropy)
+        alpha, maps = mixture.assignment(examples.vectors), mixture.maps.value.copy()
+        size = int(maps.size + mixture.gate.value.size)
+        found = NoisyExperts(alpha, maps[:, 0][None], maps[:, 1][None], size, *usage_of(alpha[:-1]))
         found.mixture, found.tau = mixture, tau
         return found
 
     def from_state(self, state: State, owner: Part | None = None) -> NoisyExperts:
-        tables = [state[name] for name in ("weights", "slopes", "intercepts")]
-        found = NoisyExperts(tables, int(state["n_parameters"]), state["usage"], float(state["entropy"]))
+        found = NoisyExperts(**{name: value for name, value in state.items() if name != "tau"})  # type: ignore[arg-type]
         found.tau = float(state["tau"])
         return found
 

@@ -12,9 +12,9 @@ from unskew.calibration.platt import (
     SMALLEST_SLOPE,
     Calibrates,
     GlobalPlatt,
+    PlattMaps,
     UserPlatt,
     examples_for,
-    mixed,
     scalar_platt,
     solve_platt,
 )
@@ -51,13 +51,12 @@ def test_slopes_stay_positive_against_the_data(examples):
 
 
 ALL = [
-    GlobalPlatt(step_back=False),
+    GlobalPlatt(),
     GlobalPlatt(slope=False),
-    GlobalPlatt(),  # which steps back where labels are noise
-    UserPlatt(step_back=False),
-    ExpertPlatt(step_back=False),
-    ExpertPlatt(assignment="expected", step_back=False),
-    ExpertPlatt(assignment="random", step_back=False),
+    UserPlatt(),
+    ExpertPlatt(),
+    ExpertPlatt(assignment="expected"),
+    ExpertPlatt(assignment="random"),
 ]
 
 
@@ -94,7 +93,7 @@ def test_a_mixture_of_maps_is_its_formula(dtype, tolerance, rng):
     s, users = rng.normal(0, 20, 500).astype(dtype), rng.integers(-1, 5, 500)
     w, a, b = (table[users % len(table)] for table in tables)
     expected = (w * expit(a * np.clip(s.astype(float), -30, 30)[:, None] + b)).sum(1)
-    found = mixed(s, users, *tables)
+    found = PlattMaps(*tables, 0).calibrated(s, users)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, atol=tolerance)
 
@@ -172,26 +171,39 @@ def test_imputation_examples_weigh_one_over_the_propensity(tiny):
     np.testing.assert_array_equal(e.logits, tiny.observed.logits("imputation"))
 
 
+def labelled(e, rng, a=1.0, b=0.0):
+    return replace(e, labels=(rng.random(len(e)) < expit(a * e.logits + b)).astype(float))
+
+
 def test_a_calibrator_that_makes_things_worse_steps_back(rng, examples, answers):
     """Users who are alike, with few ratings each: a map for each user memorises them."""
-    raw = examples(n=300, n_users=100)
+    spec = UserPlatt(ridge=0.01)
     for move, word in ((0.0, "no calibration"), (2.0, "a shift of the logit")):
-        e = replace(raw, labels=(rng.random(300) < expit(raw.logits + move)).astype(float))
-        spec = UserPlatt(ridge=0.01)
-        fitted = spec.fit(e, rng=np.random.default_rng(0))
-        expected = expit(raw.logits + (fitted.state()["intercepts"][0, 0] if move else 0.0))
-        np.testing.assert_allclose(answers(fitted, e), expected, atol=1e-6)
-        assert f"{word} takes its place" in fitted.notes[0]
-        assert not replace(spec, step_back=False).fit(e, rng=np.random.default_rng(0)).notes
-        assert spec.fit(e.take(rng.permutation(300)), rng=np.random.default_rng(0)).notes == fitted.notes
-        held = spec.fit(e, rng=rng, planned=0.5, previous=spec.fit(e, rng=rng, planned=0.25, previous=fitted))
-        assert held.notes == fitted.notes
-        assert held.past.n_fits == 3
+        e, held_out = labelled(examples(n=300, n_users=100), rng, b=move), examples(b=move, seed=1)
+        first = spec.fit(e, held_out, rng=rng)
+        expected = expit(e.logits + (first.state()["intercepts"][0, 0] if move else 0.0))
+        np.testing.assert_allclose(answers(first, e), expected, atol=1e-6)
+        assert f"{word} takes its place" in first.notes[0]
+        assert not replace(spec, step_back=False).fit(e, held_out, rng=rng).notes
+        assert spec.fit(e.take(rng.permutation(300)), held_out, rng=rng).notes == first.notes
+
+
+def test_what_was_stepped_back_from_is_tried_again(rng, examples):
+    """At its fits 2, 4, 8 and so on, though by then it would help."""
+    alike, differing = (labelled(examples(n=4000, seed=2), rng, a=a) for a in (1.0, 0.2))
+    spec, few = GlobalPlatt(), alike.take(np.arange(8))
+    fitted, tried = spec.fit(few, alike, rng=rng, planned=0.1), []
+    assert fitted.stepped_back
+    for number in range(2, 9):
+        examples_now = few if number == 2 else differing
+        fitted = spec.fit(examples_now, alike if number == 2 else differing, rng=rng, planned=0.2, previous=fitted)
+        tried.append(not fitted.stepped_back)
+    assert tried == [False, False, True, True, True, True, True]
 
 
 def test_a_calibrator_that_helps_stays(rng, examples):
-    e = examples(a=0.4, b=-1.0)
-    fitted = GlobalPlatt().fit(replace(e, labels=(rng.random(4000) < e.labels).astype(float)), rng=rng)
+    e, held_out = (labelled(examples(seed=seed), rng, a=0.4, b=-1.0) for seed in (0, 1))
+    fitted = GlobalPlatt().fit(e, held_out, rng=rng)
     assert fitted.notes == ()
     assert fitted.n_parameters == 2
 

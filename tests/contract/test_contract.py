@@ -56,7 +56,7 @@ def test_every_method(name, check):
 
 @pytest.mark.parametrize("spec", NETS, ids=repr)
 def test_every_net(spec):
-    check_net(spec, SharedEmbedding(n_factors=3) if spec.shares else None)
+    check_net(spec, SharedEmbedding(n_factors=3) if isinstance(spec, Tower) else None)
 
 
 @pytest.mark.parametrize("spec", PROPENSITIES, ids=lambda spec: repr(spec).split(" at ")[0][:40])

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 
 import unskew
 from unskew.errors import DivergedError, ParameterError
-from unskew.losses.elementwise import exp, sigmoid
+from unskew.losses.elementwise import sigmoid
 
 ODD = np.resize(np.array([np.nan, np.inf, -np.inf, 1e38, -1e38, 0.0, -np.nan, 3.0], np.float32), 100)
 
 
 def test_what_is_no_number_stays_none(contained):
-    @numba.njit
-    def everywhere(values):
-        found = np.empty(len(values), np.float32)
-        for n in range(len(values)):
-            found[n] = exp(values[n])
-        return found
-
-    contained(lambda: np.testing.assert_array_equal(np.isnan(everywhere(ODD)), np.isnan(ODD)))
     contained(lambda: np.testing.assert_array_equal(np.isnan(sigmoid(ODD)), np.isnan(ODD)))
 
 
@@ -67,7 +58,10 @@ def test_a_fit_that_needs_more_memory_than_there_is_says_so(contained):
         (lambda: unskew.Training(batch_size=2**63), r"batch_size must be at least 1 and less than 2\^31"),
         (lambda: unskew.Factors(pairs_per_row=float("nan")), "pairs_per_row of Factors must be a number above 0"),
         (lambda: unskew.Logistic(pairs_per_row=float("inf")), "pairs_per_row of Logistic must be a number above 0"),
-        (lambda: unskew.DRJL(pairs_per_row=1e30).plan(), "pairs_per_row of Plan must be a number above 0 and at most"),
+        (
+            lambda: unskew.DRJL(pairs_per_row=1e30).plan(),
+            "pairs_per_row of Plan must be a number at least 0 and at most",
+        ),
     ],
 )
 def test_settings_that_no_machine_can_hold_are_refused(settings, sentence):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.calibration.experts import Experts
 from unskew.calibration.platt import Calibrates, Examples, Values, examples_for
 from unskew.losses.batch import View
-from unskew.losses.elementwise import expit
+from unskew.losses.elementwise import sigmoid
 from unskew.metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
 
 
@@ -61,7 +60,7 @@ class RoleCalibration:
             f"mean {self.before.mean:.4f} -> {self.after.mean:.4f} (should be {self.target_mean:.4f}), "
             f"on {self.n_rows:,} rows not fitted on"
         ]
-        if self.entropy is not None:
+        if self.usage:
             shares = ", ".join(f"{share:.0%}" for share in self.usage)
             lines.append(f"  experts have {shares} of the users; entropy {self.entropy:.2f} of the largest possible")
         if self.collapsed:
@@ -91,11 +90,11 @@ def report_of(view: View, calibrators: Mapping[str, Calibrates]) -> CalibrationR
             role=role.target,
             n_rows=len(examples),
             target_mean=examples.target_mean,
-            before=Figures.of(np.asarray(expit(examples.logits)), examples),
+            before=Figures.of(np.asarray(sigmoid(examples.logits)), examples),
             after=Figures.of(examples.calibrated(fitted), examples),
-            usage=tuple(fitted.usage.tolist()) if isinstance(fitted, Experts) else (),
-            entropy=fitted.entropy if isinstance(fitted, Experts) else None,
-            collapsed=isinstance(fitted, Experts) and fitted.collapsed,
+            usage=tuple(fitted.usage.tolist()),
+            entropy=fitted.entropy if len(fitted.usage) else None,
+            collapsed=fitted.collapsed,
         )
         entries.append(entry)
     return CalibrationReport(tuple(entries))

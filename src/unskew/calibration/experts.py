@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from unskew.calibration.platt import Array, Calibrator, Examples, GlobalPlatt, PlattMaps, scalar_platt, solve_platt
+from unskew.calibration.platt import ONE, Array, Calibrator, Examples, GlobalPlatt, PlattMaps, scalar_platt, solve_platt
 from unskew.data.pairs import pair_fold
-from unskew.losses.elementwise import ONE, ZERO, F, exp, kernel
-from unskew.nets.base import Part, State, Table
+from unskew.losses.elementwise import sigmoid
+from unskew.nets.base import Table
 from unskew.training.checks import check_choice, check_number
 
+F = np.float32
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
 MOST_EXAMPLES = 16_384  # that train the assignment
 MOST_SOLVED = 131_072  # that the maps at rest are solved on
 MOST = 1_000_000  # experts or steps that anybody can mean
-_INSIDE, _NOTHING = F(1e-7), F(-40)  # exp of less than -40 is lost in a sum with 1
+INSIDE = 1e-7  # a probability nearer to 0 or 1 does not move
 
 
 def temperature(planned: float) -> float:
@@ -26,73 +26,32 @@ def temperature(planned: float) -> float:
     return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
 
 
-@kernel
-def assigned(inputs: Any, gate: Any, noise: Any, tau: Any) -> Any:
-    """beta_u = softmax((W x_u + g_u) / tau), the constant of W being its last column."""
-    beta = np.empty_like(noise)
-    for u in range(len(inputs)):
-        largest, total = F(-np.inf), ZERO
-        for k in range(len(gate)):
-            score = noise[u, k]
-            for c in range(inputs.shape[1]):
-                score += inputs[u, c] * gate[k, c]
-            beta[u, k] = score / tau
-            largest = max(largest, beta[u, k])
-        for k in range(len(gate)):
-            beta[u, k] = exp(beta[u, k] - largest) if beta[u, k] - largest > _NOTHING else ZERO
-            total += beta[u, k]
-        for k in range(len(gate)):
-            beta[u, k] /= total
-    return beta
+def assigned(inputs: Array, gate: Array, noise: Array, tau: float) -> Array:
+    """beta_ku = softmax_k((W x_u + g_u) / tau), the constant of W being its last column.
 
-
-@kernel
-def _mixture_slopes(
-    s: Any, y: Any, w: Any, users: Any, inputs: Any, beta: Any, maps: Any, tau: Any,
-    of_maps: Any, of_gate: Any, of_beta: Any, p: Any, m: Any,
-) -> None:  # fmt: skip
-    """d / d (log a_k, b_k) and d / d W of -sum w log-likelihood of y under m = sum_k beta_uk sigmoid(a_k s + b_k).
-
-    d beta_uk / d score_ul = beta_uk ([k = l] - beta_ul) / tau; m is held away from 0 and 1, where it does not move.
+    By einsum, as everywhere here: bits of matrix products depend on the number of threads.
     """
-    K, N = len(maps), len(s)
-    for k in range(K):
-        a, b = np.exp(maps[k, 0]), maps[k, 1]
-        for n in range(N):
-            p[k, n] = ONE / (ONE + exp(-(a * s[n] + b)))
-        for n in range(N):
-            m[n] += beta[users[n], k] * p[k, n]
-    for n in range(N):
-        m[n] = w[n] * (m[n] - y[n]) / (m[n] * (ONE - m[n])) if _INSIDE <= m[n] <= ONE - _INSIDE else ZERO
-    for k in range(K):
-        a, of_a, of_b = np.exp(maps[k, 0]), ZERO, ZERO
-        for n in range(N):
-            slope = m[n] * beta[users[n], k] * p[k, n] * (ONE - p[k, n])
-            of_a += slope * s[n]
-            of_b += slope
-        of_maps[k, 0], of_maps[k, 1] = a * of_a, of_b
-        for n in range(N):
-            of_beta[users[n], k] += m[n] * p[k, n]
-    for u in range(len(inputs)):
-        mean = ZERO
-        for k in range(K):
-            mean += beta[u, k] * of_beta[u, k]
-        for k in range(K):
-            of_score = beta[u, k] * (of_beta[u, k] - mean) / tau
-            for c in range(inputs.shape[1]):
-                of_gate[k, c] += of_score * inputs[u, c]
+    scores = (np.einsum("kc,uc->ku", gate, inputs) + noise) / tau
+    beta = np.exp(scores - scores.max(0))
+    return np.asarray(beta / beta.sum(0))
 
 
 def mixture_slopes(
-    s: Array, y: Array, w: Array, users: Array, inputs: Array, beta: Array, maps: Array, tau: Any
+    s: Array, y: Array, w: Array, users: Array, inputs: Array, beta: Array, maps: Array, tau: float
 ) -> tuple[Array, Array]:
-    """What the kernel adds up, in memory that costs it no time to compile."""
-    of_maps, of_gate, of_beta = (
-        np.zeros(shape, s.dtype) for shape in (maps.shape, (len(maps), inputs.shape[1]), beta.shape)
-    )
-    p = np.empty((len(maps), len(s)), s.dtype)
-    _mixture_slopes(s, y, w, users, inputs, beta, maps, tau, of_maps, of_gate, of_beta, p, 0 * s)
-    return of_maps, of_gate
+    """d / d (log a_k, b_k) and d / d W of -sum w log-likelihood of y under m = sum_k beta_ku sigmoid(a_k s + b_k).
+
+    Examples are in the order of users. d beta_ku / d score_lu = beta_ku ([k = l] - beta_lu) / tau.
+    """
+    a, b = np.exp(maps[:, :1]), maps[:, 1:]
+    p, chosen = sigmoid(a * s + b), beta.take(users, axis=1)
+    m = (chosen * p).sum(0)
+    held = np.minimum(np.maximum(m, INSIDE), 1 - INSIDE)
+    of_m = w * (m - y) / (held * (1 - held)) * (m == held)
+    of_z = of_m * chosen * p * (1 - p)
+    of_beta = np.add.reduceat(of_m * p, np.flatnonzero(np.diff(users, prepend=-1)), axis=1)
+    of_score = beta * (of_beta - (beta * of_beta).sum(0)) / tau
+    return np.column_stack([a[:, 0] * (of_z * s).sum(1), of_z.sum(1)]), np.einsum("ku,uc->kc", of_score, inputs)
 
 
 class Mixture(NamedTuple):
@@ -108,10 +67,9 @@ class Mixture(NamedTuple):
         """All experts near the common map (a, b), apart enough to break their symmetry."""
         maps = [np.log(common[0]), common[1]] + 0.1 * rng.standard_normal((n_experts, 2), F)
         gate = 0.01 * rng.standard_normal((n_experts, vectors.shape[1] + 1), F)
-        centre, deviation = (of(vectors, 0, dtype=np.float64) for of in (np.mean, np.std))
-        deviation = np.where(deviation > 1e-8, deviation, 1.0)
-        maps_table, gate_table = Table(maps, np.zeros(2)), Table(gate, np.zeros(gate.shape[1]))
-        return cls(maps_table, gate_table, np.asarray(centre, F), np.asarray(deviation, F))
+        centre, deviation = (np.asarray(of(vectors, 0, dtype=np.float64), F) for of in (np.mean, np.std))
+        deviation = np.where(deviation > 1e-8, deviation, F(1))
+        return cls(Table(maps, np.zeros(2)), Table(gate, np.zeros(gate.shape[1])), centre, deviation)
 
     def inputs(self, vectors: Array) -> Array:
         x = (vectors - self.centre) / self.deviation
@@ -129,47 +87,18 @@ class Mixture(NamedTuple):
         s, y, shares = (x.astype(F) for x in (examples.logits, examples.labels, examples.shares))
         inputs, centre = self.inputs(examples.vectors[listed]), np.array([np.log(common[0]), common[1]], F)
         shrinkage = F(spec.shrinkage * (w**2).sum() / w.sum() ** 2)
-        for tau in (F(temperature(step / steps)) for step in range(1, steps + 1)):
-            rate = spec.learning_rate * float(tau) ** 2
-            exponential = rng.standard_exponential((len(listed), spec.n_experts), F)
+        for tau in (temperature(step / steps) for step in range(1, steps + 1)):
+            exponential = rng.standard_exponential((spec.n_experts, len(listed)), F)
             noise = -np.log(np.maximum(exponential, F(1e-10)))
             maps, gate = self.maps.value, self.gate.value
             beta = assigned(inputs, gate, noise, tau)
             of_maps, of_gate = mixture_slopes(s, y, shares, users, inputs, beta, maps, tau)
-            self.maps.move(of_maps + shrinkage * (maps - centre), rate)
-            self.gate.move(of_gate + shrinkage * gate, rate)
+            self.maps.move(of_maps + shrinkage * (maps - centre), spec.learning_rate * tau**2)
+            self.gate.move(of_gate + shrinkage * gate, spec.learning_rate * tau**2)
 
     def assignment(self, vectors: Array) -> Array:
         """alpha without noise: one row a user, one column an expert."""
-        gate = self.gate.value / np.append(self.deviation, ONE)
-        constant = gate[:, -1] - np.einsum("kc,c->k", gate[:, :-1], self.centre)
-        scores = np.einsum("uc,kc->uk", vectors, gate[:, :-1]) + constant
-        alpha = np.exp(scores - scores.max(1, keepdims=True))
-        return np.asarray(alpha / alpha.sum(1, keepdims=True))
-
-
-class Experts(PlattMaps):
-    """The maps of experts at rest: no noise, one expert a user or the mixture by alpha.
-
-    `usage` is the share of the users with examples that each expert has, `entropy` that of the mean assignment as a
-    share of its largest value log K.
-    """
-
-    def __init__(self, tables: Sequence[Any], n_parameters: int, usage: Array, entropy: float) -> None:
-        weights, slopes, intercepts = tables
-        super().__init__(weights, slopes, intercepts, n_parameters)
-        self.usage, self.entropy = np.asarray(usage), float(entropy)
-        if self.collapsed:
-            share = f"{self.usage.max():.1%}"
-            self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
-
-    @property
-    def collapsed(self) -> bool:
-        """More than one expert, and all users but one in a hundred with the same."""
-        return len(self.usage) > 1 and bool(self.usage.max() > 0.99)
-
-    def state(self) -> dict[str, Array]:
-        return super().state() | {"usage": self.usage, "entropy": np.array(self.entropy)}
+        return assigned(self.inputs(vectors), self.gate.value, np.zeros((1, 1), F), 1.0).T
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,38 +135,34 @@ class ExpertPlatt(Calibrator):
         check_number(self, "ridge", least=0)
         check_choice(self, "assignment", ("hard", "expected", "random"))
 
-    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         if self.n_experts == 1:
-            return GlobalPlatt().solve(examples, seed, once)
-        rng = np.random.default_rng(seed)
-        examples = examples.of_some_users(MOST_SOLVED, rng)
-        common = scalar_platt(examples)
+            return GlobalPlatt().solve(examples, rng, once)
+        k, examples = self.n_experts, examples.of_some_users(MOST_SOLVED, rng)
+        common, size = scalar_platt(examples), 2 * k
         if self.assignment == "random":
             users = np.append(np.arange(len(examples.vectors) - 1), -1)
-            alpha = np.eye(self.n_experts, dtype=F)[pair_fold(seed, users, np.zeros_like(users), self.n_experts)]
-            return self._at_rest(alpha, None, examples, common)
-        some = examples.of_some_users(MOST_EXAMPLES, rng)
-        mixture = Mixture.start(self.n_experts, common, some.vectors[np.unique(some.users)], rng)
-        mixture.descend(some, common, self.steps if once else self.steps_per_epoch, self, rng)
-        maps = mixture.maps.value.astype(np.float64) if self.assignment == "expected" else None
-        return self._at_rest(mixture.assignment(examples.vectors), maps, examples, common)
-
-    def _at_rest(self, alpha: Array, mixed: Array | None, examples: Examples, common: tuple[float, float]) -> Experts:
-        """The experts of a mixture, or each solved on its own users; shifted to the mean of the labels."""
-        chosen, k, one = alpha.argmax(1), self.n_experts, np.ones((1, 1))
-        if mixed is not None:
-            tables = alpha, np.exp(mixed[:, 0])[None], mixed[:, 1][None]
+            alpha = np.eye(k, dtype=F)[pair_fold(int(rng.integers(2**62)), users, np.zeros_like(users), k)]
         else:
+            some = examples.of_some_users(MOST_EXAMPLES, rng)
+            mixture = Mixture.start(k, common, some.vectors[np.unique(some.users)], rng)
+            mixture.descend(some, common, self.steps if once else self.steps_per_epoch, self, rng)
+            alpha, size = mixture.assignment(examples.vectors), size + mixture.gate.value.size
+        tables: tuple[Array, Array, Array]
+        if self.assignment == "expected":
+            maps = mixture.maps.value.astype(np.float64)
+            tables = alpha, np.exp(maps[:, 0])[None], maps[:, 1][None]
+        else:
+            chosen = alpha.argmax(1)
             a, b = solve_platt(examples, chosen[examples.users], k, ridge=self.ridge, centre=common)
-            tables = one, a[chosen, None], b[chosen, None]
-        listed = alpha[np.unique(examples.users)]
-        mean, usage = listed.mean(0), np.bincount(listed.argmax(1), minlength=k) / len(listed)
-        entropy = float(-(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k))
-        size = 2 * k + (k * (examples.vectors.shape[1] + 1) if self.assignment != "random" else 0)
-        return Experts((*tables[:2], tables[2] + examples.shift(*tables)), size, usage, entropy)
+            tables = ONE, a[chosen, None], b[chosen, None]
+        weights, slopes, intercepts = tables
+        intercepts = intercepts + examples.shift(*tables)
+        return PlattMaps(weights, slopes, intercepts, size, *usage_of(alpha[np.unique(examples.users)]))
 
-    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
-        if "usage" not in state:  # one expert, or a shift in its place
-            return super().from_state(state)
-        tables = [state[name] for name in ("weights", "slopes", "intercepts")]
-        return Experts(tables, int(state["n_parameters"]), state["usage"], float(state["entropy"]))
+
+def usage_of(alpha: Array) -> tuple[Array, float]:
+    """The share of users that each expert has, and the entropy of the mean assignment as a share of its largest."""
+    mean, k = alpha.mean(0), alpha.shape[1]
+    entropy = -(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(max(k, 2))
+    return np.bincount(alpha.argmax(1), minlength=k) / len(alpha), float(entropy)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.losses.batch import Rows, View
-from unskew.losses.elementwise import ONE, F, exp, expit, kernel
+from unskew.losses.elementwise import root, sigmoid
 from unskew.nets.base import Part, PartSpec, State, extended_rows
 from unskew.training.checks import check_number
 from unskew.training.plan import FitContext, FitSpec
@@ -23,56 +22,49 @@ Target = Literal["propensity", "imputation"]
 
 LARGEST_LOGIT = 30.0
 SMALLEST_SLOPE = 1e-3  # a map never reverses a ranking
-_BOUND = F(LARGEST_LOGIT)
+ONE = np.ones((1, 1))
 
 
-@kernel
-def mixed(s: Any, users: Any, weights: Any, slopes: Any, intercepts: Any) -> Any:
-    """sum_k w_uk sigmoid(a_uk s + b_uk), number by number; a table of one row serves everybody."""
-    w, a, b = np.int64(len(weights) > 1), np.int64(len(slopes) > 1), np.int64(len(intercepts) > 1)
-    out, z = np.zeros_like(s), np.empty_like(s)
-    for k in range(weights.shape[1]):
-        for n in range(len(s)):
-            z[n] = slopes[a * users[n], k] * min(max(s[n], -_BOUND), _BOUND) + intercepts[b * users[n], k]
-        for n in range(len(s)):
-            z[n] = ONE / (ONE + exp(-z[n]))
-        for n in range(len(s)):
-            out[n] += weights[w * users[n], k] * z[n]
-    return out
-
-
-class Past(NamedTuple):
-    """What a fit takes over from those before it: their seed, their number, and what took the calibrator's place."""
-
-    seed: int
-    n_fits: int = 0
-    instead: Literal["", "shift", "nothing"] = ""
-    note: str = ""
+def rows_of(table: Array, users: Array) -> Array:
+    """A row a user; a table of one row serves everybody."""
+    return table if len(table) == 1 else table.take(users, axis=0)
 
 
 class PlattMaps(Part):
     """Calibrate by sum_k w_uk sigmoid(a_uk s + b_uk), logits within 30 of 0.
 
-    Each table has a row for each user and a last one for unknown users, or a single row for everybody. `past` is
-    what the next fit for the same role takes over.
+    Each table has a row for each user and a last one for unknown users, or a single row for everybody. Of experts,
+    `usage` is the share of the users with examples that each has, and `entropy` that of the mean assignment as a share
+    of its largest value log K. `n_fits` counts the fits for the same role so far, `stepped_back` is whether a simpler
+    map takes the place of the calibrator's own.
     """
 
-    past: Past | None = None
+    n_fits, stepped_back = 0, False
 
     def __init__(
-        self, weights: Any, slopes: Any, intercepts: Any, n_parameters: int, notes: Sequence[str] = ()
+        self, weights: Any, slopes: Any, intercepts: Any, n_parameters: int, usage: Any = (), entropy: float = np.nan
     ) -> None:
         self.tables = tuple(np.ascontiguousarray(table, np.float32) for table in (weights, slopes, intercepts))
-        self.n_parameters, self.notes = int(n_parameters), notes
+        self.n_parameters, self.usage, self.entropy = int(n_parameters), np.asarray(usage), float(entropy)
+        if self.collapsed:
+            share = f"{self.usage.max():.1%}"
+            self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
+
+    @property
+    def collapsed(self) -> bool:
+        """More than one expert, and all users but one in a hundred with the same."""
+        return len(self.usage) > 1 and bool(self.usage.max() > 0.99)
 
     def calibrated(self, logits: Array, users: Array) -> Array:
-        found: Array = mixed(logits, users, *self.tables)
-        return found
+        weights, slopes, intercepts = (rows_of(table, users) for table in self.tables)
+        bounded = np.minimum(np.maximum(logits, -LARGEST_LOGIT), LARGEST_LOGIT)
+        return np.asarray((weights * sigmoid(slopes * bounded[:, None] + intercepts)).sum(1))
 
     def state(self) -> dict[str, Array]:
         weights, slopes, intercepts = self.tables
-        size = np.array(self.n_parameters)
-        return {"weights": weights, "slopes": slopes, "intercepts": intercepts, "n_parameters": size}
+        found = {"weights": weights, "slopes": slopes, "intercepts": intercepts}
+        of_experts = {"usage": self.usage, "entropy": np.array(self.entropy)} if len(self.usage) else {}
+        return found | {"n_parameters": np.array(self.n_parameters)} | of_experts
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PlattMaps:
         """New users are calibrated as unknown ones."""
@@ -115,24 +107,14 @@ class Examples:
 
         The tables are those of `PlattMaps`. A mean that no shift reaches is met as nearly as one of 60 does.
         """
-        w, a, b = (table[self.users if len(table) > 1 else np.zeros(1, int)] for table in (weights, slopes, intercepts))
+        w, a, b = (rows_of(table, self.users) for table in (weights, slopes, intercepts))
         z, shares, target = a * self.logits[:, None] + b, self.shares, self.target_mean
 
         def excess(shift: float) -> tuple[float, float]:
-            p = expit(z + shift)
+            p = sigmoid(z + shift)
             return float(((w * p).sum(1) * shares).sum()) - target, float(((w * p * (1 - p)).sum(1) * shares).sum())
 
-        low, high, at = -60.0, 60.0, 0.0
-        if excess(low)[0] >= 0 or excess(high)[0] <= 0:
-            return low if excess(low)[0] >= 0 else high
-        for _ in range(200):  # Newton's steps, halving where they leave the interval that holds the root
-            gap, slope = excess(at)
-            low, high = (at, high) if gap < 0 else (low, at)
-            step = gap / slope if slope > 0 else np.inf
-            if abs(step) < 1e-13 or high - low < 1e-13:
-                break
-            at = at - step if low < at - step < high else (low + high) / 2
-        return at
+        return root(excess, -60.0, 60.0)
 
     def of_some_users(self, most: int, rng: np.random.Generator) -> Examples:
         """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""
@@ -146,12 +128,12 @@ class Examples:
 
     def calibrated(self, maps: Part) -> Values:
         """What the maps answer, within [0, 1]: the shares of a mixture add up to 1 only nearly."""
-        return np.clip(maps.calibrated(self.logits.astype(F), self.users), 0, 1).astype(np.float64)
+        return np.clip(maps.calibrated(self.logits.astype(np.float32), self.users), 0, 1).astype(np.float64)
 
-    def loss(self, maps: PlattMaps) -> float:
-        """The weighted sum of the log-loss of calibrated probabilities."""
+    def loss(self, maps: Part) -> float:
+        """The weighted mean of the log-loss of calibrated probabilities."""
         p = np.clip(self.calibrated(maps), 1e-7, 1 - 1e-7)
-        return float(-(self.weights * (self.labels * np.log(p) + (1 - self.labels) * np.log1p(-p))).sum())
+        return float(-(self.shares * (self.labels * np.log(p) + (1 - self.labels) * np.log1p(-p))).sum())
 
     def in_order(self) -> Examples:
         """The same in an order that does not depend on how they came."""
@@ -185,9 +167,9 @@ def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
 class Calibrator(PartSpec):
     """Settings of a calibrator.
 
-    With `step_back` it is also fitted to either half of the examples and judged on the other: if its log-loss there is
-    above that of a shift of the logit, or of no calibration, the better of these takes its place, and a note tells so.
-    A calibrator that is fitted after each epoch is judged at its fits 1, 2, 4, 8 and so on; that holds until the next.
+    With `step_back` it is judged on held-out examples that it was not fitted to: if its log-loss there is above that
+    of a shift of the logit, or of no calibration, the better of these takes its place, and a note tells so. One that is
+    fitted after each epoch is then tried again at its fits 2, 4, 8 and so on.
     """
 
     kind: ClassVar[str] = "calibrator"
@@ -195,58 +177,51 @@ class Calibrator(PartSpec):
     step_back: bool = True
 
     @abstractmethod
-    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         """The maps that fit the examples best; `once` is False for what is fitted again after each epoch."""
 
     def fit(
-        self, examples: Examples, *, rng: np.random.Generator, planned: float = 1.0, previous: Part | None = None
+        self,
+        examples: Examples,
+        held_out: Examples | None = None,
+        *,
+        rng: np.random.Generator,
+        planned: float = 1.0,
+        previous: Part | None = None,
     ) -> PlattMaps:
         """The maps that answer for the role, the same for the same examples in any order."""
-        past = previous.past if isinstance(previous, PlattMaps) else None
-        past = past or Past(int(rng.integers(2**62)))
-        past, once, examples = (
-            past._replace(n_fits=past.n_fits + 1),
-            previous is None and planned == 1,
-            examples.in_order(),
+        examples, once = examples.in_order(), previous is None and planned == 1
+        if not self.step_back or held_out is None:
+            return self.solve(examples, rng, once)
+        before = previous if isinstance(previous, PlattMaps) else unchanged()
+        shift, none = shifted(examples), unchanged()
+        simple = min((shift, none), key=held_out.loss)
+        simple.n_fits, simple.notes, simple.stepped_back = before.n_fits + 1, before.notes, True
+        if before.stepped_back and simple.n_fits.bit_count() > 1:
+            return simple
+        fitted = self.solve(examples, rng, once)
+        fitted.n_fits = simple.n_fits
+        if (own := held_out.loss(fitted)) <= (other := held_out.loss(simple)):
+            return fitted
+        word = "no calibration" if simple is none else "a shift of the logit"
+        simple.notes = (
+            f"{type(self).__name__} made calibration worse on examples left out (log-loss {own:.4f}, {other:.4f} with "
+            f"{word}), so {word} takes its place.",
         )
-        if self.step_back and len(examples) > 1 and past.n_fits.bit_count() == 1:
-            past = self._judged(examples, past, once)
-        if past.instead:
-            fitted = shifted(examples) if past.instead == "shift" else copy(UNCHANGED)
-            fitted.notes = (past.note,)
-        else:
-            fitted = self.solve(examples, past.seed, once)
-        fitted.past = past
-        return fitted
-
-    def _judged(self, examples: Examples, past: Past, once: bool) -> Past:
-        """Fit either half, and compare on the other."""
-        side = np.random.default_rng([past.seed, 1]).permutation(len(examples)) % 2
-        halves = [examples.take(np.flatnonzero(side == half)) for half in (0, 1)]
-        own, shift, nothing = (
-            sum(judged.loss(solve(known)) for known, judged in (halves, halves[::-1])) / examples.weights.sum()
-            for solve in (lambda known: self.solve(known, past.seed, once), shifted, lambda known: UNCHANGED)
-        )
-        if own <= min(shift, nothing):
-            return past._replace(instead="", note="")
-        word = "a shift of the logit" if shift <= nothing else "no calibration"
-        note = (
-            f"{type(self).__name__} made calibration worse on examples left out (log-loss {own:.4f}, "
-            f"{min(shift, nothing):.4f} with {word}), so {word} takes its place."
-        )
-        return past._replace(instead="shift" if shift <= nothing else "nothing", note=note)
+        return simple
 
     def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
-        return PlattMaps(state["weights"], state["slopes"], state["intercepts"], int(state["n_parameters"]))
+        return PlattMaps(**state)  # type: ignore[arg-type]
 
 
-_ONE_MAP = np.ones((1, 1))
-UNCHANGED = PlattMaps(_ONE_MAP, _ONE_MAP, 0 * _ONE_MAP, 0)
+def unchanged() -> PlattMaps:
+    """No calibration."""
+    return PlattMaps(ONE, ONE, 0 * ONE, 0)
 
 
 def shifted(examples: Examples) -> PlattMaps:
     """One shift of the logit for everybody."""
-    return PlattMaps(_ONE_MAP, _ONE_MAP, examples.shift(_ONE_MAP, _ONE_MAP, 0 * _ONE_MAP) * _ONE_MAP, 1)
+    return PlattMaps(ONE, ONE, examples.shift(ONE, ONE, 0 * ONE) * ONE, 1)
 
 
 @dataclass(frozen=True)
@@ -258,7 +233,10 @@ class Calibrates(FitSpec):
 
     def fit_in(self, context: FitContext) -> PlattMaps:
         examples = examples_for(self.target, context.view, context.log.n_users)
-        return self.calibrator.fit(examples, rng=context.rng, planned=context.planned, previous=context.previous)
+        held_out = examples_for(self.target, context.holdout) if self.calibrator.step_back else None
+        return self.calibrator.fit(
+            examples, held_out, rng=context.rng, planned=context.planned, previous=context.previous
+        )
 
     def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
         return self.calibrator.from_state(state, owner)
@@ -270,11 +248,11 @@ class GlobalPlatt(Calibrator):
 
     slope: bool = True
 
-    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         if not self.slope:
             return shifted(examples)
         a, b = scalar_platt(examples)
-        return PlattMaps(_ONE_MAP, a * _ONE_MAP, b * _ONE_MAP, 2)
+        return PlattMaps(ONE, a * ONE, b * ONE, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,13 +269,13 @@ class UserPlatt(Calibrator):
     def __post_init__(self) -> None:
         check_number(self, "ridge", least=0)
 
-    def solve(self, examples: Examples, seed: int, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         common = scalar_platt(examples)
-        one, n_rows = _ONE_MAP, len(examples.vectors)
+        n_rows = len(examples.vectors)
         slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
         known = np.bincount(examples.users, minlength=n_rows) > 0
-        intercepts += known * examples.shift(one, slopes[:, None], intercepts[:, None])
-        return PlattMaps(one, slopes[:, None], intercepts[:, None], 2 * int(known.sum()))
+        intercepts += known * examples.shift(ONE, slopes[:, None], intercepts[:, None])
+        return PlattMaps(ONE, slopes[:, None], intercepts[:, None], 2 * int(known.sum()))
 
 
 def scalar_platt(examples: Examples) -> tuple[float, float]:
@@ -334,7 +312,7 @@ def solve_platt(
 
     now = loss(a, b)
     for _ in range(100):
-        p = expit(a[of] * s + b[of])
+        p = sigmoid(a[of] * s + b[of])
         residual, curve = w * (p - y), w * p * (1 - p)
         ga, gb = total(residual * s) + ridge * (a - centre[0]), total(residual) + ridge * (b - centre[1])
         haa, hab, hbb = total(curve * s * s) + ridge + 1e-9, total(curve * s), total(curve) + ridge + 1e-9

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.feed import Batch, Block
 from unskew.losses.columns import Column, Total, value_of
-from unskew.losses.elementwise import ERRORS, Error, sigmoid
+from unskew.losses.elementwise import ERRORS, Terms, sigmoid
 
 Array = NDArray[Any]
-
-
-class Answering(Protocol):
-    """What a view needs of whatever fills a role."""
-
-    knows_ratings: bool
-
-    def logits(self, users: Array, items: Array) -> Array: ...
-    def calibrated(self, logits: Array, users: Array) -> Array: ...
-    def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array: ...
 
 
 class Parts:
@@ -69,17 +59,15 @@ class Parts:
     def inverse(
         self, role: str, users: Array, items: Array, ratings: Array | None, logits: Array | None = None
     ) -> Array:
-        """1 / max(p, clip) of a role at rest.
+        """1 / max(p, clip) of a role at rest, p given the rating where it is known and the part tells it apart.
 
-        A part that knows how much more often a pair is seen for its own rating tells P(seen given the rating) / P(seen)
-        by its `rating_ratio`. The clip comes first: it bounds for how many pairs a rating may stand because of where it
-        was found, not what the rating itself tells.
+        The clip comes first: it bounds for how many pairs a rating may stand because of where it was found, not what
+        the rating itself tells.
         """
         p = self.answer(role, users, items, logits)
         p = np.maximum(p, p.dtype.type(self.clips.get(role, 0.0)))
-        part: Answering = self.parts[role]
-        if ratings is not None and part.knows_ratings:
-            p = np.minimum(p * part.rating_ratio(users, items, ratings), p.dtype.type(1))
+        if ratings is not None and self.parts[role].knows_ratings:
+            p = np.minimum(p * self.parts[role].rating_ratio(users, items, ratings), p.dtype.type(1))
         return np.asarray(1 / p)
 
 
@@ -90,23 +78,27 @@ class Rows:
         self.parts, self.block, self.where, self.cells = parts, block, where, cells
         self.users, self.items = block.users[where], block.items[where]
         self._logits: dict[str, Array] = {}
+        self._terms: dict[Any, Terms] = {}
 
     def __len__(self) -> int:
         return len(self.users)
 
+    def _column(self, name: str, make: Callable[[Block], Array] | None = None) -> Any:
+        """What is known of these pairs, or found once for the whole block; None if it is neither."""
+        found = self.block.column(name, make)
+        return None if found is None else found[self.where]
+
     @property
     def ratings(self) -> Array:
-        found = self.block.column("ratings", None)
+        found: Array | None = self._column("ratings")
         if found is None:
             raise LookupError("pairs drawn from the whole population have no ratings.")
-        return found[self.where]
+        return found
 
     @property
     def seen(self) -> Array:
         """1 for pairs of the log, 0 for all others."""
-        found = self.block.column("seen", lambda block: np.ones(len(block), np.float32))
-        assert found is not None
-        return found[self.where]
+        return np.asarray(self._column("seen", lambda block: np.ones(len(block), np.float32)))
 
     def logits(self, role: str) -> Array:
         """Logits of a role, uncalibrated and without slopes."""
@@ -114,10 +106,16 @@ class Rows:
             self._logits[role] = self.parts.parts[role].logits(self.users, self.items)
         return self._logits[role]
 
+    def terms(self, role: str, kind: Callable[[Array], Terms]) -> Terms:
+        """What an error of a role is made of, found once for all labels."""
+        if (role, kind) not in self._terms:
+            self._terms[role, kind] = kind(self.logits(role))
+        return self._terms[role, kind]
+
     def forget(self, roles: Collection[str]) -> None:
-        """Drop the logits of roles that have moved."""
-        for role in roles:
-            self._logits.pop(role, None)
+        """Drop the answers of roles that have moved."""
+        self._logits = {role: found for role, found in self._logits.items() if role not in roles}
+        self._terms = {key: found for key, found in self._terms.items() if key[0] not in roles}
 
     def logit(self, role: str = "prediction") -> Any:
         """The logit of a role, a Column while it learns."""
@@ -130,59 +128,49 @@ class Rows:
             p = sigmoid(self.logits(role))
             return Column(p, {role: p * (1 - p)})
         if role in self.parts.still:
-            return self._found_once(role, lambda b: self.parts.answer(role, b.users, b.items))
+            return self._column(role, lambda block: self.parts.answer(role, block.users, block.items))
         return self.parts.answer(role, self.users, self.items, self.logits(role))
 
-    def error(self, role: str = "prediction", label: Any = None, kind: Error | None = None) -> Column:
+    def error(self, role: str = "prediction", label: Any = None, kind: Callable[[Array], Terms] | None = None) -> Any:
         """e: the error of a role against a label, the rating if none is given; the label may learn instead."""
-        kind, s, label = kind or self.parts.error, self.logits(role), self.ratings if label is None else label
+        zero, effect, r, scale = self.terms(role, kind or self.parts.error)
+        label = self.ratings if label is None else label
         y = value_of(label)
-        value, slope = kind.of(s, y if isinstance(y, np.ndarray) else np.full(len(s), y, s.dtype))
-        found = Column(value, {role: slope} if role in self.parts.learning else None)
+        found = Column(zero + y * effect, {role: scale * (r - y)} if role in self.parts.learning else None)
         if isinstance(label, Column):
-            effect = kind.label_effect(s)
-            found.slopes |= {learner: effect * of_label for learner, of_label in label.slopes.items()}
+            found.slopes |= {learner: effect * slope for learner, slope in label.slopes.items()}
         return found
 
-    def log_error(self, role: str, label: Any) -> Column:
+    def log_error(self, role: str, label: Any) -> Any:
         """The cross-entropy of a role against a label, whatever the plan's error is."""
         return self.error(role, label, ERRORS["log"])
 
-    def imputed_error(self, role: str = "prediction", imputation: str = "imputation") -> Column:
+    def imputed_error(self, role: str = "prediction", imputation: str = "imputation") -> Any:
         """e_imputed: the error of a role against the imputed rating."""
         return self.error(role, self.probability(imputation))
 
     def label_effect(self, role: str = "prediction") -> Array:
         """e1 - e0: how much the error of a role depends on the label; without slopes."""
-        return self.parts.error.label_effect(self.logits(role))
+        return self.terms(role, self.parts.error).effect
 
-    def inverse_propensity(self, role: str = "propensity") -> Array:
+    def inverse_propensity(self, role: str = "propensity") -> Any:
         """1 / max(p, clip) of a role at rest, found once for the whole block where nothing moves it."""
-
-        def inverse(rows: Block | Rows, ratings: Array | None, logits: Array | None = None) -> Array:
-            return self.parts.inverse(role, rows.users, rows.items, ratings, logits)
-
         if role in self.parts.still:
-            return self._found_once("1/" + role, lambda block: inverse(block, block.column("ratings", None)))
-        ratings = self.block.column("ratings", None)
-        return inverse(self, None if ratings is None else ratings[self.where], self.logits(role))
-
-    def _found_once(self, name: str, make: Callable[[Block], Array]) -> Array:
-        found = self.block.column(name, make)
-        assert found is not None
-        return found[self.where]
+            return self._column(
+                "1/" + role, lambda b: self.parts.inverse(role, b.users, b.items, b.column("ratings", None))
+            )
+        return self.parts.inverse(role, self.users, self.items, self._column("ratings"), self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:
         """The sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
-        if isinstance(column, Column):
-            slopes = {(role, self): self.cells * slope for role, slope in column.slopes.items()}
-            return Total(self._summed(column.value), slopes) if slopes else self._summed(column.value)
-        return self._summed(column)
-
-    def _summed(self, values: Any) -> float:
+        values = value_of(column)
         if isinstance(values, np.ndarray) and not isinstance(self.cells, np.ndarray):
-            return float(self.cells) * float(values.sum(dtype=np.float64))
-        return float(np.broadcast_to(self.cells * values, len(self)).sum(dtype=np.float64))
+            found = float(self.cells) * float(values.sum(dtype=np.float64))
+        else:
+            found = float(np.broadcast_to(self.cells * values, len(self)).sum(dtype=np.float64))
+        if not isinstance(column, Column) or not column.slopes:
+            return found
+        return Total(found, {(role, self): self.cells * slope for role, slope in column.slopes.items()})
 
     def mean(self, column: Any) -> Any:
         return self.total(column) / self.total()
@@ -200,7 +188,7 @@ class View:
         return value_of(x)
 
     def forget(self, roles: Collection[str]) -> Self:
-        """Drop the logits of roles that have moved."""
+        """Drop the answers of roles that have moved."""
         self.observed.forget(roles)
         self.sampled.forget(roles)
         return self

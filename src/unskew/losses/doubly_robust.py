@@ -35,7 +35,7 @@ def imputation_error(
     return o.total(weight * square(gap)) / max(o.total(weight * o.label_effect(prediction) ** 2), 1e-12)
 
 
-def target_covariate(rows: Rows) -> Array:
+def target_covariate(rows: Rows) -> Any:
     """h = 1/p - 1."""
     return rows.inverse_propensity() - 1
 

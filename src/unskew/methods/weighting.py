@@ -22,7 +22,7 @@ class Naive(NetMethod):
 
     def plan(self) -> Plan:
         stage = Stage("prediction", ((Update(PREDICTION, naive),),), validate=naive)
-        return Plan({"prediction": self.learner()}, (stage,), self.error)
+        return Plan({"prediction": self.learner()}, (stage,), self.error, pairs_per_row=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class IPS(PropensityMethod):
     def plan(self) -> Plan:
         stage = Stage("prediction", ((Update(PREDICTION, self.risk()),),), validate=snips)
         roles = {"prediction": self.learner(), "propensity": self.propensity_role()}
-        return Plan(roles, (self.propensity_stage(), stage), self.error)
+        return Plan(roles, (self.propensity_stage(), stage), self.error, pairs_per_row=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
-from unskew.nets.kernels import adam
+from unskew.nets.kernels import CORRECTIONS, adam
 
 Array = NDArray[Any]
 State = Mapping[str, Array]
@@ -124,20 +124,20 @@ class NetContext(NamedTuple):
         return math.log(rate / (1 - rate))
 
 
-class Net(Part):
+class Net(Part, ABC):
     """A part that learns from d loss / d logit of pairs: three verbs, `logits`, `learn`, `step`."""
 
+    @abstractmethod
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         """Add to the gradients what these pairs teach."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, rate: float, l2: float) -> None:
         """Move by the gradients since the last step, and forget them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, state: State) -> None:
         """Take a state of this net."""
-        raise NotImplementedError
 
     def take_over(self, other: Net) -> None:
         """Know what a net of the same architecture has learned."""
@@ -165,7 +165,6 @@ class NetSpec(PartSpec):
     """The architecture of a net, before it knows the data."""
 
     kind: ClassVar[str] = "net"
-    shares: ClassVar[bool] = False  # whether it can take the vectors of another net
 
     @abstractmethod
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> Net:
@@ -194,18 +193,12 @@ class Table:
         return np.asarray(self.data[0])
 
     def step(self, rate: float, l2: float) -> None:
-        adam(self.data, self.marks, self.decay, rate, l2)
+        adam(self.data, self.marks, self.decay, rate, l2, CORRECTIONS)
 
     def move(self, gradient: Array, rate: float) -> None:
         """Take one step of all rows."""
         self.data[1], self.marks[1], self.marks[2] = gradient, 1, np.arange(len(gradient) + 1)
         self.step(rate, 0.0)
-
-    def again(self) -> Table:
-        """The same table in memory of its own, to learn on from here."""
-        twin = Table(self.value, self.decay)
-        twin.data, twin.marks, twin.inherited = self.data.copy(), self.marks.copy(), self.inherited.copy()
-        return twin
 
     def rest(self) -> int:
         """Let rows that have learned nothing answer as the average of those that have; tells how many there are."""

@@ -95,8 +95,9 @@ class FactorNet(TableNet):
         self._data, self._marks = [t.data for t in given], [t.marks for t in given]
 
     def logits(self, users: Array, items: Array) -> Array:
-        found: Array = dot(users, items, *self._data, self._biased)
-        return found
+        out = np.empty(len(users), np.float32)
+        dot(users, items, *self._data, self._biased, out)
+        return out
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         dot_learn(users, items, slopes, *self._data, *self._marks, self._biased)
@@ -140,24 +141,25 @@ class MF(NetSpec):
 
 
 class ConcatenationNet(TableNet):
-    """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c."""
+    """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c, by einsum: bits of BLAS depend on the number of threads."""
 
     def _layers(self, users: Array, items: Array) -> tuple[Array, Array]:
         """The vectors x = [v_u ; w_i], and what the last layer reads."""
         x = np.hstack([self.value("users")[users], self.value("items")[items]])
-        return x, np.maximum(x @ self.value("inner").T, 0) if "inner" in self.tables else x
+        return x, np.maximum(np.einsum("nc,dc->nd", x, self.value("inner")), 0) if "inner" in self.tables else x
 
     def logits(self, users: Array, items: Array) -> Array:
-        return np.asarray(self._layers(users, items)[1] @ self.value("outer")[0] + self.value("offset")[0, 0])
+        last = self._layers(users, items)[1]
+        return np.asarray(np.einsum("nd,d->n", last, self.value("outer")[0]) + self.value("offset")[0, 0])
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         x, last = self._layers(users, items)
         of_last = slopes[:, None] * self.value("outer")
-        dense = {"outer": slopes[None] @ last, "offset": slopes.sum(keepdims=True)[None]}
+        dense = {"outer": np.einsum("n,nd->d", slopes, last)[None], "offset": slopes.sum(keepdims=True)[None]}
         if "inner" in self.tables:
             of_last = of_last * (last > 0)
-            dense["inner"] = of_last.T @ x
-            of_last = of_last @ self.value("inner")
+            dense["inner"] = np.einsum("nd,nc->dc", of_last, x)
+            of_last = np.einsum("nd,dc->nc", of_last, self.value("inner"))
         for name, gradient in dense.items():
             table = self.tables[name]
             scatter(np.arange(len(gradient)), np.ascontiguousarray(gradient, np.float32), table.data, table.marks)

@@ -7,17 +7,21 @@ are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
-from unskew.losses.elementwise import WIDE, ZERO, F, kernel
+F = np.float32
+WIDE = {"reassoc", "contract", "nsz", "arcp"}  # lets compiled loops use the whole width of the processor
+kernel: Callable[..., Any] = numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
 
-# Bias corrections of Adam by the number of steps; beyond the last they are 1 to the last bit.
+# Bias corrections of Adam, of the stride and of the root, by the number of steps; beyond the last they are 1 to the
+# last bit. A kernel is handed them: what it holds itself it would be compiled with.
 _STEPS = np.arange(1, 20_001)
-_STRIDE, _SHRINK = (np.append(1, 1 / x).astype(F) for x in (1 - 0.9**_STEPS, np.sqrt(1 - 0.999**_STEPS)))
-_FIRST, _SECOND, _TINY = F(0.1), F(0.001), F(1e-8)
+CORRECTIONS = np.stack([np.append(1, 1 / x) for x in (1 - 0.9**_STEPS, np.sqrt(1 - 0.999**_STEPS))]).astype(F)
+_ZERO, _FIRST, _SECOND, _TINY = F(0), F(0.1), F(0.001), F(1e-8)
 
 
 @numba.njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")
@@ -32,16 +36,15 @@ def count(codes: Any, marks: Any) -> None:
 
 
 @kernel
-def dot(users: Any, items: Any, V: Any, W: Any, offset: Any, biased: Any) -> Any:
+def dot(users: Any, items: Any, V: Any, W: Any, offset: Any, biased: Any, out: Any) -> None:
     """v_u . w_i (+ b_u + b_i + c); biases are the last columns."""
-    out, width = np.empty(len(users), F), V.shape[2] - biased
+    width = V.shape[2] - biased
     for n in range(len(users)):
         user, item = V[0, users[n]], W[0, items[n]]
-        total = user[width] + item[width] + offset[0, 0, 0] if biased else ZERO
+        total = user[width] + item[width] + offset[0, 0, 0] if biased else _ZERO
         for c in range(width):
             total += user[c] * item[c]
         out[n] = total
-    return out
 
 
 @kernel
@@ -72,16 +75,15 @@ def dot_learn(
 
 
 @kernel
-def tower_dot(users: Any, items: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any) -> Any:
+def tower_dot(users: Any, items: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any, out: Any) -> None:
     """m . (v_u * w_i) + b_u + b_i + c."""
-    out, m = np.empty(len(users), F), mix[0, 0]
+    m = mix[0, 0]
     for n in range(len(users)):
         user, item = V[0, users[n]], W[0, items[n]]
         total = bu[0, users[n], 0] + bi[0, items[n], 0] + offset[0, 0, 0]
         for c in range(len(m)):
             total += m[c] * user[c] * item[c]
         out[n] = total
-    return out
 
 
 @kernel
@@ -122,7 +124,7 @@ def scatter(index: Any, gradient: Any, data: Any, marks: Any) -> None:
 
 
 @kernel
-def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any) -> None:
+def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any) -> None:
     """Move each touched row by Adam (Kingma & Ba 2015) with its own step count; rows share the L2 by their readings."""
     n_rows, n_touched, readings = data.shape[1], marks[2, -1], 0
     for t in range(n_touched):
@@ -133,14 +135,14 @@ def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any) -> None:
         if marks[1, row] == 0:
             continue
         marks[0, row] += 1
-        step = min(marks[0, row], 20_000)
-        stride, shrink = F(rate) * _STRIDE[step], _SHRINK[step]
+        step = marks[0, row] if marks[0, row] < corrections.shape[1] else corrections.shape[1] - 1
+        stride, shrink = F(rate) * corrections[0, step], corrections[1, step]
         share = F(l2 * marks[1, row] / readings)
         value, gradient, first, second = data[0, row], data[1, row], data[2, row], data[3, row]
         for c in range(len(value)):  # all is read before anything is written: the compiler cannot know rows are apart
             slope = gradient[c] + decay[c] * share * value[c]
             m, s = first[c] + _FIRST * (slope - first[c]), second[c] + _SECOND * (slope * slope - second[c])
             moved = value[c] - stride * m / (np.sqrt(s) * shrink + _TINY)
-            value[c], gradient[c], first[c], second[c] = moved, ZERO, m, s
+            value[c], gradient[c], first[c], second[c] = moved, _ZERO, m, s
         marks[1, row] = 0
     marks[2, -1] = 0

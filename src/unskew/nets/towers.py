@@ -50,8 +50,9 @@ class TowerNet(TableNet):
         self._data, self._marks = [t.data for t in used], [t.marks for t in used]
 
     def logits(self, users: Array, items: Array) -> Array:
-        found: Array = tower_dot(users, items, *self._data)
-        return found
+        out = np.empty(len(users), np.float32)
+        tower_dot(users, items, *self._data, out)
+        return out
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         tower_learn(users, items, slopes, *self._data, *self._marks)
@@ -80,7 +81,6 @@ class TowerNet(TableNet):
 class Tower(NetSpec):
     """logit = m . (v_u * w_i) + b_u + b_i + c: shared vectors, weighted and biased in a tower's own way."""
 
-    shares = True
     bias_l2: float = 0.2
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TowerNet:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.losses.elementwise import expit
+from unskew.losses.elementwise import root, sigmoid
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
 from unskew.training.options import Training
@@ -81,13 +82,14 @@ def activity(counts: Array, of_item: Array) -> Values:
 
     Counts are held half a rating away from none and from all.
     """
-    from scipy.optimize import brentq  # slow to import, and few fits need it
-
     b = of_item.astype(np.float64)
+
+    def excess(n: float, a: float) -> tuple[float, float]:
+        p = sigmoid(a + b)
+        return float(p.sum() - n), float((p * (1 - p)).sum())
+
     distinct, place = np.unique(np.clip(counts, 0.5, len(b) - 0.5), return_inverse=True)
-    ends = expit(-WIDEST + b).sum(), expit(WIDEST + b).sum()
-    inside = (np.clip(n, ends[0] * (1 + 1e-9), ends[1] * (1 - 1e-9)) for n in distinct)
-    return np.array([brentq(lambda a, n=n: expit(a + b).sum() - n, -WIDEST, WIDEST, xtol=1e-9) for n in inside])[place]
+    return np.array([root(partial(excess, n), -WIDEST, WIDEST) for n in distinct])[place]
 
 
 def solve_margins(user_counts: Array, item_counts: Array) -> tuple[Values, Values, float]:
@@ -106,7 +108,7 @@ def solve_margins(user_counts: Array, item_counts: Array) -> tuple[Values, Value
 
     current = loss(a, b)
     for _ in range(MAX_STEPS):
-        p = expit(a[:, None] + b)
+        p = sigmoid(a[:, None] + b)
         user_gap, item_gap = (p * w).sum(1) - k, (m[:, None] * p).sum(0) - n
         gap = float(max(np.abs(user_gap).max(), np.abs(item_gap).max()))
         if gap <= TOLERANCE * max(m.sum(), w.sum()):

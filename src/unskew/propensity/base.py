@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, checked_seed
-from unskew.losses.elementwise import expit
+from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part
 from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec
@@ -30,7 +30,7 @@ class FittedPropensity(Part):
 
     def pair(self, users: Array, items: Array) -> Values:
         """P(seen) of the pairs (users[n], items[n])."""
-        return np.asarray(expit(self.logits(np.asarray(users), np.asarray(items)).astype(np.float64)))
+        return np.asarray(sigmoid(self.logits(np.asarray(users), np.asarray(items)).astype(np.float64)))
 
     def given_rating(self, users: Array, items: Array, ratings: ArrayLike) -> Values:
         """P(seen given the rating), at most 1; the same as `pair` for a part that knows nothing of ratings."""

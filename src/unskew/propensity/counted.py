@@ -13,6 +13,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
+from unskew.losses.elementwise import root
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
 from unskew.training.options import Training
@@ -82,10 +83,11 @@ def _scaled(score: Values, base_rate: float) -> Values:
     """min(1, c score) with c such that the mean is the base rate."""
     if base_rate >= 1 or score.min() == score.max():
         return np.full_like(score, base_rate)
-    from scipy.optimize import brentq  # slow to import, and few fits need it
 
-    c = brentq(lambda c: np.minimum(c * score, 1).mean() - base_rate, 0, 1 / score.min())
-    return np.asarray(np.minimum(c * score, 1))
+    def excess(c: float) -> tuple[float, float]:
+        return float(np.minimum(c * score, 1).mean() - base_rate), float((score * (c * score < 1)).mean())
+
+    return np.asarray(np.minimum(root(excess, 0, 1 / score.min()) * score, 1))
 
 
 class KnownPairs:

@@ -11,7 +11,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.split import Split
 from unskew.errors import DataError
-from unskew.losses.elementwise import expit
+from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.training.checks import check_number
@@ -109,7 +109,7 @@ def _maximum_likelihood(x: Values, y: Values, seen: Values, weight: Values, l2: 
     def loss(flat: Values) -> tuple[float, Values]:
         w = flat.reshape(shape)
         scores = ((x @ w) * y).sum(1)
-        residual = weight * (expit(scores) - seen)
+        residual = weight * (sigmoid(scores) - seen)
         value = (weight * (np.logaddexp(0, scores) - seen * scores)).sum() + 0.5 * (ridge * w * w).sum()
         gradient = (x * residual[:, None]).T @ y + ridge * w
         return value / total, gradient.ravel() / total

@@ -263,7 +263,7 @@ def _filled(plan: Plan, error: str, soft: bool, rng: np.random.Generator) -> Lis
     for name, spec in others.items():
         if not isinstance(spec, Calibrates):
             split = SHORT.split(ordinary()[0], 0)
-            part = spec.fit_in(FitContext(split, SHORT, rng, None, view, view, 1.0, None))
+            part = spec.fit_in(FitContext(split, SHORT, rng, None, view, view, view, 1.0, None))
             if type(part).logits is Part.logits:
                 view.parts.parts[name] = part  # type: ignore[index]
     return view

@@ -20,7 +20,7 @@ from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
 from unskew.nets.base import Net, NetContext, NetSpec, Part
 from unskew.runtime import bar
-from unskew.training.history import Epoch, History, words_of
+from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step
 
@@ -56,19 +56,6 @@ def resolved(roles: Mapping[str, Role], facts: Facts) -> dict[str, Role]:
     }
 
 
-def new_nets(roles: Mapping[str, Role], feed: Feed, rng: np.random.Generator) -> dict[str, Part]:
-    """A net for each role that learns by slopes, each with a random stream of its own."""
-    n_nets, log = feed.folds.n if feed.folds else 1, feed.log
-    rates = {"rating": feed.facts.train_mean, "seen": feed.facts.density}
-    parts: dict[str, Part] = {}
-    for (name, role), stream in zip(roles.items(), rng.spawn(len(roles)), strict=True):
-        if isinstance(role.part, NetSpec):
-            rate = rates[role.starts_at]
-            context = NetContext(log.n_users * n_nets, log.n_items * n_nets, rate, feed.interactions)
-            parts[name] = role.part.build(context, stream, parts.get(role.shares_with))
-    return parts
-
-
 def train(
     plan: Plan,
     split: Split,
@@ -77,21 +64,9 @@ def train(
     training: Training | None = None,
     random_ratings: RatingLog | None = None,
     folds: Folds | None = None,
-    title: str = "",
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    training = training or Training()
-    start, draws, fits = (np.random.default_rng([checked_seed(seed), stream]) for stream in range(3))
-    feed = Feed(
-        split,
-        batch_size=training.batch_size_for(split.facts.n_train),
-        pairs_per_row=plan.pairs_per_row,
-        rng=draws,
-        folds=folds,
-        calibrates=any(role.calibrated_by for role in plan.roles.values()),
-    )
-    roles = resolved(plan.roles, split.facts)
-    return Loop(plan, roles, feed, new_nets(roles, feed, start), split, training, fits, random_ratings, title).run()
+    return Loop(plan, split, checked_seed(seed), training or Training(), random_ratings, folds).run()
 
 
 class Loop:
@@ -100,25 +75,48 @@ class Loop:
     def __init__(
         self,
         plan: Plan,
-        roles: Mapping[str, Role],
-        feed: Feed,
-        nets: dict[str, Part],
         split: Split,
+        seed: int,
         training: Training,
-        rng: np.random.Generator,
-        random_ratings: RatingLog | None = None,
-        title: str = "",
+        random_ratings: RatingLog | None,
+        folds: Folds | None,
     ) -> None:
-        self.plan, self.roles, self.feed, self.split, self.training = plan, roles, feed, split, training
-        self.rng, self.random_ratings, self.title = rng, random_ratings, title
-        self.by_role = nets
+        self.plan, self.split, self.seed, self.training, self.random_ratings = (
+            plan,
+            split,
+            seed,
+            training,
+            random_ratings,
+        )
+        self.feed = Feed(
+            split,
+            batch_size=training.batch_size_for(split.facts.n_train),
+            pairs_per_row=plan.pairs_per_row,
+            rng=np.random.default_rng([seed, 1]),
+            folds=folds,
+            calibrates=any(role.calibrated_by for role in plan.roles.values()),
+        )
+        self.roles = resolved(plan.roles, split.facts)
+        self.by_role = self._new_nets(folds.n if folds else 1)
         self.parts = Parts(
-            nets,
-            clips={name: role.clip or 0.0 for name, role in roles.items()},
-            calibrators={name: role.calibrated_by for name, role in roles.items() if role.calibrated_by},
+            self.by_role,
+            clips={name: role.clip or 0.0 for name, role in self.roles.items()},
+            calibrators={name: role.calibrated_by for name, role in self.roles.items() if role.calibrated_by},
             error=plan.error,
         )
         self.history = History(notes=list(plan.notes))
+
+    def _new_nets(self, n_nets: int) -> dict[str, Part]:
+        """A net for each role that learns by slopes, each with a random stream of its own."""
+        facts, parts = self.split.facts, dict[str, Part]()
+        rates = {"rating": facts.train_mean, "seen": facts.density}
+        streams = np.random.default_rng([self.seed, 0]).spawn(len(self.roles))
+        for (name, role), stream in zip(self.roles.items(), streams, strict=True):
+            if isinstance(role.part, NetSpec):
+                sizes = facts.n_users * n_nets, facts.n_items * n_nets
+                context = NetContext(*sizes, rates[role.starts_at], self.feed.interactions)
+                parts[name] = role.part.build(context, stream, parts.get(role.shares_with))
+        return parts
 
     def run(self) -> Trained:
         for stage in self.plan.stages:
@@ -145,8 +143,7 @@ class Loop:
 
     def _run_epochs(self, stage: Stage, moves: Iterable[str]) -> None:
         patience, kept, most = stage.stopping(self.training.patience), dict[str, Any](), self.training.max_epochs
-        title = words_of(f"{self.title} {stage.name}")
-        with bar(title, most, "epoch", shown=self.training.progress, at_most=True) as progress:
+        with bar(stage.name, most, "epoch", shown=self.training.progress, at_most=True) as progress:
             for epoch in range(1, most + 1):
                 began = time.perf_counter()
                 losses = self._run_epoch(stage, epoch)
@@ -232,16 +229,16 @@ class Loop:
     def _fit(self, stage: Stage, planned: float) -> None:
         for role in stage.fits:
             spec = cast(FitSpec, self.roles[role].part)
-            self.by_role[role] = part = spec.fit_in(self.context(planned, self.by_role.get(role)))
+            self.by_role[role] = part = spec.fit_in(self._context(role, planned))
             if not stage.steps:
                 self.history.take_in(role, part)
 
-    def context(self, planned: float = 1.0, previous: Part | None = None) -> FitContext:
-        """What a part that fits itself may look at now."""
-        calibration, train = self._view(self.feed.calibration), self._view(self.feed.train)
-        return FitContext(
-            self.split, self.training, self.rng, self.random_ratings, calibration, train, planned, previous
-        )
+    def _context(self, role: str, planned: float) -> FitContext:
+        """What a part that fits itself may look at now; its random stream is the same at every fit."""
+        rng = np.random.default_rng([self.seed, 2, list(self.roles).index(role)])
+        given = self.split, self.training, rng, self.random_ratings
+        calibration, holdout, train = map(self._view, (self.feed.calibration, self.feed.holdout, self.feed.train))
+        return FitContext(*given, calibration, holdout, train, planned, self.by_role.get(role))
 
     def _rest(self, stage: Stage) -> None:
         """Count the rows that no update has read, which answer as the average from here on."""

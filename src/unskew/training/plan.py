@@ -23,8 +23,9 @@ from unskew.training.stopping import Patience
 class FitContext:
     """All that a part which fits itself may look at.
 
-    `view` shows every role on the held-out rows that calibrators fit, `train` on the training rows; `planned` is the
-    share of the planned epochs that is over, 1 where it is fitted once; `previous` is what filled this role before.
+    `view` shows every role on the held-out rows that calibrators fit, `holdout` on those that judge, `train` on the
+    training rows; `planned` is the share of the planned epochs that is over, 1 where it is fitted once; `previous` is
+    what filled this role before.
     """
 
     split: Split
@@ -32,6 +33,7 @@ class FitContext:
     rng: np.random.Generator
     random_ratings: RatingLog | None
     view: View
+    holdout: View
     train: View
     planned: float
     previous: Part | None
@@ -121,6 +123,8 @@ class Stage(NamedTuple):
 class Plan:
     """Roles and stages, checked to fit together; `error` names e, `pairs_per_row` pairs are sampled for each rating.
 
+    Losses that read no sampled pairs need none, and their plan says 0.
+
     A role that the steps would train may be filled by a part that fits itself: it is fitted in a stage of its own
     before, updates that train nothing else are left out, and `notes` says so.
     """
@@ -132,7 +136,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_number(self, "pairs_per_row", above=0, most=MOST_PAIRS_PER_ROW)
+        check_number(self, "pairs_per_row", least=0, most=MOST_PAIRS_PER_ROW)
         for stage in self.stages:
             for used in (*stage.trains, *stage.fits, *(name for copy in stage.copies for name in copy)):
                 self._check_known(used, f"stage {stage.name!r} uses")
