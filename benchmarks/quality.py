@@ -123,7 +123,7 @@ def truth_figures(model: Recommender, world: World) -> Figures:
 def level_figures(model: Recommender, test: RatingLog) -> Figures:
     """Measure answers without a shift, with k = 1, and with the best constant shift, which needs the truth."""
     part: Any = model.part("prediction")
-    fitted, users, items = part.fitted, test.users.astype(np.int64), test.items.astype(np.int64)
+    fitted, users, items = part.answers, test.users.astype(np.int64), test.items.astype(np.int64)
 
     def mse(p: Array) -> float:
         return float(np.mean((p - test.ratings) ** 2))

@@ -201,12 +201,36 @@ def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
     assert found["true"]["propensity: auc"] > found["shuffled"]["propensity: auc"] + 0.1
 
 
-def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best():
+@pytest.fixture(scope="module")
+def biased():
+    """A world in which the rating drives seeing, and the default fitted to it with few sweeps."""
     world = unskew.simulate(150, 80, density=0.2, selection="rating", strength=0.9, seed=0)
-    model = unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=unskew.Training(progress=False))
+    return world, unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=quality.QUIET)
+
+
+def test_lists_of_ten_hold_nothing_that_was_rated(biased):
+    world, model = biased
+    rated = np.zeros((world.n_users, world.n_items), bool)
+    rated[world.log.users, world.log.items] = True
+    for by in ("liking", "choice"):
+        assert not np.take_along_axis(rated, quality.top_ten(model, by), 1).any()
+
+
+def test_left_out_ratings_are_answered_by_fits_without_them(biased):
+    world, model = biased
+    factors = quality.with_columns(model.method.factors, ["Who-saw-what enters: left-out ratings gain 1 +- 0."])
+    assert (factors.exposure, factors.history) == (True, False)
+    seen = quality.left_out_calibration(quality.Posterior(factors=factors), world.log, 0)
+    assert 0 < seen < 0.15
+    answers = model.predict_codes(world.log.users, world.log.items)
+    assert quality.calibration_error(answers, world.log.ratings) != seen
+
+
+def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best(biased):
+    world, model = biased
     found = quality.level_figures(quality.loaded(model), world.test)
     assert found["level: best shift mse"] <= found["level: raw mse"]
-    part = model.part("prediction").fitted
+    part = model.part("prediction").answers
     users, items = world.test.users.astype(np.int64), world.test.items.astype(np.int64)
     expected = np.mean((part.probability(users, items, unexplained=1.0) - world.test.ratings) ** 2)
     assert found["level: k=1 mse"] == pytest.approx(expected, abs=1e-6)
