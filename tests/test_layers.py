@@ -11,7 +11,19 @@ PACKAGE = Path(unskew.__file__).parent
 ORDER = (
     *("_version", "errors", "gone", "runtime", "processes", "registry"),
     *("findings", "files.atomic", "charts", "metrics", "theory", "files.seal", "data", "datasets"),
-    *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity", "topk", "model", "methods"),
+    *(
+        "losses",
+        "nets",
+        "training",
+        "calibration",
+        "posterior",
+        "selection",
+        "propensity",
+        "topk",
+        "neighbours",
+        "model",
+        "methods",
+    ),
 )
 # The learning side is in order; all other rooms only come after it.
 AFTER = ("files", "recipe", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")

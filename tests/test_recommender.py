@@ -1,11 +1,21 @@
 """The fitted thing: ids in, ids out, bounded memory, and sentences for what it does not know."""
 
+from dataclasses import replace
+
+import narwhals as nw
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import scipy.sparse
+import scipy.special
 
 import unskew
 from unskew import topk
 from unskew.errors import DataError, ParameterError
+from unskew.neighbours import contributions
+from unskew.nets.base import Linear
 
 SHORT = unskew.Training(max_epochs=3, progress=False)
 
@@ -51,9 +61,9 @@ def test_pairs_of_unequal_length_and_wrong_policies_are_refused(model):
         model.predict(["user-01"], [0], on_unknown="ignore")
 
 
-def full_ranking(model, log, user, filter_seen=True):
+def full_ranking(model, log, user, exclude_seen=True):
     scores = model.predict_codes(np.full(20, user), np.arange(20))
-    if filter_seen:
+    if exclude_seen:
         scores[log.items[log.users == user]] = -np.inf
     order = np.argsort(-scores, kind="stable")
     return order[scores[order] > -np.inf]
@@ -71,9 +81,9 @@ def test_recommend_agrees_with_a_full_sort_whatever_the_chunk(model, log, monkey
 
 
 def test_recommend_can_keep_seen_items_and_limit_the_candidates(model, log):
-    table = model.recommend(["user-05"], k=50, filter_seen=False).to_pydict()
-    assert table["item_id"] == [7 * item for item in full_ranking(model, log, 5, filter_seen=False)]
-    limited = model.recommend(["user-05"], k=3, filter_seen=False, items=[0, 7, 14]).to_pydict()
+    table = model.recommend(["user-05"], k=50, exclude_seen=False).to_pydict()
+    assert table["item_id"] == [7 * item for item in full_ranking(model, log, 5, exclude_seen=False)]
+    limited = model.recommend(["user-05"], k=3, exclude_seen=False, items=[0, 7, 14]).to_pydict()
     assert set(limited["item_id"]) == {0, 7, 14}
     assert limited["score"] == sorted(limited["score"], reverse=True)
 
@@ -101,7 +111,7 @@ def test_an_unknown_user_can_be_recommended_the_average_users_items(model):
 def test_a_method_without_propensity_says_so(model):
     with pytest.raises(ParameterError, match="Naive has no propensity"):
         model.propensity(["user-01"], [0])
-    with pytest.raises(ParameterError, match="k must be at least 1, not 0"):
+    with pytest.raises(ParameterError, match="k must be a whole number from 1 to"):
         model.recommend(k=0)
 
 
@@ -132,3 +142,128 @@ def test_users_and_items_nobody_met_in_training_are_answered_for_as_the_average_
     answers = model.predict_codes(np.array([3, 3, 3, 3]), np.array([10, 11, 12, -1]))
     np.testing.assert_allclose(answers, answers[0], rtol=1e-4)
     assert "5 users or items had nothing to teach the prediction" in str(model.history)
+
+
+FRAME = {
+    "userId": [user for user in range(24) for _ in range(5)],
+    "movieId": [(user + 3 * place) % 15 for user in range(24) for place in range(5)],
+    "stars": [1 + (user * place) % 5 for user in range(24) for place in range(5)],
+}
+TITLES = {item: f"Film {item}" for item in range(15)}
+KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def framed(request):
+    """A model of a frame, and the kind of frame that it came in."""
+    kind = KINDS[request.param]
+    log = unskew.RatingLog.from_frame(kind(FRAME), item_names=TITLES)
+    return unskew.make("naive", net=unskew.MF(n_factors=3)).fit(log, training=SHORT), kind
+
+
+def test_answers_come_in_the_users_library_with_names_and_titles(framed, tmp_path):
+    model, kind = framed
+    model.save(tmp_path / "model")
+    for one in (model, unskew.load(tmp_path / "model")):
+        for frame in (one.recommend(3, k=2), one.recommend([3], 2)):
+            assert isinstance(frame, type(kind(FRAME)))
+            found = nw.from_native(frame)
+            assert found.columns == ["userId", "movieId", "title", "score", "rank"]
+            assert found["title"].to_list() == [f"Film {item}" for item in found["movieId"].to_list()]
+        pairs = one.predict(kind({"movieId": [1, 2], "userId": [3, 4], "note": ["a", "b"]}))
+        assert isinstance(pairs, type(kind(FRAME)))
+        expected = one.predict([3, 4], [1, 2])
+        np.testing.assert_array_equal(nw.from_native(pairs)["prediction"].to_numpy(), expected)
+
+
+def test_lists_can_be_limited_filtered_and_given_candidates(framed):
+    model, kind = framed
+    both = nw.from_native(model.recommend(3, k=15, exclude_seen=False))["movieId"].to_list()
+    some = nw.from_native(model.recommend(3, k=15, exclude_seen=False, filter_items=both[:2]))["movieId"].to_list()
+    assert some == both[2:]
+    offered = kind({"userId": [3, 3, 5, 3], "movieId": [both[4], both[1], both[0], both[1]]})
+    found = nw.from_native(model.recommend(candidates=offered, exclude_seen=False))
+    assert list(zip(found["userId"].to_list(), found["movieId"].to_list(), strict=True)) == [
+        (3, both[1]),
+        (3, both[4]),
+        (5, both[0]),
+    ]
+    seen = nw.from_native(model.recommend(candidates=kind({"userId": [0, 0], "movieId": [0, 1]})))
+    assert seen["movieId"].to_list() == [1]
+    with pytest.raises(ParameterError, match="leave users and items out"):
+        model.recommend(3, candidates=offered)
+
+
+def test_alike_is_what_goes_up_and_down_together_over_all_users(framed):
+    model, _ = framed
+    logits = np.array([scipy.special.logit(model.predict_codes(np.full(15, u), np.arange(15))) for u in range(24)])
+    for similar, expected in (
+        (
+            model.similar(items=2, k=14),
+            np.corrcoef((logits - logits.mean(1, keepdims=True)).T)[model.log.item_ids.codes([2])[0]],
+        ),
+        (model.similar(users=2, k=23), None),
+    ):
+        found = nw.from_native(similar)
+        places = found[found.columns[2 if expected is not None else 1]].to_list()
+        assert len(set(places)) == len(places)
+        assert 2 not in places
+        values = found["similarity"].to_numpy()
+        assert (np.diff(values) <= 1e-12).all()
+        if expected is not None:
+            np.testing.assert_allclose(values, expected[model.log.item_ids.codes(places)], atol=2e-4)
+    with pytest.raises(ParameterError, match="give one of the two"):
+        model.similar()
+
+
+def test_what_speaks_for_an_answer_is_what_the_user_has_rated(framed):
+    model, _ = framed
+    found = nw.from_native(model.explain(3, 2, k=3))
+    assert found.columns == ["movieId", "title", "stars", "contribution"]
+    rated = dict(zip(FRAME["movieId"][15:20], FRAME["stars"][15:20], strict=True))
+    assert all(rated[item] == stars for item, stars in zip(found["movieId"], found["stars"], strict=True))
+    sizes = found["contribution"].abs().to_list()
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_contributions_sum_to_the_row_that_ratings_give_a_new_user():
+    """Where the first order is all there is: nearly no spread of users, so that no rating moves any probability."""
+    rng = np.random.default_rng(0)
+    form = Linear(1 + 1e-3 * rng.normal(size=(500, 3)), rng.normal(size=(20, 3)), rng.normal(size=20))
+    rated, ratings = np.arange(8), rng.integers(0, 2, 8).astype(float)
+    mean = form.users.mean(0)
+    covariance = np.cov(form.users.T, bias=True)
+    p = scipy.special.expit(form.items[rated] @ mean + form.offsets[rated])
+    moved = covariance @ (form.items[rated].T @ (ratings - p))
+    expected = [form.items[item] @ moved for item in range(20)]
+    found = [contributions(form, rated, ratings, item).sum() for item in range(20)]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9)
+
+
+def test_lists_that_are_the_same_for_everybody_are_warned_of(framed):
+    model, _ = framed
+    flat = replace(model, log=model.log)
+    object.__setattr__(flat, "ranking", lambda by, seed=0: lambda users, items: -items.astype(float))
+    with pytest.warns(UserWarning, match=r"'Film 0' is in 24 of 24 lists, and all lists together hold 2 of 15 items"):
+        flat.recommend(k=2, exclude_seen=False)
+
+
+def test_the_share_of_unknown_users_counts_users_and_not_pairs(framed):
+    model, _ = framed
+    with pytest.raises(DataError, match=r"The user 99 is not in the log \(2 of 3 different users are not\)"):
+        model.predict([99, 99, 98, 3], [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("source", ["frame", "arrays", "matrix", "path"])
+def test_a_fit_takes_whatever_holds_ratings(source, tmp_path):
+    frame = pd.DataFrame(FRAME)
+    frame.to_csv(tmp_path / "ratings.csv", index=False)
+    matrix = scipy.sparse.coo_array((FRAME["stars"], (FRAME["userId"], FRAME["movieId"])))
+    sources = {"frame": frame, "arrays": tuple(FRAME.values()), "matrix": matrix, "path": tmp_path / "ratings.csv"}
+    model = unskew.fit(sources[source], "naive", training=SHORT)
+    assert len(model.log) == 120
+    again = unskew.make("naive").fit(sources[source], training=SHORT)
+    assert again.predict([3], [4]) == model.predict([3], [4])
+    names = {"frame": FRAME, "path": FRAME}.get(source, {"user_id": 0, "item_id": 0, "rating": 0})
+    test = dict(zip(names, FRAME.values(), strict=True))
+    assert unskew.evaluate(model, pa.table(test)).n_pairs == 120

@@ -59,3 +59,10 @@ def checked_seed(seed: Any) -> int:
     if not isinstance(seed, Integral) or not 0 <= int(seed) <= LARGEST_SEED:
         raise ParameterError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.")
     return int(seed)
+
+
+def whole(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
+    """Return a whole number within limits as an integer of Python."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        raise ParameterError(f"{name} must be a whole number from {least:,} to {most:,}, not {value!r}.")
+    return int(value)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.accuracy import PROBABILITY_FLOOR, log_loss, mean_absolute_error, mean_squared_error, roc_auc
 from unskew.metrics.checks import finite_vector, require_choice, require_count
@@ -108,6 +109,7 @@ def evaluate(
     for cutoff in cutoffs:
         require_count(cutoff, "k")
     require_choice(empty_users, "empty_users", get_args(EmptyUsers))
+    test = as_log(test, model_or_scores)
     scores = _scores(model_or_scores, test)
     lists = UserLists.from_rows(test.ratings, scores, test.users)
     per_user = {"auc": lists.auc()}

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.calibration.before_after import CalibrationReport
-from unskew.data.ids import Vocabulary
+from unskew.data.features import columns_of, sample_of
+from unskew.data.guess import columns_by_name
+from unskew.data.ids import Vocabulary, as_arrow, as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, whole
 from unskew.losses.batch import Parts
+from unskew.neighbours import alike, contributions, form_of
 from unskew.nets.base import NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
-from unskew.topk import top_items
+from unskew.topk import top_items, top_listed
 from unskew.training.history import History
 from unskew.training.loop import resolved
 from unskew.training.options import Training
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
 CHUNK = 1 << 18
-SOME_HELD_OUT = 1 << 14
+FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +108,22 @@ class Recommender:
     def predict(
         self,
         users: Any,
-        items: Any,
+        items: Any = None,
         *,
         as_: As | None = None,
         liked_from: float | None = None,
         return_std: bool = False,
         on_unknown: OnUnknown = "raise",
     ) -> Any:
-        """The predicted rating of each pair (users[n], items[n]).
+        """The predicted rating of each pair (users[n], items[n]), or of each row of a frame of pairs given alone.
 
+        Of a frame the answer is the same frame with a column `prediction` and, with `return_std`, `std`.
         Of a model that knows the levels of ratings, `as_="probability"` is the chance of a rating of at least
         `liked_from`, "rating" the expected one, and "levels" a pair of arrays: the levels, and the chance of each.
         With `return_std` a second array tells how far the log leaves each answer open, one standard deviation.
         """
+        if items is None:
+            return self._predicted(users, as_=as_, liked_from=liked_from, return_std=return_std, on_unknown=on_unknown)
         codes, part = self._codes(users, items, on_unknown), self.part("prediction")
         if as_ not in (None, "probability", "rating", "levels"):
             raise ParameterError(f"as_ must be 'probability', 'rating' or 'levels', not {as_!r}.")
@@ -146,36 +154,129 @@ class Recommender:
         k: int = 10,
         *,
         by: str | None = None,
-        filter_seen: bool = True,
+        exclude_seen: bool = True,
         items: Any = None,
+        filter_items: Any = None,
+        candidates: Any = None,
+        on_unknown: OnUnknown = "raise",
+        seed: int = 0,
+    ) -> Any:
+        """The k best items for each user: a frame with user, item, title if there are any, score and rank.
+
+        It comes in the frame library that the log came in, under the log's names of columns. `users` is an id, several,
+        or None for everybody. `by` is the order: "liking", what a user would like if he met it; of models that know
+        more also "choice", what he would pick and like, "lower", what he would like for sure, and "thompson", a draw
+        from what is possible, by `seed`; None is the model's usual one. `items` limits what may be recommended,
+        `filter_items` leaves some out, `candidates` is a frame of users and items that lists what each may get, and
+        `exclude_seen` leaves out what the user has rated. A user with fewer than k items left gets fewer rows. Lists
+        that are nearly the same for everybody are warned of.
+        """
+        limits = {"items": items, "filter_items": filter_items, "candidates": candidates}
+        table = self.lists(users, k, by=by, exclude_seen=exclude_seen, on_unknown=on_unknown, seed=seed, **limits)
+        if note := (table.schema.metadata or {}).get(b"note"):
+            warnings.warn(note.decode(), stacklevel=2)
+        return framed(table, self.log.library)
+
+    def lists(
+        self,
+        users: Any = None,
+        k: int = 10,
+        *,
+        by: str | None = None,
+        exclude_seen: bool = True,
+        items: Any = None,
+        filter_items: Any = None,
+        candidates: Any = None,
         on_unknown: OnUnknown = "raise",
         seed: int = 0,
     ) -> pa.Table:
-        """The k best items for each user: columns user_id, item_id, score, rank.
-
-        `by` is the order: "liking", what a user would like if he met it; of models that know more also "choice", what
-        he would pick and like, "lower", what he would like for sure, and "thompson", a draw from what is possible, by
-        `seed`. None is the model's usual one, which stands in the table's metadata. `users=None` is everybody. `items`
-        limits the candidates; `filter_seen` leaves out what the user has rated. A user with fewer than k candidates
-        left gets fewer rows.
-        """
-        if k < 1:
-            raise ParameterError(f"k must be at least 1, not {k}.")
-        log, by = self.log, self.order(by)
-        user_codes = np.arange(log.n_users) if users is None else _codes(log.user_ids, users, "user", on_unknown)
-        candidates = np.arange(log.n_items) if items is None else _codes(log.item_ids, items, "item", "raise")
-        found = top_items(self.ranking(by, seed), log, user_codes, np.unique(candidates), k, filter_seen)
-        ids = log.user_ids.take(user_codes) if users is None else pa.array(np.asarray(users).tolist())
+        """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
+        log, by, k = self.log, self.order(by), whole(k, "k", 1)
+        score = self.ranking(by, whole(seed, "seed", 0))
+        asked = None if users is None else as_ids(listed(users), "users")
+        if candidates is not None:
+            if items is not None or users is not None:
+                raise ParameterError("candidates says who may get what: leave users and items out.")
+            who, what = self._pairs(candidates)
+            asked, position = np.unique(who, return_inverse=True)
+            ids, user_codes = log.user_ids.take(asked), asked
+            found = top_listed(score, log, user_codes, position, what, k, exclude_seen)
+        else:
+            user_codes = np.arange(log.n_users) if asked is None else _codes(log.user_ids, asked, "user", on_unknown)
+            ids = log.user_ids.take(user_codes) if asked is None else asked
+            allowed = np.arange(log.n_items) if items is None else _codes(log.item_ids, listed(items), "item", "raise")
+            if filter_items is not None:
+                allowed = np.setdiff1d(allowed, _codes(log.item_ids, listed(filter_items), "item", "raise"))
+            found = top_items(score, log, user_codes, np.unique(allowed), k, exclude_seen)
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
-        table = pa.table(
-            {
-                "user_id": ids.take(pa.array(found.position)),
-                "item_id": log.item_ids.take(found.items),
-                "score": scores,
-                "rank": found.rank,
-            }
+        columns = {log.names.user: ids.take(pa.array(found.position)), **self._named(found.items)}
+        note = self._alike(found.items, found.position)
+        return pa.table(columns | {"score": scores, "rank": found.rank}).replace_schema_metadata(
+            {"order": by} | ({"note": note} if note else {})
         )
-        return table.replace_schema_metadata({"order": by})
+
+    def similar(self, items: Any = None, *, users: Any = None, k: int = 10) -> Any:
+        """The k items most like each of some items, or users most like each of some users, as a frame.
+
+        Two items are alike if what the model answers for them, beyond what all items share, goes up and down together
+        over all users, and two users alike over all items; `similarity` is that correlation, from -1 to 1.
+        """
+        if (items is None) == (users is None):
+            raise ParameterError("similar needs items or users: give one of the two.")
+        log, form = self.log, form_of(self.part("prediction"))
+        side, given = ("item", items) if users is None else ("user", users)
+        ids = log.item_ids if side == "item" else log.user_ids
+        asked = _codes(ids, as_ids(listed(given), f"{side}s"), side, "raise")
+        rows, others = (form.items, form.users) if side == "item" else (form.users, form.items)
+        places, found = alike(rows - rows.mean(0), others, asked, whole(k, "k", 1))
+        each, count = np.repeat(asked, places.shape[1]), places.shape[1]
+        if side == "item":
+            columns = self._named(each) | self._named(places.ravel(), "similar_")
+        else:
+            columns = {log.names.user: ids.take(each), f"similar_{log.names.user}": ids.take(places.ravel())}
+        rank = np.tile(np.arange(1, count + 1), len(asked))
+        return framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
+
+    def explain(self, user: Any, item: Any, k: int = 5) -> Any:
+        """The k ratings of a user that speak most for or against an item, as a frame.
+
+        `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
+        order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
+        """
+        log, form = self.log, form_of(self.part("prediction"))
+        (who,) = _one(log.user_ids, user, "user")
+        (what,) = _one(log.item_ids, item, "item")
+        rows = np.flatnonzero((log.users == who) & (log.items != what))
+        given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), int(what))
+        order = np.argsort(-np.abs(given), kind="stable")[: whole(k, "k", 1)]
+        held = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
+        columns = self._named(log.items[rows[order]])
+        columns |= {log.names.rating: np.asarray(held)[rows[order]], "contribution": given[order]}
+        return framed(pa.table(columns), log.library)
+
+    def _named(self, items: NDArray[Any], prefix: str = "") -> dict[str, Any]:
+        """Columns of ids and, if there are any, titles."""
+        log = self.log
+        columns = {f"{prefix}{log.names.item}": log.item_ids.take(items)}
+        if log.titles is not None:
+            columns[f"{prefix}{log.names.title}"] = log.titles.take(pa.array(np.asarray(items, np.int64)))
+        return columns
+
+    def _alike(self, items: NDArray[Any], position: NDArray[Any]) -> str:
+        """A sentence about lists that nearly all begin, or hold, alike; nothing if they do not."""
+        n_lists = len(np.unique(position))
+        if n_lists < FEWEST_LISTS:
+            return ""
+        counts = np.bincount(items, minlength=self.log.n_items)
+        most = int(counts.argmax())
+        if counts[most] < SAME * n_lists:
+            return ""
+        name = self.log.item_ids[most] if self.log.titles is None else self.log.titles[most].as_py()
+        return (
+            f"{name!r} is in {counts[most]:,} of {n_lists:,} lists, and all lists together hold {(counts > 0).sum():,} "
+            f"of {self.log.n_items:,} items: the model tells users hardly apart; a lower l2, more ratings or another "
+            "method may do so."
+        )
 
     def order(self, by: str | None = None) -> str:
         """The order of lists that is meant, the model's usual one for None; refused if it has no such order."""
@@ -265,6 +366,32 @@ class Recommender:
 
         save(self, path)
 
+    def _predicted(self, frame: Any, **rules: Any) -> Any:
+        """The frame of pairs with predictions."""
+        names, table = self._columns(frame)
+        if rules["as_"] == "levels":
+            raise ParameterError("as_='levels' has several numbers a pair: give users and items as arrays.")
+        answers = self.predict(table[names[0]], table[names[1]], **rules)
+        added = (
+            dict(zip(("prediction", "std"), answers, strict=True)) if rules["return_std"] else {"prediction": answers}
+        )
+        library = next((one for one in ("pandas", "polars") if type(frame).__module__.startswith(one)), "pyarrow")
+        return framed(pa.table(table | added), library)
+
+    def _columns(self, frame: Any) -> tuple[tuple[str, str], dict[str, Any]]:
+        """The columns of a frame of pairs as Arrow arrays, and the names of those of users and items."""
+        columns, log = columns_of(frame, "the frame of pairs"), self.log
+        samples = {name: sample_of(values) for name, values in columns.items()}
+        given = {side: name if (name := getattr(log.names, side)) in columns else None for side in ("user", "item")}
+        found, _ = columns_by_name(samples, given, "the frame of pairs")
+        return (found["user"], found["item"]), {
+            name: as_arrow(held, f"column {name!r}") for name, held in columns.items()
+        }
+
+    def _pairs(self, frame: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        names, table = self._columns(frame)
+        return self._codes(table[names[0]], table[names[1]], "raise")
+
     def _codes(self, users: Any, items: Any, on_unknown: OnUnknown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
         item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
@@ -273,16 +400,43 @@ class Recommender:
         return user_codes, item_codes
 
 
+def framed(table: pa.Table, library: str) -> Any:
+    """A table in a frame library; in Arrow, with a warning, where that is not installed."""
+    if library == "pyarrow":
+        return table
+    try:
+        return nw.from_arrow(table, backend="polars" if library == "polars" else "pandas").to_native()
+    except ImportError:
+        warnings.warn(f"{library} is not installed here: the answer is an Arrow table.", stacklevel=3)
+        return table
+
+
+def as_arrow_table(frame: Any) -> pa.Table:
+    """A frame of any library as an Arrow table."""
+    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
+
+
+def listed(ids: Any) -> Any:
+    """Several ids: a single one becomes a list."""
+    return [ids] if isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool) else ids
+
+
+def _one(vocabulary: Vocabulary, given: Any, side: str) -> NDArray[np.int32]:
+    codes = _codes(vocabulary, as_ids(listed(given), side), side, "raise")
+    if len(codes) != 1:
+        raise ParameterError(f"{side} must be one id, not {len(codes)}.")
+    return codes
+
+
 def _codes(vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown) -> NDArray[np.int32]:
     if on_unknown not in ("raise", "fallback"):
         raise ParameterError(f"on_unknown must be 'raise' or 'fallback', not {on_unknown!r}.")
-    codes = vocabulary.codes([ids] if isinstance(ids, (str, int, np.integer)) else ids)
-    unknown = codes < 0
-    if on_unknown == "raise" and unknown.any():
-        first = int(np.argmax(unknown))
-        value = ids if isinstance(ids, (str, int, np.integer)) else np.asarray(ids)[first : first + 1].tolist()[0]
+    wanted = as_ids(listed(ids), f"{side}s")
+    codes = vocabulary.codes(wanted)
+    if on_unknown == "raise" and (unknown := codes < 0).any():
+        lost, asked = wanted.filter(pa.array(unknown)).unique(), len(wanted.unique())
         raise DataError(
-            f"The {side} {value!r} is not in the log ({int(unknown.sum())} of {len(codes)} {side}s are not); "
+            f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
             f"pass on_unknown='fallback' to answer for the average {side}."
         )
     return codes

@@ -31,10 +31,10 @@ def top_items(
     users: NDArray[Any],
     candidates: NDArray[Any],
     k: int,
-    filter_seen: bool,
+    exclude_seen: bool,
 ) -> TopItems:
     """The k best of the sorted candidates for each user; equal scores go by the order of the catalogue."""
-    seen = SeenPairs(log) if filter_seen else None
+    seen = SeenPairs(log) if exclude_seen else None
     at_once = max(1, CELLS_AT_ONCE // max(len(candidates), 1))
     parts = []
     for start in range(0, len(users), at_once):
@@ -48,6 +48,27 @@ def top_items(
         empty = np.empty(0, np.int64)
         return TopItems(empty, empty, np.empty(0), empty)
     return TopItems(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def top_listed(
+    predict: Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]],
+    log: RatingLog,
+    users: NDArray[Any],
+    position: NDArray[Any],
+    items: NDArray[Any],
+    k: int,
+    exclude_seen: bool,
+) -> TopItems:
+    """The k best of the pairs that are listed, each by the position of its user among `users` and its item."""
+    pairs = np.unique(np.stack([position, items]), axis=1)
+    if exclude_seen:
+        pairs = pairs[:, ~SeenPairs(log)(users[pairs[0]], pairs[1])]
+    scores = predict(users[pairs[0]], pairs[1])
+    order = np.lexsort((pairs[1], -scores, pairs[0]))
+    (rows, listed), scores = pairs[:, order], scores[order]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
+    kept = rank <= k
+    return TopItems(rows[kept], listed[kept].astype(np.int64), scores[kept], rank[kept])
 
 
 def _leave_out_seen(

@@ -96,7 +96,7 @@ REFUSED = {
         "folder no does not exist",
     ),
     "predictions there already": (("predict", "model", "done.csv", "--out", "a.csv"), "'prediction' already"),
-    "no recommendations": (("recommend", "model", "--k", 0), "k must be at least 1, not 0"),
+    "no recommendations": (("recommend", "model", "--k", 0), "k must be a whole number from 1 to"),
     "users told twice": (("recommend", "model", "--users", "pairs.csv", "--for", "u1"), "give one of the two"),
     "unknown user asked for": (("recommend", "model", "--for", "u999"), "pass --on-unknown fallback"),
     "unknown item asked for": (("recommend", "model", "--items", "strangers.csv"), "is not in the log"),

@@ -17,7 +17,19 @@ from typer.testing import Result
 import unskew
 from unskew.cli import app
 
-COMMANDS = ("demo", "fit", "predict", "recommend", "evaluate", "diagnose", "compare", "tune", "benchmark")
+COMMANDS = (
+    "demo",
+    "fit",
+    "predict",
+    "recommend",
+    "similar",
+    "split",
+    "evaluate",
+    "diagnose",
+    "compare",
+    "tune",
+    "benchmark",
+)
 COMMANDS += ("reproduce", "report", "datasets", "methods", "export", "doctor")
 Run = Callable[..., Result]
 

@@ -192,3 +192,31 @@ def test_an_output_that_fails_leaves_the_old_file_as_it_was(
     assert "no space left on device" in run("predict", model, files / "pairs.csv", "--out", out, code=2).stderr
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{u},{i},{1 + (u * i) % 5},{1000 + 10 * u + i}\n" for u in range(20) for i in range(10))
+    (tmp_path / "log.csv").write_text(f"userId,movieId,rating,timestamp\n{rows}")
+    for by in ("time", "user", "random"):
+        out = tmp_path / by
+        facts = json.loads(run("split", tmp_path / "log.csv", "--by", by, "--test", 0.1, "--out", out, "--json").stdout)
+        assert (facts["train"], facts["test"]) == (180, 20)
+        parts = [unskew.read_log(out / f"{name}.csv", positive=3) for name in ("train", "test")]
+        assert [len(part) for part in parts] == [180, 20]
+        assert parts[0].names[:4] == ("userId", "movieId", "rating", "timestamp")
+        if by == "time":
+            assert parts[0].times.max() < parts[1].times.min()
+    again = ("split", tmp_path / "log.csv", "--out", tmp_path / "log.csv")
+    assert "log.csv is a file" in run(*again, code=2).stderr
+
+
+def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path) -> None:
+    titles = "".join(f'{item},"Film {item}, the"\n' for item in range(40))
+    (tmp_path / "films.csv").write_text(f"item_id,title\n{titles}")
+    names, model = ("--item-names", tmp_path / "films.csv"), tmp_path / "m"
+    run("fit", files / "ratings.csv", "--method", "naive", "--epochs", 1, *names, "--out", model)
+    assert "Film" in run("recommend", model, "--k", 2).stdout
+    rows = json.loads(run("similar", model, "--item", 3, "--k", 2, "--json").stdout)
+    assert [row["title"] for row in rows] == ["Film 3, the"] * 2
+    assert all(row["similar_title"] == f"Film {row['similar_item_id']}, the" for row in rows)
+    assert "give one of the two" in run("similar", model, code=2).stderr

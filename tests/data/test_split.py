@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,7 +171,7 @@ def test_seed_that_is_no_whole_number_is_refused(seed):
 
 
 def test_unknown_way_of_splitting_is_refused():
-    with pytest.raises(ParameterError, match='by must be "global", "user" or "last", not \'item\''):
+    with pytest.raises(ParameterError, match='by must be "global", "user", "last" or "time", not \'item\''):
         holdout_split(log_with([5, 5]), by="item")
 
 
@@ -191,3 +192,14 @@ def test_half_a_million_ratings_are_split_by_user_without_a_loop_over_users():
     split = holdout_split(log, 0.2, by="user")
     assert process_time() - start < 1.5
     assert len(split.holdout_rows) == 100_000
+
+
+def test_by_time_the_latest_ratings_are_held_out_whatever_their_order():
+    frame = pa.table(
+        {"user": [1, 1, 2, 2, 3], "item": [1, 2, 1, 2, 1], "rating": [1, 5, 1, 5, 5], "time": [5, 9, 7, 1, 9]}
+    )
+    split = holdout_split(RatingLog.from_frame(frame), 0.4, by="time")
+    assert split.holdout_rows.tolist() == [1, 4]
+    assert split.train.times.tolist() == [5, 7, 1]
+    with pytest.raises(DataError, match="no times, or not of every rating: name their column by time="):
+        holdout_split(RatingLog.from_frame(frame.drop_columns("time")), 0.4, by="time")

@@ -27,12 +27,14 @@ from unskew.cli import (
     recommend,
     report,
     reproduce,
+    similar,
+    split,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
 
 COMMANDS = (
-    *(demo, fit, predict, recommend, evaluate, diagnose, compare, tune, benchmark, reproduce, report),
+    *(demo, fit, predict, recommend, similar, split, evaluate, diagnose, compare, tune, benchmark, reproduce, report),
     *(datasets, methods, export, doctor),
 )
 app = typer.Typer(

@@ -82,15 +82,17 @@ def command(
     n_users = recommender.log.n_users if wanted is None else len(wanted)
     if wanted is None and out is None and not as_json:  # the terminal shows the first users alone
         wanted = recommender.log.user_ids.arrow[: max(1, SHOWN // max(k, 1))]
-    table = recommender.recommend(
+    table = recommender.lists(
         wanted,
         k,
         by=by,
-        filter_seen=not keep_seen,
+        exclude_seen=not keep_seen,
         items=None if items is None else _ids(items, "item", reading),
         on_unknown=on_unknown.value,
     )
     _report_unknown(recommender, wanted)
+    if note := (table.schema.metadata or {}).get(b"note"):
+        say(f"warning: {note.decode()}")
     n_places = k * (n_users if wanted is None else len(wanted))
     if len(table) < n_places:
         say(f"{n_places - len(table):,} places stayed empty, as users had fewer than {k} items left")
@@ -133,11 +135,10 @@ def _report_unknown(model: Recommender, wanted: Any) -> None:
 
 
 def _show(table: pa.Table, n_users: int) -> None:
-    rows = [
-        (str(row["user_id"]), str(row["rank"]), str(row["item_id"]), f"{row['score']:.4f}")
-        for row in table.slice(0, SHOWN).to_pylist()
-    ]
-    print_table(("user_id", "rank", "item_id", "score"), rows, numbers=("rank", "score"))
+    names = [table.column_names[0], "rank", *table.column_names[1:-2], "score"]
+    shown_rows = table.slice(0, SHOWN).to_pylist()
+    rows = [tuple(f"{row[name]:.4f}" if name == "score" else str(row[name]) for name in names) for row in shown_rows]
+    print_table(names, rows, numbers=("rank", "score"))
     shown = len({row[0] for row in rows})
     if len(rows) < len(table) or shown < n_users:
         typer.echo(f"the first of {shown} of {n_users:,} users; --out FILE writes all of them")

@@ -187,7 +187,8 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         words = f"{scale.positive:g} or more, the middle of the scale or above, is liked"
     elif len(distinct) == 2:
         low, high = distinct
-        scale, words = Scale(high, low, high), f"ratings are {low:g} or {high:g}, and {high:g} is liked"
+        ends = (low, high) if high == 1 else ()  # 0 or 1 is all there is; 2 and 4 may have 5 besides
+        scale, words = Scale(high, *ends), f"ratings are {low:g} or {high:g}, and {high:g} is liked"
     else:
         low, high, step = _known(distinct) or (distinct[0], distinct[-1], 0.0)
         if not step and len(distinct) > MOST_STEPS:
@@ -198,7 +199,7 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         middle = (low + high) / 2
         positive = low + step * math.ceil((middle - low) / step) if step else min(r for r in distinct if r >= middle)
         words = f"ratings go from {low:g} to {high:g}, and {positive:g} or more, the middle or above, is liked"
-        scale = Scale(positive, low, high)
+        scale = Scale(positive, low, high) if step else Scale(positive)
     liked = float(scale.to_unit(finite).mean())
     if min(liked, 1 - liked) < FEWEST and len(finite) * FEWEST > 1:
         side = "liked" if liked < 0.5 else "disliked"

@@ -171,11 +171,12 @@ class RatingLog:
             column.flags.writeable = False
         return RatingLog.proved(**self.__dict__ | columns)
 
-    def to_arrow(self) -> pa.Table:
-        """A row a rating, columns called as they came; the rating of a binary log is 0 or 1."""
+    def to_arrow(self, as_stood: bool = False) -> pa.Table:
+        """A row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
         names = self.names
         columns = {names.user: self.user_ids.take(self.users), names.item: self.item_ids.take(self.items)}
-        columns[names.rating] = self.scale.from_unit(self.ratings)
+        known = as_stood and self.stars is not None
+        columns[names.rating] = self.stars if known else self.scale.from_unit(self.ratings)
         return pa.table(columns if self.times is None else columns | {names.time: self.times})
 
 

@@ -82,6 +82,14 @@ def read_log(
     return RatingLog.from_frame(source, **given, **settings)
 
 
+def as_log(source: Any, model: Any = None) -> RatingLog:
+    """The log that anything stands for, on the scale and with the names of columns of a model's own, if it has one."""
+    like = getattr(model, "log", None)
+    if isinstance(source, RatingLog):
+        return source
+    return read_log(source, like=like if isinstance(like, RatingLog) else None)
+
+
 def read_frame(
     path: str | os.PathLike[str],
     ids: Sequence[str] = (),

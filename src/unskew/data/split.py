@@ -15,7 +15,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, checked_seed
 
 Rows = NDArray[np.int64]
-HoldoutBy = Literal["global", "user", "last"]
+HoldoutBy = Literal["global", "user", "last", "time"]
 
 # One constant per use, so that equal seeds given to different functions do not draw the same numbers.
 GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
@@ -89,7 +89,9 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     a user with a single rating keeps that one, and users with few ratings may have none held out.
     Halves round to the even neighbour, as Python's `round` does.  `by="last"` holds out the last
     min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, whatever the seed: sensible if that
-    is an order of time, and what public code does to files that are in the order of items.
+    is an order of time, and what public code does to files that are in the order of items.  `by="time"` holds out the
+    round(fraction * n) latest ratings by the log's own times, whatever the seed; of equal times the later row counts as
+    later.
     """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
@@ -100,8 +102,10 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
         held_out = _taken_by_user(log, fraction, order, np.rint)
     elif by == "last":
         held_out = _taken_by_user(log, fraction, np.arange(len(log))[::-1], np.ceil)
+    elif by == "time":
+        held_out = _latest(log, fraction)
     else:
-        raise ParameterError(f'by must be "global", "user" or "last", not {by!r}.')
+        raise ParameterError(f'by must be "global", "user", "last" or "time", not {by!r}.')
     if held_out.all() or not held_out.any():
         empty, remedy = ("training part", "smaller") if held_out.any() else ("hold-out", "larger")
         raise DataError(
@@ -133,6 +137,14 @@ def _drawn_globally(log: RatingLog, fraction: float, generator: np.random.Genera
     quota = round(fraction * len(log))
     held_out = np.zeros(len(log), dtype=np.bool_)
     held_out[generator.permutation(len(log))[:quota]] = True
+    return held_out
+
+
+def _latest(log: RatingLog, fraction: float) -> NDArray[np.bool_]:
+    if log.times is None or np.isnan(log.times).any():
+        raise DataError("The log has no times, or not of every rating: name their column by time=.")
+    held_out = np.zeros(len(log), dtype=np.bool_)
+    held_out[np.argsort(log.times, kind="stable")[len(log) - round(fraction * len(log)) :]] = True
     return held_out
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log
 from unskew.diagnosis import verdicts as say
 from unskew.diagnosis.calibration import Calibration, calibrations_of, reliability_diagrams
 from unskew.diagnosis.dependence import Dependence, Rates, dependences_of, rates_of
@@ -89,7 +90,8 @@ def diagnose(
     not know of it. Fits `n_folds` nets of `Naive` on the log, whatever the source.
     """
     random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
-    source = source.for_judging() if isinstance(source, Recommender) else source
+    source = source.for_judging() if isinstance(source, Recommender) else as_log(source)
+    random_ratings = None if random_ratings is None else as_log(random_ratings, source)
     subject = subject_of(
         source, propensity=propensity, random_ratings=random_ratings, n_folds=n_folds, seed=seed, training=training
     )

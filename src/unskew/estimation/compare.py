@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log
 from unskew.estimation.estimate import Estimate
 from unskew.estimation.estimators import ESTIMATORS
 from unskew.estimation.evidence import MAX_PAIRS
@@ -113,6 +114,7 @@ def compare(
     The interval is of the difference: errors of the two models on the same pair rise and fall together, so it is much
     narrower than the two intervals suggest.
     """
+    log = None if log is None else as_log(log, first if hasattr(first, "log") else second)
     asked, (name,) = metric_of(metric), estimator_names(estimator)
     normal_interval(0.0, 0.0, confidence)
     first, second = (for_judging(source, log) for source in (first, second))

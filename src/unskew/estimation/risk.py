@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.estimation.auc import auc
 from unskew.estimation.estimate import Estimate
@@ -62,6 +63,7 @@ def estimate_risk(
     Columns: estimator, metric, value, low, high, standard_error, effective_sample_size; the table's metadata has the
     settings and notes. Raises a DataError with one sentence if the seen pairs cannot stand for all of them.
     """
+    log = None if log is None else as_log(log, scores)
     chosen, asked = estimator_names(estimators), metrics_of(metrics)
     normal_interval(0.0, 0.0, confidence)
     scores = for_judging(scores, log)

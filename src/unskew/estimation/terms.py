@@ -67,7 +67,7 @@ class Judged:
     def lists(self) -> TopItems:
         """The `longest` best items of each of the evidence's users."""
         evidence, items = self.evidence, np.arange(self.log.n_items)
-        return top_items(self.scores, self.log, evidence.list_users, items, self.longest, filter_seen=False)
+        return top_items(self.scores, self.log, evidence.list_users, items, self.longest, exclude_seen=False)
 
     def terms(self, metric: Metric, imputed: bool) -> Terms:
         """Of any metric but auc, with what imputation says if `imputed`."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, is_dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from unskew.calibration.before_after import report_of
 from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log, read_log
 from unskew.errors import checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
@@ -51,15 +52,17 @@ class Method(ABC):
 
     def fit(
         self,
-        log: RatingLog,
+        log: Any,
         *,
         seed: int = 0,
         training: Training | None = None,
-        random_ratings: RatingLog | None = None,
+        random_ratings: Any = None,
         unbiased: RatingLog | None = None,
     ) -> Recommender:
-        """Train on a log; `random_ratings`, once called `unbiased`, are ratings of pairs drawn at random."""
+        """Train on a log, or on what `read_log` makes one of; `random_ratings` are of pairs drawn at random."""
         random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
+        log = as_log(log)
+        random_ratings = None if random_ratings is None else read_log(random_ratings, like=log)
         seed, training, plan = checked_seed(seed), training or Training(), self.plan()
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]
         with announced(training.progress):

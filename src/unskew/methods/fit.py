@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Any
 
-from unskew.data.log import RatingLog
-from unskew.data.read import read_log
+from unskew.data.read import as_log
 from unskew.model import Recommender
 from unskew.registry import make
 from unskew.training.options import Training
@@ -15,15 +13,16 @@ DEFAULT = "dce-bayes"
 
 
 def fit(
-    log: RatingLog | str | PathLike[str],
+    source: Any,
     method: str = DEFAULT,
     *,
     seed: int = 0,
     training: Training | None = None,
-    random_ratings: RatingLog | None = None,
+    random_ratings: Any = None,
     **settings: Any,
 ) -> Recommender:
-    """Fit the method of this name, with these settings, to a log or to the file of one.
+    """Fit the method of this name, with these settings, to a log or whatever `unskew.read_log` makes one of:
+    the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
 
     >>> import unskew
     >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
@@ -31,8 +30,6 @@ def fit(
     >>> model.recommend(k=1).num_rows
     60
     """
-    ratings = log if isinstance(log, RatingLog) else read_log(log)
-    model: Recommender = make(method, **settings).fit(
-        ratings, seed=seed, training=training, random_ratings=random_ratings
-    )
+    log = as_log(source)
+    model: Recommender = make(method, **settings).fit(log, seed=seed, training=training, random_ratings=random_ratings)
     return model

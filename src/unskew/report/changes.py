@@ -219,7 +219,7 @@ def _lists(material: Material, generator: np.random.Generator) -> Lists:
 
 
 def _best(model: Recommender, users: Codes, k: int) -> TopItems:
-    return top_items(model.predict_codes, model.log, users, np.arange(model.log.n_items), k, filter_seen=True)
+    return top_items(model.predict_codes, model.log, users, np.arange(model.log.n_items), k, exclude_seen=True)
 
 
 def _replaced(before: TopItems, after: TopItems, n_users: int) -> Values:
