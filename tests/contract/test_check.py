@@ -57,6 +57,22 @@ class MovesAnotherRole(Honest):
         return naive(v)
 
 
+class LearnsFromValidation(Honest):
+    """Steps a net by hand where it is only to be judged."""
+
+    def validate(self, v):
+        o, net = v.observed, v.parts.parts["prediction"]
+        net.learn(o.users, o.items, value_of(o.probability()) - o.ratings)
+        net.step(0.01, 0.0)
+        return naive(v)
+
+
+class ShiftsInValidation(Honest):
+    def validate(self, v):
+        v.parts.parts["helper"].values += 0.1
+        return naive(v)
+
+
 class HasAWrongSlope(Honest):
     def prediction_loss(self, v):
         p = v.observed.probability()
@@ -168,6 +184,8 @@ CHEATS = [
         MovesAnotherRole,
         r"a loss (moves nothing|is a function of its view), but update 2 of stage 'turns'",
     ),
+    (check_slopes, LearnsFromValidation, "a loss only reads its view, but it raised AttributeError"),
+    (check_slopes, ShiftsInValidation, r"a loss moves nothing, but the validation of stage 'turns' moved \['helper'\]"),
     (check_slopes, HasAWrongSlope, "the slopes of an update are those of its loss, but update 2 .* is off by"),
     (check_slopes, ForgetsASlope, "the slopes of an update are those of its loss"),
     (check_slopes, NamesARoleItNeverMoves, "moves every role it names, but update 1 .* never moves 'helper'"),

@@ -20,7 +20,7 @@ except ImportError as error:
     raise ParameterError("Nets of PyTorch need torch, which is not installed: pip install 'unskew[torch]'.") from error
 
 Array = NDArray[Any]
-AVERAGED, AT_ONCE = 32, 4_096  # known codes whose logits are averaged for an unknown one; unknown ones at a time
+AVERAGED = 32  # known codes whose logits are averaged for an unknown one
 
 
 @contextmanager
@@ -41,7 +41,8 @@ class TorchNet(Net):
     """A module that scores pairs, module(users, items) -> logits, moved by Adam with weight decay `l2`.
 
     It answers in evaluation mode and learns in training mode. Whoever is unknown, or at rest has learned nothing, is
-    answered for by the mean logit of 32 who have learned, spread evenly over all of them.
+    answered for by the mean logit of 32 who have learned, at even distances among all of them. What the module's own
+    `user_vectors(users)` gives, if it has one, tells users apart.
     """
 
     def __init__(self, module: torch.nn.Module, context: NetContext, rng: np.random.Generator) -> None:
@@ -53,22 +54,20 @@ class TorchNet(Net):
     def _tensor(self, codes: Array) -> torch.Tensor:
         return torch.from_numpy(codes.astype(np.int64)).to(next(self.module.parameters()).device)
 
-    def _scored(self, users: Array, items: Array) -> Array:
-        with torch.no_grad(), reproducible():
-            scores: Array = self.module(self._tensor(users), self._tensor(items)).cpu().numpy()
-        return scores.astype(np.float32)
-
     def logits(self, users: Array, items: Array) -> Array:
-        sides = users, items
-        unknown = [(codes < 0) | ~known[codes] for codes, known in zip(sides, self.known, strict=True)]
-        logits = self._scored(*(np.where(missing, 0, codes) for missing, codes in zip(unknown, sides, strict=True)))
-        rows = np.flatnonzero(unknown[0] | unknown[1])
-        for some in np.split(rows, range(AT_ONCE, len(rows), AT_ONCE)):
-            pairs = (
-                np.where(missing[some, None], _spread(known), codes[some, None]).ravel()
-                for missing, known, codes in zip(unknown, self.known, sides, strict=True)
-            )
-            logits[some] = self._scored(*pairs).reshape(-1, AVERAGED).mean(1)
+        sides = list(zip((users, items), self.known, strict=True))
+        unknown = [(codes < 0) | ~known[codes] for codes, known in sides]
+        some = [np.flatnonzero(known) for known in self.known]
+        some = [codes[np.linspace(0, len(codes) - 1, AVERAGED).astype(np.int64)] for codes in some]
+
+        def scored(rows: Any, number: int) -> Array:
+            pairs = (np.where(unknown[s][rows], some[s][number], sides[s][0][rows]) for s in (0, 1))
+            with torch.no_grad(), reproducible():
+                return np.asarray(self.module(*map(self._tensor, pairs)).numpy(force=True), np.float32)
+
+        logits = scored(slice(None), 0).copy()
+        if len(rows := np.flatnonzero(unknown[0] | unknown[1])):
+            logits[rows] = np.mean([scored(rows, number) for number in range(AVERAGED)], 0)
         return logits
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
@@ -85,15 +84,13 @@ class TorchNet(Net):
         self.optimizer.zero_grad()
 
     def user_vectors(self, users: Array) -> Array:
-        """What the module's own `user_vectors` gives, if it has one; the unknown user has the mean of the known."""
         given = getattr(self.module, "user_vectors", None)
         if given is None:
             return super().user_vectors(users)
         with torch.no_grad(), reproducible():
-            vectors: Array = given(self._tensor(np.arange(self.context.n_users))).cpu().numpy()
-        known = self.known[0]
-        vectors = np.vstack([np.where(known[:, None], vectors, vectors[known].mean(0)), vectors[known].mean(0)])
-        return vectors[users].astype(np.float32)
+            vectors: Array = given(self._tensor(np.arange(self.context.n_users))).numpy(force=True)
+        average = vectors[self.known[0]].mean(0)
+        return np.vstack([np.where(self.known[0][:, None], vectors, average), average])[users].astype(np.float32)
 
     def state(self) -> dict[str, Array]:
         n_users, n_items, base_rate, interactions = self.context
@@ -120,12 +117,6 @@ class TorchNet(Net):
         raise ParameterError(
             "New users and items cannot be added to a module of PyTorch: fit again with their ratings."
         )
-
-
-def _spread(known: Array) -> Array:
-    """Known codes at even distances, the same number of them for any net."""
-    codes = np.flatnonzero(known)
-    return codes[np.linspace(0, len(codes) - 1, AVERAGED).astype(np.int64)]
 
 
 class TorchSpec(NetSpec):

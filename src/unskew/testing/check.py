@@ -21,7 +21,8 @@ import pyarrow as pa
 from unskew.calibration.platt import Calibrates, Calibrator, Examples
 from unskew.errors import DataError, ParameterError, UnskewError
 from unskew.losses.elementwise import ERRORS
-from unskew.methods.base import Method
+from unskew.methods.base import Method, PropensityMethod
+from unskew.methods.calibrated import DoublyCalibrated
 from unskew.nets.base import Net, NetContext, NetSpec, Part, PartSpec
 from unskew.propensity.additive import Additive
 from unskew.propensity.base import Propensity
@@ -63,28 +64,31 @@ def check_plan(method: Method) -> Plan:
 
 
 def check_slopes(method: Method, *, seed: int = 0) -> None:
-    """Every update's slopes are those of central differences in float64, and its loss moves nothing."""
+    """Every update's slopes are those of central differences in float64; losses and validation move nothing."""
     plan = check_plan(method)
-    if not any(stage.steps for stage in plan.stages):
-        return  # nothing learns by slopes
     for error, soft in product(ERRORS, (False, True)):
+        if not any(stage.steps for stage in plan.stages):
+            return  # nothing learns by slopes
         view = _filled(plan, error, soft, np.random.default_rng(seed))
         for stage in plan.stages:
             for number, update in enumerate(stage.updates):
-                where = f"update {number + 1} of stage {stage.name!r} ({error} error)"
-                before = _states(view)
-                for role in update.trains:
-                    slopes = view.slopes(update.loss, role, update.trains)
-                    differences = view.differences(update.loss, role, update.trains)
-                    again = view.slopes(update.loss, role, update.trains)
-                    largest, gap = np.abs(slopes).max(), np.abs(slopes - differences).max()
-                    claim = "the slopes of an update are those of its loss"
-                    _claim(method, gap <= TOLERANCE * max(largest, 1e-3), claim, f"{where} is off by {gap:.2g}")
-                    claim = "an update moves every role it names"
-                    _claim(method, largest > 0 or not update.weight, claim, f"{where} never moves {role!r}")
-                    _claim(method, bool((slopes == again).all()), "a loss is a function of its view", f"{where} is not")
-                moved = [role for role, state in _states(view).items() if state != before[role]]
-                _claim(method, not moved, "a loss moves nothing", f"{where} moved {moved}")
+                where, learning = f"update {number + 1} of stage {stage.name!r} ({error} error)", update.trains
+                with _moving_nothing(method, view, where):
+                    for role in learning:
+                        slopes, differences, again = (
+                            of(update.loss, role, learning) for of in (view.slopes, view.differences, view.slopes)
+                        )
+                        largest, gap = np.abs(slopes).max(), np.abs(slopes - differences).max()
+                        claim = "the slopes of an update are those of its loss"
+                        _claim(method, gap <= TOLERANCE * max(largest, 1e-3), claim, f"{where} is off by {gap:.2g}")
+                        claim = "an update moves every role it names"
+                        _claim(method, largest > 0 or not update.weight, claim, f"{where} never moves {role!r}")
+                        same = bool((slopes == again).all())
+                        _claim(method, same, "a loss is a function of its view", f"{where} is not")
+            if stage.validate is not None:
+                where = f"the validation of stage {stage.name!r}"
+                with _moving_nothing(method, view, where), _without_error(method, "a loss only reads its view"):
+                    view.evaluated(stage.validate)
 
 
 def check_fit(method: Method, *, seed: int = 0, random_ratings: bool = False) -> Any:
@@ -205,11 +209,14 @@ def check_calibrator(spec: Calibrator, *, seed: int = 0) -> None:
     _claim(spec, bool((np.diff(p) >= 0).all()), "calibration keeps the order", "larger logits get less")
     mean = (examples.shares * maps.calibrated(logits.astype(np.float32), users)).sum()
     _claim(spec, bool(abs(mean - examples.target_mean) < 1e-3), "the mean is that of the labels", f"it is {mean:.4f}")
-    kept = spec.from_state(maps.state())
-    larger = maps.extended(np.ones(2), 0)
-    for other, claim in ((again, "one seed gives the same bits"), (kept, "a state gives the same bits"), (larger, "")):
-        found = np.stack([other.calibrated(line, np.full(len(line), user, np.int32)) for user in codes])
-        _equal(spec, p, found, claim or "known users stay as they are when new ones come")
+    others = {
+        "one seed gives the same bits": again,
+        "a state gives the same bits": spec.from_state(maps.state()),
+        "known users stay as they are when new ones come": maps.extended(np.ones(2), 0),
+    }
+    for claim, other in others.items():
+        found = [other.calibrated(line, np.full(len(line), user, np.int32)) for user in codes]
+        _equal(spec, p, np.stack(found), claim)
 
 
 def _check_part(spec: PartSpec, part: Part, owner: Part | None, users: Array, items: Array) -> None:
@@ -219,10 +226,8 @@ def _check_part(spec: PartSpec, part: Part, owner: Part | None, users: Array, it
         unknown = part.logits(nobody, items)
         _claim(spec, bool(np.isfinite(unknown).all()), "unknown users are answered for", "they are not")
         with suppress(ParameterError):
-            counts, larger_owner = np.array([3, 4]), None
-            if owner is not None:
-                larger_owner = owner.extended(counts, 1)
-            larger = part.extended(counts, 1, larger_owner)
+            counts = np.array([3, 4])
+            larger = part.extended(counts, 1, owner.extended(counts, 1) if owner else None)
             _equal(spec, logits, larger.logits(users, items), "known pairs stay as they are when new ones come")
             new = larger.logits(np.full(len(items), users.max() + 2, np.int32), items)
             _claim(spec, bool(np.isfinite(new).all()), "new users are answered for", "they are not")
@@ -269,25 +274,31 @@ def _filled(plan: Plan, error: str, soft: bool, rng: np.random.Generator) -> Lis
     return view
 
 
-def _states(view: ListedView) -> dict[str, list[bytes]]:
-    return {role: [x.tobytes() for x in part.state().values()] for role, part in view.parts.parts.items()}
+@contextmanager
+def _moving_nothing(method: Method, view: ListedView, where: str) -> Iterator[None]:
+    """What is inside must leave every part of the view as it was."""
+
+    def states() -> dict[str, list[bytes]]:
+        return {role: [x.tobytes() for x in part.state().values()] for role, part in view.parts.parts.items()}
+
+    before = states()
+    yield
+    moved = [role for role, state in states().items() if state != before[role]]
+    _claim(method, not moved, "a loss moves nothing", f"{where} moved {moved}")
 
 
 def _outline(plan: Plan) -> tuple[Any, ...]:
     """All of a plan but the losses themselves, which may be made anew."""
-    updates = [
-        (s.name, s.fits, s.copies, u.trains, u.weight, u.loss.__qualname__) for s in plan.stages for u in s.updates
-    ]
+    updates = [(s[:1] + s[2:4], u.trains, u.weight, u.loss.__qualname__) for s in plan.stages for u in s.updates]
     return repr(plan.roles), updates, plan.error, plan.pairs_per_row
 
 
 def _with_additive(method: Any) -> Any:
     """The method with a propensity that refuses no log before the method has seen it."""
-    if isinstance(getattr(method, "base", None), Method):
+    if isinstance(method, DoublyCalibrated):
         return replace(method, base=_with_additive(method.base))
-    return (
-        replace(method, propensity=Additive()) if isinstance(getattr(method, "propensity", None), Factors) else method
-    )
+    learns = isinstance(method, PropensityMethod) and isinstance(method.propensity, Factors)
+    return replace(method, propensity=Additive()) if learns else method
 
 
 def _everywhere(model: Any) -> Array:
