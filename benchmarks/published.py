@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Mixture, usage_of
 from unskew.calibration.platt import Examples, PlattMaps
-from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs, Folds
-from unskew.data.split import Split
 from unskew.losses.batch import Rows, View
 from unskew.losses.columns import Column, square
 from unskew.losses.elementwise import sigmoid
@@ -36,8 +34,7 @@ from unskew.propensity.factors import CrossFitted, Factors
 from unskew.registry import register
 from unskew.training.checks import check_choice, check_number
 from unskew.training.loop import train
-from unskew.training.options import Training
-from unskew.training.plan import Plan, Role
+from unskew.training.plan import Given, Plan, Role
 from unskew.training.stopping import Patience
 
 Array = NDArray[Any]
@@ -133,12 +130,10 @@ class PublishedFactors(Factors):
         plan = super().plan()
         return Plan(plan.roles, (plan.stages[0]._replace(stopping=Flatline),), pairs_per_row=plan.pairs_per_row)
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> CrossFitted:
+    def fit_in(self, given: Given) -> CrossFitted:
         """Nothing is refused: the collapse is part of what is reproduced."""
-        trained = train(self.plan(), split, seed=seed, training=training)
-        folds = Folds(1, seed, AllPairs(split.log.n_users, split.log.n_items))
+        trained = train(self.plan(), given.split, seed=given.seed, training=given.training)
+        folds = Folds(1, given.seed, AllPairs(given.log.n_users, given.log.n_items))
         return CrossFitted(trained.parts.parts["propensity"], folds, trained.history)
 
 

@@ -255,8 +255,8 @@ def test_a_net_that_learns_or_keeps_the_wrong_thing_is_caught(form, claim):
 
 
 class Loose(Uniform):
-    def fit_split(self, split, **options):
-        return ItemPropensity(np.random.default_rng().normal(size=split.log.n_items + 1))
+    def fit_in(self, given):
+        return ItemPropensity(np.random.default_rng().normal(size=given.log.n_items + 1))
 
 
 class Reverses(GlobalPlatt):

@@ -280,7 +280,7 @@ class FittedByCode(FittedPropensity):
 
 @dataclass(frozen=True)
 class ByCode(Propensity):
-    def fit_split(self, *_: Any, **__: Any) -> FittedPropensity:
+    def fit_in(self, given: Any) -> FittedPropensity:
         return FittedByCode()
 
     def from_state(self, state: Any, owner: Any = None) -> FittedPropensity:

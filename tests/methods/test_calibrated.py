@@ -194,7 +194,7 @@ class FittedDistorted(FittedPropensity):
 class Distorted(Propensity):
     world: World
 
-    def fit_split(self, split, **options):
+    def fit_in(self, given):
         return FittedDistorted(self.world)
 
     def from_state(self, state, owner=None):

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra unskew[torch]")
 
 import unskew  # noqa: E402
+from unskew.data.pairs import pair_fold  # noqa: E402
 from unskew.data.split import holdout_split  # noqa: E402
 from unskew.methods.calibrated import DoublyCalibrated  # noqa: E402
 from unskew.methods.robust import DRJL  # noqa: E402
@@ -156,7 +157,7 @@ def test_a_net_of_a_fold_knows_its_own_pairs_only(world):
     assert (given.n_users, given.n_items) == (3 * n_users, 3 * n_items)
     users, items = given.interactions
     assert (users // n_users == items // n_items).all()
-    assert (fitted.folds.of(users % n_users, items % n_items) != users // n_users).all()
+    assert (pair_fold(fitted.folds.seed, users % n_users, items % n_items, 3) != users // n_users).all()
     rate = fitted.pair(*np.divmod(np.arange(world.log.n_pairs), n_items)).mean()
     assert rate == pytest.approx(len(world.log) / world.log.n_pairs, rel=0.1)
 

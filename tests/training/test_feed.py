@@ -6,6 +6,7 @@ import pytest
 from unskew.data import feed as feeds
 from unskew.data.feed import Block, Feed
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_fold
 from unskew.data.population import AllPairs, Folds, shifted
 from unskew.data.split import holdout_split
 from unskew.errors import DataError
@@ -135,9 +136,9 @@ def test_a_pair_never_teaches_the_net_that_answers_for_it(split):
         for chunk in batch:
             (net, users), (other, items) = (np.divmod(c, n) for c, n in zip(pairs_of(chunk), (40, 30), strict=True))
             np.testing.assert_array_equal(net, other)
-            assert (folds.of(users, items) != net).all()
-            answering = folds.left_out(users, items)[0] // N_USERS
-            np.testing.assert_array_equal(answering, folds.of(users, items))
+            assert (pair_fold(folds.seed, users, items, folds.n) != net).all()
+            answering = folds.placed(users, items, -1)[0] // N_USERS
+            np.testing.assert_array_equal(answering, pair_fold(folds.seed, users, items, folds.n))
         assert batch.observed.cells * size_of(batch.observed) == pytest.approx(3 * 300)
         assert batch.sampled.cells * size_of(batch.sampled) == pytest.approx(3 * 1200)
     met = np.concatenate([u * 120 + i for u, i in (pairs_of(batch.observed) for batch in f.epoch())])
@@ -152,15 +153,17 @@ def test_sampled_pairs_of_folds_reach_all_that_their_nets_may_meet(split):
     allowed = np.zeros((120, 90), bool)
     users, items = np.divmod(np.arange(1200), N_ITEMS)
     for net in range(3):
-        allowed[users + N_USERS * net, items + N_ITEMS * net] = folds.of(users, items) != net
+        allowed[users + N_USERS * net, items + N_ITEMS * net] = pair_fold(folds.seed, users, items, folds.n) != net
     assert not counts[~allowed].any()
     assert counts[allowed].min() > 0
-    assert (folds.of(users, items)[:, None] == np.arange(3)).mean(0) == pytest.approx(1 / 3, abs=0.06)
+    assert (pair_fold(folds.seed, users, items, folds.n)[:, None] == np.arange(3)).mean(0) == pytest.approx(
+        1 / 3, abs=0.06
+    )
 
 
 def test_unknown_codes_stay_unknown_in_every_net():
     folds = Folds(3, 9, AllPairs(N_USERS, N_ITEMS))
-    users, items = folds.left_out(np.array([-1, 3]), np.array([2, -1]))
+    users, items = folds.placed(np.array([-1, 3]), np.array([2, -1]), -1)
     assert users[0] == -1
     assert items[1] == -1
     np.testing.assert_array_equal(shifted(np.array([-1, 0, 5]), 10), [-1, 10, 15])

@@ -59,18 +59,13 @@ class Folds(NamedTuple):
     def copies(self) -> int:
         return self.n - 1
 
-    def of(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.int64]:
-        """The fold of each pair."""
-        return pair_fold(self.seed, users, items, self.n)
-
     def placed(self, users: NDArray[Any], items: NDArray[Any], copy: Any) -> tuple[Codes, Codes]:
-        """The codes, in the one net, of pairs for the `copy`-th of the nets that may learn from each."""
-        net = (self.of(users, items) + 1 + copy) % self.n
-        return shifted(users, net * self.population.n_users), shifted(items, net * self.population.n_items)
+        """The codes, in the one net, of pairs for the `copy`-th of the nets that may learn from each; -1 for its own.
 
-    def left_out(self, users: NDArray[Any], items: NDArray[Any]) -> tuple[Codes, Codes]:
-        """The codes of pairs in the net that has not learned from them."""
-        return self.placed(users, items, np.int64(-1))
+        The net of a pair's own fold has not learned from it.
+        """
+        net = (pair_fold(self.seed, users, items, self.n) + 1 + copy) % self.n
+        return shifted(users, net * self.population.n_users), shifted(items, net * self.population.n_items)
 
 
 def shifted(codes: NDArray[Any], by: Any) -> Codes:

@@ -156,9 +156,10 @@ class Rows:
     def inverse_propensity(self, role: str = "propensity") -> Any:
         """1 / max(p, clip) of a role at rest, found once for the whole block where nothing moves it."""
         if role in self.parts.still:
-            return self._column(
+            found: Any = self.block.column(
                 "1/" + role, lambda b: self.parts.inverse(role, b.users, b.items, b.column("ratings", None))
             )
+            return found[self.where]
         return self.parts.inverse(role, self.users, self.items, self._column("ratings"), self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:

@@ -7,12 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from unskew.data.log import RatingLog
-from unskew.data.split import Split
 from unskew.losses.elementwise import root, sigmoid
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
-from unskew.training.options import Training
+from unskew.training.plan import Given
 
 TOLERANCE = 1e-10  # largest gap between a fitted and a counted margin, as a share of the catalogue
 MAX_STEPS = 100
@@ -51,14 +49,12 @@ class Additive(Propensity):
     counts as half a rating, and whoever lacks none as lacking half of one; all counts are then scaled to |O| again.
     """
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> AdditivePropensity:
-        log, sides = split.log, []
+    def fit_in(self, given: Given) -> AdditivePropensity:
+        log, sides = given.log, []
         notes = []
         for name, codes, n, n_other in (
-            ("users", split.log.users, log.n_users, log.n_items),
-            ("items", split.log.items, log.n_items, log.n_users),
+            ("users", given.log.users, log.n_users, log.n_items),
+            ("items", given.log.items, log.n_items, log.n_users),
         ):
             counts = np.bincount(codes, minlength=n)
             inside = np.clip(counts, 0.5, n_other - 0.5)

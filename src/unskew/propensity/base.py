@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.log import RatingLog
-from unskew.data.split import Split
+from unskew.data.population import AllPairs
 from unskew.errors import DataError, checked_seed
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part
 from unskew.training.options import Training
-from unskew.training.plan import FitContext, FitSpec
+from unskew.training.plan import FitSpec, Given
 
 Array = NDArray[Any]
 Values = NDArray[np.float64]
@@ -44,16 +44,8 @@ class Propensity(FitSpec):
     kind: ClassVar[str] = "propensity"
 
     @abstractmethod
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> FittedPropensity:
-        """Fit on a log that is already split; learners train on the one part and stop by the other."""
-
-    def fit_in(self, context: FitContext) -> FittedPropensity:
-        seed = int(context.rng.integers(2**63))
-        return self.fit_split(
-            context.split, seed=seed, training=context.training, random_ratings=context.random_ratings
-        )
+    def fit_in(self, given: Given) -> FittedPropensity:
+        """The fitted propensity; learners train on the one part of the log and stop by the other."""
 
     def fit(
         self,
@@ -65,7 +57,7 @@ class Propensity(FitSpec):
     ) -> FittedPropensity:
         """Fit without a method around it."""
         seed, training = checked_seed(seed), training or Training()
-        return self.fit_split(training.split(log, seed), seed=seed, training=training, random_ratings=random_ratings)
+        return self.fit_in(Given(training.split(log, seed), training, seed, random_ratings))
 
 
 def logit_of(p: Any) -> Values:
@@ -77,8 +69,8 @@ def logit_of(p: Any) -> Values:
 
 def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int, n_sampled: int = 20_000) -> None:
     """Refuse a learned propensity that answers the same for every pair or misses the base rate by more than 10%."""
-    pairs = np.random.default_rng([seed, 17]).integers(log.n_pairs, size=n_sampled)
-    p, base_rate = fitted.pair(*np.divmod(pairs, log.n_items)), len(log) / log.n_pairs
+    drawn = AllPairs(log.n_users, log.n_items).draw_evenly(n_sampled, np.random.default_rng([seed, 17]))
+    p, base_rate = fitted.pair(*drawn), len(log) / log.n_pairs
     mean, deviation, name = float(p.mean()), float(p.std()), type(fitted).__name__
     if deviation < 1e-3 * mean:
         raise DataError(

@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unskew.data.log import RatingLog
-from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.nets.base import Part, State
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values
 from unskew.propensity.counted import Uniform
 from unskew.training.checks import check_number
-from unskew.training.options import Training
+from unskew.training.plan import Given
 
 MOST_LEVELS = 12  # more distinct ratings than these are counted by the nearest of as many levels
-ROWS_AT_ONCE = 1 << 20
 
 
 class BayesPropensity(FittedPropensity):
@@ -63,21 +61,19 @@ class NaiveBayes(Propensity):
     def __post_init__(self) -> None:
         check_number(self, "prior", above=0)
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> BayesPropensity:
-        if random_ratings is None:
+    def fit_in(self, given: Given) -> BayesPropensity:
+        if given.random_ratings is None:
             raise ParameterError("NaiveBayes needs random ratings: pass random_ratings=random_log to the fit.")
-        base = self.base.fit_split(split, seed=seed, training=training, random_ratings=random_ratings)
+        base = self.base.fit_in(given)
         if base.knows_ratings:
             name = type(self.base).__name__
             raise ParameterError(
                 f"The base of NaiveBayes must not depend on the rating, as {name} does; use Factors()."
             )
-        levels, in_log = _given_seen(base, split.log)
-        drawn = np.bincount(_nearest(levels, random_ratings.ratings), minlength=len(levels))
+        levels, in_log = _given_seen(base, given.log)
+        drawn = np.bincount(_nearest(levels, given.random_ratings.ratings), minlength=len(levels))
         ratio = in_log * (drawn.sum() + self.prior) / (drawn + self.prior * in_log)
-        if ratio.max() * len(split.log) / split.log.n_pairs > 1:
+        if ratio.max() * len(given.log) / given.log.n_pairs > 1:
             raise DataError("The random ratings imply a propensity above 1; they are too few or not random.")
         return BayesPropensity(base, levels, ratio)
 
@@ -93,11 +89,8 @@ def _given_seen(base: FittedPropensity, log: RatingLog) -> tuple[Values, Values]
     levels, density = np.unique(log.ratings).astype(np.float64), len(log) / log.n_pairs
     if len(levels) > MOST_LEVELS:
         levels = np.linspace(levels[0], levels[-1], MOST_LEVELS)
-    total = np.zeros(len(levels))
-    for start in range(0, len(log), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        weight = density / np.maximum(base.pair(log.users[rows], log.items[rows]), density)
-        total += np.bincount(_nearest(levels, log.ratings[rows]), weight, minlength=len(levels))
+    weight = density / np.maximum(base.pair(log.users, log.items), density)
+    total = np.bincount(_nearest(levels, log.ratings), weight, minlength=len(levels))
     return levels[total > 0], total[total > 0] / total.sum()
 
 

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
-from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError
 from unskew.losses.elementwise import root
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
-from unskew.training.options import Training
+from unskew.training.plan import Given
 
 
 class ItemPropensity(FittedPropensity):
@@ -50,10 +49,8 @@ class CountedByItem(Propensity):
 class Uniform(CountedByItem):
     """p = |O|/|D| for every pair: what missing completely at random would mean."""
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> ItemPropensity:
-        return ItemPropensity.of(np.full(split.log.n_items, len(split.log) / split.log.n_pairs))
+    def fit_in(self, given: Given) -> ItemPropensity:
+        return ItemPropensity.of(np.full(given.log.n_items, len(given.log) / given.log.n_pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +65,10 @@ class Popularity(CountedByItem):
     exponent: float = 0.5
     relative: bool = False
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> ItemPropensity:
-        counts = np.bincount(split.log.items, minlength=split.log.n_items)
+    def fit_in(self, given: Given) -> ItemPropensity:
+        counts = np.bincount(given.log.items, minlength=given.log.n_items)
         score = (np.maximum(counts, 0.5) / counts.max()) ** self.exponent
-        fitted = ItemPropensity.of(score if self.relative else _scaled(score, len(split.log) / split.log.n_pairs))
+        fitted = ItemPropensity.of(score if self.relative else _scaled(score, len(given.log) / given.log.n_pairs))
         if unrated := int((counts == 0).sum()):
             fitted.notes = (f"{unrated} items without a rating were counted as half a rating each.",)
         return fitted
@@ -170,10 +165,8 @@ class Known(Propensity):
     pairs: Callable[[Any, Any], ArrayLike] | ArrayLike
     given_rating: Callable[[Any, Any, Any], ArrayLike] | None = None
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> KnownPropensity:
-        function = self.pairs if callable(self.pairs) else KnownPairs.of(split.log, np.asarray(self.pairs, np.float64))
+    def fit_in(self, given: Given) -> KnownPropensity:
+        function = self.pairs if callable(self.pairs) else KnownPairs.of(given.log, np.asarray(self.pairs, np.float64))
         return KnownPropensity(function, self.given_rating)
 
     def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:

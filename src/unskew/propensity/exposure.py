@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.data.log import RatingLog
-from unskew.data.split import Split
 from unskew.nets.base import Part, State
 from unskew.propensity.base import Propensity
-from unskew.training.options import Training
+from unskew.training.plan import Given
 
 if TYPE_CHECKING:  # kernels take their time to import, and specifications are listed by commands that need none
     from unskew.posterior.exposure import Pairs
@@ -26,14 +24,12 @@ class ExposureSpec(Propensity):
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
         """Calibrate the scorers that are built without a fold."""
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> FittedExposure:
+    def fit_in(self, given: Given) -> FittedExposure:
         from unskew.posterior.defaults import FOLDS
         from unskew.posterior.exposure import Pairs
         from unskew.propensity.conditional import with_rates
 
-        whole, rng = split.log, np.random.default_rng([seed, 21])
+        whole, rng = given.log, np.random.default_rng([given.seed, 21])
         log = Pairs(whole.users, whole.items, whole.n_users, whole.n_items).checked()
         return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
 

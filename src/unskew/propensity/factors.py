@@ -8,9 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs, Folds, shifted
-from unskew.data.split import Split
 from unskew.losses.weighting import seen_likelihood, seen_squares
 from unskew.nets.base import Net, NetSpec, Part, State
 from unskew.nets.factors import MF
@@ -19,8 +17,7 @@ from unskew.propensity.base import FittedPropensity, Propensity, refuse_collapse
 from unskew.training.checks import check_choice, check_number
 from unskew.training.history import History
 from unskew.training.loop import train
-from unskew.training.options import Training
-from unskew.training.plan import Plan, Role, Stage, Update
+from unskew.training.plan import Given, Plan, Role, Stage, Update
 
 Array = NDArray[Any]
 LARGE_LOG = 100_000  # ratings: from here on half of them teach a net as much as four fifths
@@ -33,7 +30,7 @@ class CrossFitted(FittedPropensity):
         self.net, self.folds, self.history = net, folds, history
 
     def logits(self, users: Array, items: Array) -> Array:
-        return self.net.logits(*self.folds.left_out(users, items))
+        return self.net.logits(*self.folds.placed(users, items, -1))
 
     def user_vectors(self, users: Array) -> Array:
         """The vectors that the nets have of these users, one after the other."""
@@ -95,15 +92,14 @@ class Factors(Propensity):
         role = Role(self.net, self.learning_rate, self.l2, starts_at="seen")
         return Plan({"propensity": role}, (stage,), pairs_per_row=self.pairs_per_row)
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> CrossFitted:
-        log = split.log
+    def fit_in(self, given: Given) -> CrossFitted:
+        log = given.log
         n_folds = self.n_folds or (2 if len(log) >= LARGE_LOG else 5)
-        folds = Folds(n_folds, seed, AllPairs(log.n_users, log.n_items))
-        trained = train(self.plan(), split, seed=seed, training=training, folds=folds if n_folds > 1 else None)
+        folds = Folds(n_folds, given.seed, AllPairs(log.n_users, log.n_items))
+        spread = folds if n_folds > 1 else None
+        trained = train(self.plan(), given.split, seed=given.seed, training=given.training, folds=spread)
         fitted = CrossFitted(trained.parts.parts["propensity"], folds, trained.history)
-        refuse_collapsed(fitted, log, seed)
+        refuse_collapsed(fitted, log, given.seed)
         return fitted
 
     def from_state(self, state: State, owner: Part | None = None) -> CrossFitted:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from unskew.data.features import Features
-from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
-from unskew.data.split import Split
+from unskew.data.population import AllPairs
 from unskew.errors import DataError
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.training.checks import check_number
-from unskew.training.options import Training
+from unskew.training.plan import Given
 
 
 class LogisticPropensity(FittedPropensity):
@@ -59,13 +58,11 @@ class Logistic(Propensity):
         check_number(self, "l2", least=0)
         check_number(self, "pairs_per_row", above=0, most=1e6)
 
-    def fit_split(
-        self, split: Split, *, seed: int, training: Training, random_ratings: RatingLog | None
-    ) -> LogisticPropensity:
-        log = split.log
+    def fit_in(self, given: Given) -> LogisticPropensity:
+        log = given.log
         x, y = (_table(features, side) for features, side in zip(log.features, ("user", "item"), strict=True))
-        draws = np.random.default_rng([seed, 31]).integers(log.n_pairs, size=int(self.pairs_per_row * len(log)))
-        users, items = np.divmod(draws, log.n_items)
+        population, count = AllPairs(log.n_users, log.n_items), int(self.pairs_per_row * len(log))
+        users, items = population.draw_evenly(count, np.random.default_rng([given.seed, 31]))
         unseen = ~SeenPairs(log)(users, items)
         if not unseen.any():
             raise DataError(
@@ -77,7 +74,7 @@ class Logistic(Propensity):
         fitted = LogisticPropensity(x, y, _maximum_likelihood(x[users], y[items], seen, weight, self.l2))
         if missing := sum(int(np.isnan(side.values).sum()) for side in log.features if side):
             fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)
-        refuse_collapsed(fitted, log, seed)
+        refuse_collapsed(fitted, log, given.seed)
         return fitted
 
     def from_state(self, state: State, owner: Part | None = None) -> LogisticPropensity:

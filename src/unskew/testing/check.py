@@ -69,7 +69,7 @@ def check_slopes(method: Method, *, seed: int = 0) -> None:
     for error, soft in product(ERRORS, (False, True)):
         if not any(stage.steps for stage in plan.stages):
             return  # nothing learns by slopes
-        view = _filled(plan, error, soft, np.random.default_rng(seed))
+        view = _filled(plan, error, soft, seed)
         for stage in plan.stages:
             for number, update in enumerate(stage.updates):
                 where, learning = f"update {number + 1} of stage {stage.name!r} ({error} error)", update.trains
@@ -253,9 +253,9 @@ def _built(spec: NetSpec, owner: NetSpec | None, seed: int) -> Net:
     return spec.build(context, rng, owner.build(context, rng) if owner else None)
 
 
-def _filled(plan: Plan, error: str, soft: bool, rng: np.random.Generator) -> ListedView:
+def _filled(plan: Plan, error: str, soft: bool, seed: int) -> ListedView:
     """A view of 12 listed pairs with a logit for each in every role; what answers for no pairs is fitted to them."""
-    n = 12
+    n, rng = 12, np.random.default_rng(seed)
     seen = np.arange(n) % 4 != 1
     ratings = rng.random(n) if soft else np.arange(n) % 3 % 2
     common, alike = rng.standard_normal(n), np.arange(n) % 4 == 0  # on some pairs all roles nearly agree
@@ -268,7 +268,7 @@ def _filled(plan: Plan, error: str, soft: bool, rng: np.random.Generator) -> Lis
     for name, spec in others.items():
         if not isinstance(spec, Calibrates):
             split = SHORT.split(ordinary()[0], 0)
-            part = spec.fit_in(FitContext(split, SHORT, rng, None, view, view, view, 1.0, None))
+            part = spec.fit_in(FitContext(split, SHORT, seed, view=view, holdout=view, train=view))
             if type(part).logits is Part.logits:
                 view.parts.parts[name] = part  # type: ignore[index]
     return view

@@ -66,7 +66,15 @@ def train(
     folds: Folds | None = None,
 ) -> Trained:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    return Loop(plan, split, checked_seed(seed), training or Training(), random_ratings, folds).run()
+    loop = Loop(plan, split, checked_seed(seed), training or Training(), random_ratings, folds)
+    for stage in plan.stages:
+        loop.begin(stage)
+        if stage.steps:
+            loop.run_epochs(stage)
+        else:
+            loop.fit(stage, 1.0)
+    loop.begin(Stage("the end"))
+    return Trained(loop.parts, loop.history, loop.feed)
 
 
 class Loop:
@@ -81,13 +89,7 @@ class Loop:
         random_ratings: RatingLog | None,
         folds: Folds | None,
     ) -> None:
-        self.plan, self.split, self.seed, self.training, self.random_ratings = (
-            plan,
-            split,
-            seed,
-            training,
-            random_ratings,
-        )
+        self.split, self.seed, self.training, self.random_ratings = split, seed, training, random_ratings
         self.feed = Feed(
             split,
             batch_size=training.batch_size_for(split.facts.n_train),
@@ -118,22 +120,15 @@ class Loop:
                 parts[name] = role.part.build(context, stream, parts.get(role.shares_with))
         return parts
 
-    def run(self) -> Trained:
-        for stage in self.plan.stages:
-            self.feed.forget()
-            moves = stage.moves(self.roles)
-            self.parts.still = {
-                name for name, role in self.roles.items() if name not in moves and role.calibrated_by not in moves
-            }
-            for source, target in stage.copies:
-                self._net(target).take_over(self._net(source))
-            if stage.steps:
-                self._run_epochs(stage, moves)
-            else:
-                self._fit(stage, 1.0)
+    def begin(self, stage: Stage) -> None:
+        """Forget what roles have answered, find what stays as it is in this stage, and copy what it says."""
         self.feed.forget()
-        self.parts.still = frozenset(self.roles)
-        return Trained(self.parts, self.history, self.feed)
+        moves = stage.moves(self.roles)
+        self.parts.still = {
+            name for name, role in self.roles.items() if name not in moves and role.calibrated_by not in moves
+        }
+        for source, target in stage.copies:
+            self._net(target).take_over(self._net(source))
 
     def _net(self, role: str) -> Net:
         return cast(Net, self.by_role[role])
@@ -141,20 +136,21 @@ class Loop:
     def _view(self, batch: Batch) -> View:
         return View(self.parts, batch, self.feed.n_pairs)
 
-    def _run_epochs(self, stage: Stage, moves: Iterable[str]) -> None:
+    def run_epochs(self, stage: Stage) -> None:
+        """Take all steps, epoch after epoch, until the validation risk stops falling; keep the best state."""
         patience, kept, most = stage.stopping(self.training.patience), dict[str, Any](), self.training.max_epochs
         with bar(stage.name, most, "epoch", shown=self.training.progress, at_most=True) as progress:
             for epoch in range(1, most + 1):
                 began = time.perf_counter()
                 losses = self._run_epoch(stage, epoch)
-                self._fit(stage, epoch / most)
+                self.fit(stage, epoch / most)
                 risk = self._validate(stage, epoch, patience.judged_on)
                 self.history.epochs.append(Epoch(stage.name, epoch, losses, risk, time.perf_counter() - began))
                 progress.advance(None if risk is None else f"validation {risk:.4f}")
                 if risk is None:
                     continue
                 if patience.record(risk):
-                    kept = {role: _kept(self.by_role[role]) for role in moves if role in self.by_role}
+                    kept = {role: _kept(self.by_role[role]) for role in stage.moves(self.roles) if role in self.by_role}
                 if patience.exhausted:
                     break
         for role, state in kept.items():
@@ -226,7 +222,8 @@ class Loop:
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk
 
-    def _fit(self, stage: Stage, planned: float) -> None:
+    def fit(self, stage: Stage, planned: float) -> None:
+        """Fit what fits itself in this stage."""
         for role in stage.fits:
             spec = cast(FitSpec, self.roles[role].part)
             self.by_role[role] = part = spec.fit_in(self._context(role, planned))
@@ -234,11 +231,19 @@ class Loop:
                 self.history.take_in(role, part)
 
     def _context(self, role: str, planned: float) -> FitContext:
-        """What a part that fits itself may look at now; its random stream is the same at every fit."""
-        rng = np.random.default_rng([self.seed, 2, list(self.roles).index(role)])
-        given = self.split, self.training, rng, self.random_ratings
-        calibration, holdout, train = map(self._view, (self.feed.calibration, self.feed.holdout, self.feed.train))
-        return FitContext(*given, calibration, holdout, train, planned, self.by_role.get(role))
+        """What a part that fits itself may look at now; its seed is the same at every fit."""
+        seed = int(np.random.default_rng([self.seed, 2, list(self.roles).index(role)]).integers(2**63))
+        return FitContext(
+            self.split,
+            self.training,
+            seed,
+            self.random_ratings,
+            view=self._view(self.feed.calibration),
+            holdout=self._view(self.feed.holdout),
+            train=self._view(self.feed.train),
+            planned=planned,
+            previous=self.by_role.get(role),
+        )
 
     def _rest(self, stage: Stage) -> None:
         """Count the rows that no update has read, which answer as the average from here on."""

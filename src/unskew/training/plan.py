@@ -20,7 +20,26 @@ from unskew.training.stopping import Patience
 
 
 @dataclass(frozen=True, eq=False)
-class FitContext:
+class Given:
+    """What a part may look at that fits itself to the log alone, as a propensity does."""
+
+    split: Split
+    training: Training
+    seed: int
+    random_ratings: RatingLog | None = None
+
+    @property
+    def log(self) -> RatingLog:
+        return self.split.log
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A random stream that is the same at every fit of the role."""
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitContext(Given):
     """All that a part which fits itself may look at.
 
     `view` shows every role on the held-out rows that calibrators fit, `holdout` on those that judge, `train` on the
@@ -28,19 +47,11 @@ class FitContext:
     what filled this role before.
     """
 
-    split: Split
-    training: Training
-    rng: np.random.Generator
-    random_ratings: RatingLog | None
     view: View
     holdout: View
     train: View
-    planned: float
-    previous: Part | None
-
-    @property
-    def log(self) -> RatingLog:
-        return self.split.log
+    planned: float = 1.0
+    previous: Part | None = None
 
 
 class FitSpec(PartSpec):
