@@ -6,7 +6,6 @@ Real data lies in a folder that the user names: `coat/`, `jester/complete.csv.gz
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -67,25 +66,19 @@ def log_of(users: Array, items: Array, ratings: Array, positive: float, shape: t
 def table_of(file: Path) -> NDArray[np.float64]:
     """Read a gzipped table of numbers below a line of names."""
     try:
-        with gzip.open(file) as opened:
-            return np.loadtxt(opened, delimiter=",", skiprows=1)
+        return np.loadtxt(file, delimiter=",", skiprows=1)
     except (OSError, EOFError, ValueError) as error:
         raise unskew.DataError(f"{file} cannot be read as a gzipped table of numbers: {error}.") from error
 
 
-@lru_cache(maxsize=1)
-def coat(data: Path, seed: int = 0) -> Case:
+@lru_cache(maxsize=2)
+def coat(data: Path, seed: int = 0, features: bool = False) -> Case:
     """Coat: 24 ratings a user by choice to learn from, 16 at random as the test; liked from 3 up."""
     found = unskew.datasets.load("coat", data / "coat", positive=3)
+    if features:
+        return Case(found.train, found.test, "coat with features")
     train, test = (replace(log, user_features=None, item_features=None) for log in (found.train, found.test))
     return Case(train, test, "coat")
-
-
-@lru_cache(maxsize=1)
-def coat_with_features(data: Path, seed: int = 0) -> Case:
-    """Coat with what is known of users and coats, for methods that read it."""
-    found = unskew.datasets.load("coat", data / "coat", positive=3)
-    return Case(found.train, found.test, "coat with features")
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,6 @@ from unskew.bench.significance import holm
 Record = dict[str, Any]
 Key = tuple[str, str, int]
 KEY = ("case", "method", "seed")
-MAIN = ("mse", "auc", "ndcg@5", "ndcg@10", "mean", "seconds")
 OURS, PLAIN, PAPER = "dce-bayes", "naive", ("dr-jl", "dce-dr", "dce-tdr")
 COMPARED = ("auc", "ndcg@5", "ndcg@10", "mse", "choice: liked in ten")
 LOWER_IS_BETTER = ("mse",)
@@ -61,28 +60,21 @@ def write(file: Path, text: str) -> None:
     aside.replace(file)
 
 
-class Summary(NamedTuple):
-    """Mean and standard deviation over seeds; shown as 0.1646(6), the deviation in units of the last digit."""
-
-    mean: float
-    sd: float
-    n: int
-
-    def __str__(self) -> str:
-        decimals = max(0, 4 - math.ceil(math.log10(max(abs(self.mean), 1))))
-        spread = f"({self.sd * 10**decimals:.0f})" if self.n > 1 else ""
-        return f"{self.mean:.{decimals}f}{spread}"
-
-
 def values(records: Iterable[Record], case: str, method: str, metric: str) -> dict[int, float]:
     """Return a metric by seed."""
     mine = [r for r in records if (r["case"], r["method"]) == (case, method)]
     return {r["seed"]: float(r["metrics"][metric]) for r in mine if metric in r["metrics"]}
 
 
-def summary(found: Iterable[float]) -> Summary:
+def shown(found: Iterable[float]) -> str:
+    """Show mean and standard deviation over seeds as 0.1646(6), the deviation in units of the last digit."""
     each = list(found)
-    return Summary(float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else math.nan, len(each))
+    if not each:
+        return ""
+    mean = float(np.mean(each))
+    decimals = max(0, 4 - math.ceil(math.log10(max(abs(mean), 1))))
+    spread = f"({np.std(each, ddof=1) * 10**decimals:.0f})" if len(each) > 1 else ""
+    return f"{mean:.{decimals}f}{spread}"
 
 
 def grid(rows: Sequence[Sequence[str]]) -> str:
@@ -111,7 +103,7 @@ def figures(records: Sequence[Record], group: str = "") -> str:
     for case, method in dict.fromkeys((r["case"], r["method"]) for r in records):
         found = [values(records, case, method, name).values() for name in names]
         if n := max(map(len, found), default=0):
-            rows.append([case, f"`{method}`", str(n), *(str(summary(each)) if each else "" for each in found)])
+            rows.append([case, f"`{method}`", str(n), *map(shown, found)])
     return grid(rows)
 
 
@@ -150,16 +142,14 @@ def compare(records: Sequence[Record]) -> list[Comparison]:
 
 def p_value(ours: dict[int, float], other: dict[int, float], paired: bool) -> float:
     """Return the p-value of a difference over seeds; values that never vary differ for sure or not at all."""
-    if paired:
-        seeds = sorted(ours.keys() & other.keys())
-        gaps = np.array([ours[s] - other[s] for s in seeds])
-        if len(gaps) < 2 or np.ptp(gaps) == 0:
-            return float(len(gaps) < 2 or not gaps.any())
-        return float(ttest_rel([ours[s] for s in seeds], [other[s] for s in seeds]).pvalue)
-    a, b = list(ours.values()), list(other.values())
-    if np.ptp(a) == np.ptp(b) == 0:
+    seeds = sorted(ours.keys() & other.keys())
+    a, b = ([each[s] for s in seeds] if paired else list(each.values()) for each in (ours, other))
+    if len(a) < 2:
+        return 1.0
+    varies = np.ptp(np.subtract(a, b)) if paired else np.ptp(a) + np.ptp(b)
+    if varies == 0:
         return float(a[0] == b[0])
-    return float(ttest_ind(a, b, equal_var=False).pvalue)
+    return float((ttest_rel(a, b) if paired else ttest_ind(a, b, equal_var=False)).pvalue)
 
 
 def comparisons(records: Sequence[Record], metrics: Sequence[str] = COMPARED) -> str:

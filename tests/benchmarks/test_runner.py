@@ -173,8 +173,8 @@ def test_bad_input_ends_with_one_sentence_and_code_2(asked, sentence, capsys, mo
 def test_every_experiment_is_listed_with_known_methods(capsys):
     assert runner.main(["list"]) == 0
     assert capsys.readouterr().out.count("\n") == len(experiments.EXPERIMENTS)
-    for name in ("quality", "paper"):
-        assert {unskew.make(method) is not None for method in experiments.EXPERIMENTS[name].methods} == {True}
+    for name in experiments.EXPERIMENTS["quality"].methods:
+        assert unskew.make(name)
 
 
 def test_lists_are_measured_as_counted_by_hand():
