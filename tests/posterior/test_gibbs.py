@@ -11,12 +11,10 @@ from scipy.special import ndtr, ndtri
 
 from unskew.posterior import defaults
 from unskew.posterior.draws import (
+    HOST,
     ITEM_SCALES,
     ITEMS,
     LATENT,
-    PRIORS,
-    SIZE,
-    THRESHOLDS,
     USER_SCALES,
     USERS,
     draw_log_size,
@@ -114,7 +112,7 @@ def slow_sweep(s):
     su, ti, noise, y = s.user_side.scale.copy(), s.item_side.scale.copy(), s.noise, s.y.copy()
     f = (x[s.users] * z[s.items]).sum(1) + xb[s.users] + zb[s.items]
     sd = su[s.users] * ti[s.items]
-    rng = host_rng(seed, sweep, THRESHOLDS)
+    rng = host_rng(seed, sweep, HOST)
     if s.n_levels == 1:
         rng.random(2)
         rate = defaults.NOISE_RATE + (((y - f) / sd) ** 2).sum() / 2
@@ -176,7 +174,7 @@ def slow_sweep(s):
         up = (((y - f) / (su[s.users] * ti[s.items])) ** 2).sum() + ((old[1:-1] / defaults.THRESHOLD_SD) ** 2).sum()
         down = (np.trace(s.user_side.prior.precision) + s.item_side.prior.precision[d, d]) / s.w
         power = len(y) + s.n_levels - 1 - (p + 1) * s.row_df
-        c = math.exp(draw_log_size(host_rng(seed, sweep, SIZE), power, up / 2, down / 2))
+        c = math.exp(draw_log_size(rng, power, up / 2, down / 2))
         old[1:-1] *= c
         u *= c
         v[:, d] *= c
@@ -314,4 +312,4 @@ def test_seeds_and_sweeps_give_other_draws():
     a.sweep()
     assert not np.allclose(first, a.user_side.rows)
     assert not np.allclose(first, b.user_side.rows)
-    assert PRIORS not in (LATENT, USERS, ITEMS)
+    assert HOST not in (LATENT, USERS, ITEMS)

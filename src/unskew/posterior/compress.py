@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -40,22 +41,25 @@ class RunningProduct:
         items = np.concatenate([self.items, *(v for _, v in self._pending)], axis=1)
         if users.shape[1] == 0:
             return users, items, np.zeros(0)
-        (turn_u, root_u), (turn_v, root_v) = (_root(side) for side in (users, items))
-        left, strengths, right = np.linalg.svd(root_u.T @ root_v)
-        if mean:
-            strengths = strengths / max(self.count, 1)
-        size = np.sqrt(strengths[:rank])
-        k = len(size)
-        cut = turn_u @ (left[:, :k] * size), turn_v @ (right[:k].T * size)
-        return users @ cut[0].astype(np.float32), items @ cut[1].astype(np.float32), strengths
+        roots = [_root(side) for side in (users, items)]
+        small = roots[0].T @ roots[1]
+        squares, left = np.linalg.eigh(small @ small.T)
+        strengths = np.sqrt(np.maximum(squares[::-1], 0))
+        k = min(rank, int((strengths > 1e-6 * strengths[0]).sum()))
+        size, left = np.sqrt(strengths[:k]), left[:, ::-1][:, :k]
+        right = small.T @ left / strengths[:k]
+        scale = 1 / max(self.count, 1) if mean else 1.0
+        found = [
+            side @ np.linalg.solve(root.T, turn * size * math.sqrt(scale)).astype(np.float32)
+            for side, root, turn in zip((users, items), roots, (left, right), strict=True)
+        ]
+        return found[0], found[1], strengths * scale
 
 
-def _root(x: Float32) -> tuple[Float, Float]:
-    """Return T and R with x = (x T) R', x T orthogonal: by x'x, which is small; what it hardly has is left out."""
-    values, vectors = np.linalg.eigh((x.T @ x).astype(float))
-    strong = values > 1e-7 * values[-1]
-    size = np.sqrt(values[strong])
-    return vectors[:, strong] / size, vectors[:, strong] * size
+def _root(x: Float32) -> Float:
+    """Return the lower root of x'x, which is small; with columns that repeat each other, of a little more."""
+    square = x.astype(float).T @ x.astype(float)
+    return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))))
 
 
 def smallest_rank(users: Int, items: Int, liked: Int, scores: Float, u: Float32, v: Float32) -> int:

@@ -17,7 +17,7 @@ Int = NDArray[np.int64]
 MATH = {"contract", "reassoc", "nsz", "arcp"}
 LOW = np.uint64(0xFFFFFFFF)
 SHIFT = np.uint64(32)
-LATENT, USERS, ITEMS, USER_SCALES, ITEM_SCALES, THRESHOLDS, PRIORS, START, SIZE = range(9)
+LATENT, USERS, ITEMS, USER_SCALES, ITEM_SCALES, HOST, START = range(7)
 """Streams of the counter: no two draws of a sweep share one."""
 
 

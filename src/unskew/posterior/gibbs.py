@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 
 from unskew.posterior import defaults
 from unskew.posterior.draws import (
+    HOST,
     ITEM_SCALES,
     ITEMS,
     LATENT,
     MATH,
-    PRIORS,
-    SIZE,
     START,
-    THRESHOLDS,
     USER_SCALES,
     USERS,
     Float,
@@ -303,15 +301,15 @@ class Sampler:
 
     def sweep(self) -> None:
         """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors."""
-        self._thresholds()
+        rng = host_rng(self.seed, self.sweeps, HOST)
+        self._thresholds(rng)
         self._rows(self.user_side, self.item_side, True)
         self._rows(self.item_side, self.user_side, False)
-        self._rescale()
-        for stream, side in enumerate((self.user_side, self.item_side)):
+        self._rescale(rng)
+        for side in (self.user_side, self.item_side):
             chunks = np.arange(-(-side.n // CHUNK))
             parts = np.zeros((len(chunks), side.known.shape[0] + self.d + 1, self.d + 1))
             self._share(chunks, gram_parts, side.columns.values, side.rows, side.bias, self.d, parts)
-            rng = host_rng(self.seed, self.sweeps, PRIORS + 100 * stream)
             gram = parts.sum(axis=0)
             side.prior.draw(rng, side.n, gram, side.known, side.columns.groups, self.w, self.column_shape, self.row_df)
         self.sweeps += 1
@@ -337,13 +335,12 @@ class Sampler:
                 own[: len(state[f"{name}.{key}"])] = state[f"{name}.{key}"]
             side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
 
-    def _thresholds(self) -> None:
+    def _thresholds(self, rng: np.random.Generator) -> None:
         """Move each threshold by a random-walk step on the likelihood with y integrated out, odd ones first.
 
         One pass over the log serves both: its sums by level tell the ratio of the even ones in either case. On a
         continuum the same pass finds the residuals, and the noise variance is drawn.
         """
-        rng = host_rng(self.seed, self.sweeps, THRESHOLDS)
         old, n = self.thresholds, len(self.users)
         counts = np.bincount(self.levels, minlength=self.n_levels)
         step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
@@ -375,7 +372,7 @@ class Sampler:
                 kept[k], moved[k] = new[k], True
         self.thresholds = kept
 
-    def _rescale(self) -> None:
+    def _rescale(self, rng: np.random.Generator) -> None:
         """Draw the size c of f, y and thresholds at once: one by one they creep (Liu and Sabatti, Biometrika 87, 2000).
 
         y, t, rows of users, biases of items -> c times; their priors along with them (B -> c B, L -> L / c^2), which
@@ -388,7 +385,7 @@ class Sampler:
         power = len(self.users) + len(inner) - (self.d + 2) * self.row_df
         up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2
         down = (np.trace(a.prior.precision) + b.prior.precision[-1, -1]) / (2 * self.w)
-        c = math.exp(draw_log_size(host_rng(self.seed, self.sweeps, SIZE), power, up, down))
+        c = math.exp(draw_log_size(rng, power, up, down))
         self.thresholds[1:-1] *= c
         for grown in (a.rows[:, : self.d], a.bias, a.mean, a.prior.coefficients, b.bias, b.mean[:, -1]):
             grown *= c

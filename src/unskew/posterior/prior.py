@@ -110,8 +110,9 @@ class RowPrior:
         integrated out: L | X ~ Wishart(df + n, (I / w + X'X - X'F A^-1 F'X)^-1), A = F'F + diag(l).
         """
         c, p = known.shape[0], gram.shape[1]
-        lower = np.tril(rng.standard_normal((p, p)), -1)
-        lower[np.diag_indices(p)] = np.sqrt(rng.chisquare(df + n - np.arange(p)))
+        lower, root = rng.standard_normal((p, p)), np.sqrt(rng.chisquare(df + n - np.arange(p)))
+        for i in range(p):
+            lower[i, i], lower[i, i + 1 :] = root[i], 0.0
         noise = rng.standard_normal((c, p))
         self.precision, self.coefficients = matrix_normal_wishart(known, self.column_precision, gram, w, lower, noise)
         size = ((self.coefficients @ self.precision) * self.coefficients).sum(axis=1)
