@@ -26,7 +26,7 @@ from unskew.propensity.choice import Choice, fit_choice
 from unskew.propensity.conditional import FittedExposure, Folded, with_rates
 from unskew.propensity.ridge import affordable, ridge_by_folds
 from unskew.propensity.spectral import spectral_by_folds
-from unskew.selection.level import shift
+from unskew.selection.level import USEFUL_ERROR, band, ratings_to_settle, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
 
 Array = NDArray[Any]
@@ -181,9 +181,9 @@ def with_average(posterior: Posterior) -> Posterior:
 
 def fit_answers(
     log: Pairs, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED, choice: bool = True,
-    scale: tuple[float, float] | None = None, seed: int = 0, **given: Any,
+    scale: tuple[float, float] | None = None, random: Pairs | None = None, seed: int = 0, **given: Any,
 ) -> Answers:  # fmt: skip
-    """Fit to a log of arrays; at most about three Bayesian fits of time in all.
+    """Fit to a log of arrays; at most about three Bayesian fits of time in all. `random` ratings (0 or 1) tell k.
 
     Without `corrections` the posterior answers as it is; the exposure that lists rest on is fitted all the same.
     """
@@ -198,9 +198,29 @@ def fit_answers(
         targeted = correction(fitted, liked, by_fold, folded, exposure, rng)
         slope = estimate_slope(log, liked, fold, by_fold, rng)
         notes += [targeted.sentence(), slope.sentence()]
+        if slope.used:
+            k, sentences = level(posterior, slope, random, np.random.default_rng([seed, 23]))
+            unexplained, notes = unexplained if k is None else k, notes + sentences
     if choice and liked.any():
         picks = fit_choice(log, liked, fold, folded, {k: m.probability for k, m in by_fold.items()}, rng)
     return Answers(with_average(posterior), notes, scale, exposure, targeted, slope, unexplained, picks)
+
+
+def level(
+    posterior: Posterior, slope: Slope, random: Pairs | None, rng: np.random.Generator
+) -> tuple[float | None, list[str]]:
+    """Return k if random ratings tell it, and sentences on how far the level depends on it."""
+    users, items = (rng.integers(len(bias), size=20_000) for bias in (posterior.user_bias, posterior.item_bias))
+    found = band(posterior, users, items, slope.used, slope.error)
+    sentences = [
+        f"Over all pairs {found.k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
+        f"{found.k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about "
+        f"{ratings_to_settle(posterior, users, items, slope.used):,} random ratings can."
+    ]
+    if random is None:
+        return None, sentences
+    told = unexplained_from_random(posterior, random.users, random.items, random.ratings, slope.used)
+    return (told.value if told.error <= USEFUL_ERROR else None), [*sentences, told.sentence()]
 
 
 def correction(

@@ -40,6 +40,8 @@ def fit_corrected(
     """Fit the posterior, its exposure, and what left-out ratings ask for."""
     log, given, scale = _given(context, factors)
     given |= {"corrections": corrections and scale is None, "unexplained": unexplained, "scale": scale}
+    if (random := context.random_ratings) is not None:
+        given["random"] = Pairs(random.users, random.items, log.n_users, log.n_items, random.ratings).checked()
     with _Progress(context) as progress:
         return part_of(fit_answers(log, **given, progress=progress))
 

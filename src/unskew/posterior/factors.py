@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from unskew.errors import ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.compress import RunningProduct, additive_log_variance, smallest_rank
+from unskew.posterior.chain import Chain, Progress
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions, history
-from unskew.posterior.gibbs import Sampler, score_pairs
+from unskew.posterior.gibbs import Sampler
 from unskew.posterior.prior import Columns
-
-Progress = Callable[[int, int, str], None]
-"""Called with the number of sweeps run, how many there will be, and what they are for."""
 
 
 @dataclass(frozen=True)
@@ -57,187 +52,6 @@ class BayesianFactors:
         )
 
 
-class Chain:
-    """Hold a sampler and the averages over its kept sweeps; `run` goes on from wherever it is.
-
-    Ends that cancel in every answer (the size of f, s and thresholds; their location) are fixed in the averages, never
-    in the chain: f, thresholds over the mean scale, thresholds around the middle one.
-    """
-
-    def __init__(
-        self, log: Pairs, ratings: Ratings, settings: BayesianFactors, columns: tuple[Columns, Columns], seed: int,
-        burn: int, short: bool = False,
-    ) -> None:  # fmt: skip
-        self.log, self.ratings, self.settings, self.burn = log, ratings, settings, burn
-        self.short = short
-        self.sampler = Sampler(
-            log.users, log.items, ratings.encode(log.ratings), ratings.n_levels, *columns,
-            d=settings.d, prior_scale=settings.prior_scale, seed=seed, threads=settings.threads,
-        )  # fmt: skip
-        sides = self.sampler.user_side, self.sampler.item_side
-        self.product = RunningProduct(*(side.n + len(side.prior.coefficients) for side in sides))
-        self.kept = 0
-        self.bias = [np.zeros(side.n + len(side.prior.coefficients)) for side in sides]
-        self.log_scale = [np.zeros(side.n) for side in sides]
-        self.thresholds, self.noise = np.zeros(max(ratings.n_levels - 1, 0)), 0.0
-        rng = np.random.default_rng([seed, 5])
-        some = 0 if short else min(defaults.CHECKED_PAIRS, 4 * log.n_users * log.n_items)
-        every_user, every_item = np.repeat(np.arange(log.n_users), 4), np.repeat(np.arange(log.n_items), 4)
-        self.pair_users = np.concatenate(
-            [rng.integers(log.n_users, size=some), every_user, rng.integers(log.n_users, size=len(every_item))]
-        )
-        self.pair_items = np.concatenate(
-            [rng.integers(log.n_items, size=some), rng.integers(log.n_items, size=len(every_user)), every_item]
-        )
-        self.n_checked = some
-        self.checks: list[Float] = []
-        self.moments = np.zeros((2, len(self.pair_users)))
-        self.snapshots: list[dict[str, Any]] = []
-
-    def run(self, sweeps: int, progress: Progress | None = None, what: str = "sweeps", total: int = 0) -> None:
-        """Run further sweeps; of those after the burn-in every third is kept, every second of a short chain."""
-        for _ in range(sweeps):
-            self.sampler.sweep()
-            thin = defaults.FOLD_THIN if self.short else defaults.THIN
-            if self.sampler.sweeps > self.burn and (self.sampler.sweeps - self.burn) % thin == 0:
-                self._keep()
-            if progress is not None:
-                progress(self.sampler.sweeps, total or sweeps, what)
-
-    def state(self) -> dict[str, Any]:
-        """Return the sampler's state and the averages as plain arrays."""
-        users, items, _ = self.product.factors(self.product.keep, mean=False)
-        own = {
-            "product.users": users, "product.items": items, "product.count": self.product.count, "kept": self.kept,
-            "bias.users": self.bias[0], "bias.items": self.bias[1], "scale.users": self.log_scale[0],
-            "scale.items": self.log_scale[1], "mean_thresholds": self.thresholds, "mean_noise": self.noise,
-            "moments": self.moments, "checks": np.array(self.checks, np.float32), "burn": self.burn,
-        }  # fmt: skip
-        shots = {f"shot{k}.{name}": value for k, shot in enumerate(self.snapshots) for name, value in shot.items()}
-        return {key: np.array(value) for key, value in (own | self.sampler.state() | shots).items()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state of the same log, averages and all; for another log restore the sampler alone."""
-        self.sampler.restore(state)
-        self.product.users, self.product.items = state["product.users"], state["product.items"]
-        self.product.count, self.kept, self.burn = (int(state[key]) for key in ("product.count", "kept", "burn"))
-        self.bias = [state["bias.users"].copy(), state["bias.items"].copy()]
-        self.log_scale = [state["scale.users"].copy(), state["scale.items"].copy()]
-        self.thresholds, self.noise = state["mean_thresholds"].copy(), float(state["mean_noise"])
-        self.moments, self.checks = state["moments"].copy(), list(state["checks"])
-        self.snapshots = []
-        for key, value in state.items():
-            if key.startswith("shot"):
-                k, name = int(key[4 : key.index(".")]), key[key.index(".") + 1 :]
-                while len(self.snapshots) <= k:
-                    self.snapshots.append({})
-                self.snapshots[k][name] = value
-
-    def _keep(self) -> None:
-        """Add the last sweep to the averages: drawn rows of users times conditional mean rows of items.
-
-        E[u w] = E[u E[w | u]]: exact, and it varies less than drawn rows of both. Means of both are biased, by less
-        than the noise of drawn rows in a short chain: there they are used, and no sweep is left out.
-        """
-        s = self.sampler
-        sides = s.user_side, s.item_side
-        sizes = [math.exp(np.log(side.scale).mean()) for side in sides]
-        size, inner = sizes[0] * sizes[1], s.thresholds[1:-1]
-        location = float(inner[len(inner) // 2]) if len(inner) else 0.0
-        stacked = [np.concatenate([side.mean, side.prior.coefficients]) for side in sides]
-        rows = sides[0].mean if self.short else sides[0].rows
-        users = np.concatenate([rows[:, : s.d], sides[0].prior.coefficients[:, : s.d]])
-        self.product.add(users / size, stacked[1][:, : s.d])
-        self.kept += 1
-        for k, side in enumerate(sides):
-            self.bias[k] += stacked[k][:, s.d] / size
-            self.log_scale[k] += np.log(side.scale / sizes[k])
-        self.bias[0][: sides[0].n] -= location / size
-        self.bias[0][sides[0].n] -= location / size  # the intercept of new users
-        self.thresholds += (inner - location) / size
-        self.noise += s.noise if s.n_levels == 1 else 1.0
-        drawn = np.empty(len(self.pair_users))
-        args = sides[0].rows, sides[0].bias, sides[1].rows, sides[1].bias
-        score_pairs(self.pair_users, self.pair_items, *args, s.d, drawn)
-        drawn = (drawn - location) / size
-        self.moments += np.stack([drawn, drawn**2])
-        if self.short:
-            return
-        n = self.n_checked
-        f = np.empty(n)
-        means = rows, sides[0].mean[:, s.d], sides[1].mean, sides[1].mean[:, s.d]
-        score_pairs(self.pair_users[:n], self.pair_items[:n], *means, s.d, f)
-        sd = math.sqrt(s.noise) * sides[0].scale[self.pair_users[:n]] * sides[1].scale[self.pair_items[:n]]
-        self.checks.append(ndtr((f - location) / sd).astype(np.float32))
-        if len(self.snapshots) < self._most_snapshots() or self.kept % 8 == 0:
-            prior = sides[0].prior
-            self.snapshots.append(
-                {
-                    "rows": np.c_[sides[1].rows[:, : s.d], sides[1].bias].astype(np.float32),
-                    "scale": sides[1].scale.copy(), "precision": prior.precision, "coefficients": prior.coefficients,
-                    "thresholds": s.thresholds, "noise": s.noise, "location": location, "size": size,
-                    "user_size": sizes[0],
-                }
-            )  # fmt: skip
-            self.snapshots = self.snapshots[-self._most_snapshots() :]
-
-    def _most_snapshots(self) -> int:
-        """Return how many sweeps of item rows fit into 64 MB, at most 8."""
-        return int(np.clip(64e6 / (4 * self.log.n_items * (self.sampler.d + 1)), 1, defaults.SNAPSHOTS))
-
-    def unsteadiness(self) -> float:
-        """Return mean((p1 - p2)^2) / 4 of the two halves of the kept sweeps on fixed random pairs."""
-        half = len(self.checks) // 2
-        if half == 0:
-            return math.inf
-        return float(np.mean((np.mean(self.checks[:half], axis=0) - np.mean(self.checks[half:], axis=0)) ** 2) / 4)
-
-    def posterior(self) -> Posterior:
-        """Return the model that the kept sweeps make, compressed to the rank that its answers need."""
-        if self.kept < 2:
-            raise ParameterError(
-                f"{self.kept} sweeps were kept of {self.sampler.sweeps} run, {self.burn} thrown away; run more."
-            )
-        n_users, n_items = self.log.n_users, self.log.n_items
-        u, v, _ = self.product.factors(defaults.MOST_RANK)
-        user_bias, item_bias = (bias / self.kept for bias in self.bias)
-        chosen = np.random.default_rng(0).permutation(len(self.log.users))[:20_000]
-        a, b = self.log.users[chosen], self.log.items[chosen]
-        liked = (self.log.ratings[chosen] >= self.ratings.middle()).astype(np.int64)
-        rank = smallest_rank(a, b, liked, user_bias[a] + item_bias[b], u, v)
-        mean, second = self.moments / self.kept
-        variance = (second - mean**2) * self.kept / max(self.kept - 1, 1)
-        log_u, log_v = additive_log_variance(self.pair_users, self.pair_items, variance, n_users, n_items)
-        few = [counts == 0 for counts in self.log.counts()]
-        cold = tuple(
-            float(level[none].mean()) if none.any() else float(np.sort(level)[-max(len(level) // 50, 1) :].mean())
-            for level, none in zip((log_u, log_v), few, strict=True)
-        )
-        columns = self.sampler.user_side.columns, self.sampler.item_side.columns
-        notes = [f"users: {note}" for note in columns[0].left_out] + [f"items: {note}" for note in columns[1].left_out]
-        for name, none in zip(("users", "items"), few, strict=True):
-            if none.any():
-                notes.append(
-                    f"{int(none.sum()):,} of {len(none):,} {name} have no rating: they are answered as new ones."
-                )
-        if len(self.log.users) < 100:
-            notes.append(f"{len(self.log.users)} ratings teach little: answers stay near the average of the log.")
-        names = self.snapshots[0] if self.snapshots else ()
-        shots = {k: np.stack([np.asarray(shot[k]) for shot in self.snapshots]) for k in names}
-        return Posterior(
-            ratings=self.ratings, user_factors=u[:n_users, :rank].copy(), item_factors=v[:n_items, :rank].copy(),
-            user_bias=user_bias[:n_users], item_bias=item_bias[:n_items],
-            user_scale=np.exp(self.log_scale[0] / self.kept), item_scale=np.exp(self.log_scale[1] / self.kept),
-            user_log_variance=log_u, item_log_variance=log_v, thresholds=self.thresholds / self.kept,
-            noise=self.noise / self.kept, user_columns=columns[0].of_rows(0), item_columns=columns[1].of_rows(0),
-            user_coefficients=np.c_[u[n_users:, :rank], user_bias[n_users:]],
-            item_coefficients=np.c_[v[n_items:, :rank], item_bias[n_items:]],
-            cold_log_variance=(cold[0], cold[1]), sweeps=self.sampler.sweeps, kept=self.kept, notes=notes,
-            liked_from=self.ratings.middle() if self.settings.liked_from is None else self.settings.liked_from,
-            snapshots={**shots, "counts": self.log.counts()[0]},
-        )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Problem:
     """Hold a checked log with all that a fit of the model, whole or by folds, depends on."""
@@ -256,7 +70,11 @@ class Problem:
         """Start a chain on some of the ratings; who-saw-what is that of these ratings alone."""
         log = self.log.rows(chosen)
         columns = settings.columns(log, self.seed, self.user_features, self.item_features)
-        return Chain(log, self.ratings, settings, columns, 1000 * self.seed + stream, burn, short)
+        sampler = Sampler(
+            log.users, log.items, self.ratings.encode(log.ratings), self.ratings.n_levels, *columns, d=settings.d,
+            prior_scale=settings.prior_scale, seed=1000 * self.seed + stream, threads=settings.threads,
+        )  # fmt: skip
+        return Chain(log, self.ratings, sampler, burn=burn, short=short)
 
     def folds(self) -> Int:
         """Return a fold for every rating, an equal share of each user's in every fold."""
@@ -267,7 +85,7 @@ class Problem:
         sweeps = fold_sweeps(len(fold))
         chain = self.chain(settings, sweeps // 4, fold != k, stream=k + 1, short=True)
         chain.run(sweeps, self.progress, f"fold {k + 1}")
-        return chain.posterior()
+        return chain.posterior(settings.liked_from)
 
 
 def fold_sweeps(n_ratings: int) -> int:
@@ -318,7 +136,7 @@ def sample(
         if chain.kept < 2:
             raise
         notes.append(f"Interrupted after {chain.sampler.sweeps} sweeps: answers rest on the {chain.kept} kept so far.")
-    posterior = chain.posterior()
+    posterior = chain.posterior(settings.liked_from)
     posterior.notes = notes + posterior.notes
     return Fitted(posterior, chain, problem, fold, by_fold)
 

@@ -18,6 +18,7 @@ from unskew.posterior.answers import Posterior
 from unskew.posterior.draws import Float, Int
 
 GRID = np.linspace(0.0, 1.0, 101)
+SETTLED, USEFUL_ERROR = 0.15, 0.3
 
 
 def shift(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> Float:
@@ -70,24 +71,30 @@ class Unexplained:
         if not math.isfinite(self.error):
             return "Without a slope no random rating tells k: the level does not depend on it."
         figure = f"k = {self.value:.2f} +- {self.error:.2f} from {self.n_ratings:,} random ratings"
-        if self.error > 0.3:
-            return f"{figure}: too few to tell, {self.needed:,} would do."
-        return f"{figure}."
+        return f"{figure}." if self.error <= USEFUL_ERROR else f"{figure}: too few to tell, {self.needed:,} would do."
 
 
 def unexplained_from_random(posterior: Posterior, users: Int, items: Int, liked: Int, slope: float) -> Unexplained:
-    """Estimate k by maximum likelihood from random ratings (0 or 1 each), its error by the curvature."""
+    """Estimate k by maximum likelihood from random ratings (0 or 1 each), its error by the information they hold."""
     n = len(users)
     if slope == 0 or n == 0:
         return Unexplained(0.0, math.inf, n, 0)
-    values, information = [], []
-    step = 1e-3
+    values = []
     for k in GRID:
         p = np.clip(random_pair_probability(posterior, users, items, slope, float(k)), 1e-9, 1 - 1e-9)
         values.append(float(np.where(liked == 1, np.log(p), np.log1p(-p)).sum()))
-        near = random_pair_probability(posterior, users, items, slope, float(k - step if k > 0.5 else k + step))
-        information.append(float((((near - p) / step) ** 2 / (p * (1 - p))).sum()))
-    best = int(np.argmax(values))
-    error = 1 / math.sqrt(max(information[best], 1e-12))
-    needed = math.ceil(n * (error / 0.15) ** 2)
-    return Unexplained(float(GRID[best]), error, n, needed)
+    best = float(GRID[int(np.argmax(values))])
+    error = 1 / math.sqrt(max(n * information(posterior, users, items, slope, best), 1e-12))
+    return Unexplained(best, error, n, math.ceil(n * (error / SETTLED) ** 2))
+
+
+def information(posterior: Posterior, users: Int, items: Int, slope: float, k: float, step: float = 1e-3) -> float:
+    """Return what one random rating of these pairs tells of k, on average: (dp / dk)^2 / (p (1 - p))."""
+    p = np.clip(random_pair_probability(posterior, users, items, slope, k), 1e-9, 1 - 1e-9)
+    near = random_pair_probability(posterior, users, items, slope, k - step if k > 0.5 else k + step)
+    return float(np.mean(((near - p) / step) ** 2 / (p * (1 - p))))
+
+
+def ratings_to_settle(posterior: Posterior, users: Int, items: Int, slope: float) -> int:
+    """Return how many random ratings, of pairs like these, would bring the error of k to .15."""
+    return math.ceil(1 / (max(information(posterior, users, items, slope, 0.5), 1e-12) * SETTLED**2))
