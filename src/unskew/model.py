@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -359,6 +360,19 @@ class Recommender:
         from unskew.diagnosis.diagnosis import diagnose  # which imports this module
 
         return diagnose(self, rival=rival, **settings)
+
+    def more_sweeps(self, sweeps: int) -> Recommender:
+        """The model of a Bayesian method after further sweeps, which go on from where its fit, saved or not, ended."""
+        if not isinstance(sweeps, int) or sweeps < 1:
+            raise ParameterError(f"sweeps={sweeps!r} is no number of sweeps; give a whole number from 1 up.")
+        if self.n_fitted_users is not None:
+            raise ParameterError("Users were folded into this model, whose log holds none of their ratings; fit anew.")
+        sampled = self.part("prediction").continued(self.log, sweeps)
+        notes = [*(note for note in self.history.notes if note not in self.part("prediction").notes), *sampled.notes]
+        history = replace(self.history, notes=notes)
+        parts = copy(self.parts)
+        parts.parts = {**self.parts.parts, "prediction": sampled}
+        return replace(self, parts=parts, history=history)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""

@@ -157,3 +157,43 @@ def test_settings_out_of_range_are_refused():
         unskew.make("dce-bayes", unexplained=2)
     with pytest.raises(ParameterError, match=r"has no setting 'sweep'.*sweeps"):
         unskew.make("dce-bayes", sweep=3)
+
+
+def test_more_sweeps_go_on_from_a_saved_state(tmp_path):
+    log = unskew.simulate(n_users=80, n_items=50, density=0.2, seed=3).log
+    model = unskew.fit(log, sweeps=40, training=QUIET)
+    model.save(tmp_path / "model")
+    users, items = (codes.ravel() for codes in np.indices((80, 50)))
+    one, two = (m.more_sweeps(30) for m in (model, unskew.load(tmp_path / "model")))
+    assert np.array_equal(one.predict_codes(users, items), two.predict_codes(users, items))
+    assert one.part("prediction").posterior.sweeps == 70
+    assert "70 sweeps were run" in str(one.history)
+    assert "40 sweeps were run" not in str(one.history)
+    with pytest.raises(unskew.ParameterError, match="not sampled in sweeps"):
+        unskew.make("naive").fit(log, training=unskew.Training(max_epochs=1, progress=False)).more_sweeps(5)
+    with pytest.raises(unskew.ParameterError, match="number of sweeps"):
+        model.more_sweeps(0)
+
+
+def test_random_ratings_tell_how_much_of_liking_drives_seeing():
+    """Seen by the rating itself: k = 1, which a few hundred random ratings find and the log alone cannot."""
+    rng = np.random.default_rng(0)
+    n, m = 300, 120
+    f = rng.normal(0, 1, (n, 2)) @ rng.normal(0, 0.7, (2, m)) + rng.normal(0, 0.4, n)[:, None]
+    y = f + rng.standard_normal((n, m))
+    rate = np.exp(rng.normal(0, 0.5, n)[:, None] + rng.normal(0, 0.5, m) + 0.7 * y)
+    seen = rng.random((n, m)) < 1 - np.exp(-0.12 * rate / rate.mean())
+    stars = np.digitize(y, [-0.7, 0.3, 1.2]) + 1.0
+    ids = {"user_ids": np.arange(n), "item_ids": np.arange(m)}
+    logs = [
+        unskew.RatingLog.from_arrays(*np.nonzero(part), stars[part], positive=3, **ids)
+        for part in (seen, ~seen & (rng.random((n, m)) < 0.05))
+    ]
+    plain = unskew.fit(logs[0], training=QUIET)
+    told = unskew.fit(logs[0], training=QUIET, random_ratings=logs[1])
+    assert any("no log can tell" in note for note in plain.history.notes)
+    assert any(note.startswith("k = ") for note in told.history.notes)
+    assert plain.part("prediction").answers.unexplained == 0
+    assert told.part("prediction").answers.unexplained > 0.15
+    off = [abs(m.predict_codes(*np.nonzero(~seen)).mean() - (stars[~seen] >= 3).mean()) for m in (plain, told)]
+    assert off[1] < 0.02 < off[0]

@@ -6,21 +6,23 @@ the slope of seeing on liking exceeds two standard errors. Each says in a line w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri_exp
 
+from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.nets.base import Linear, Part
 from unskew.posterior import defaults
-from unskew.posterior.answers import Posterior
+from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.factors import Fitted, sample
-from unskew.posterior.flat import flat
+from unskew.posterior.factors import BayesianFactors as Sampler
+from unskew.posterior.factors import Fitted, Problem, sample
+from unskew.posterior.flat import flat, unflat
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.choice import Choice, fit_choice
 from unskew.propensity.conditional import FittedExposure, Folded, with_rates
@@ -31,6 +33,7 @@ from unskew.selection.slope import Slope, estimate_slope
 
 Array = NDArray[Any]
 EXPERTS = 5
+MOST_DENSE = 100_000_000  # numbers of features that are held
 LOWER = 1.64  # standard deviations below the mean that "lower" ranks by: a bound that holds for 19 of 20
 
 
@@ -50,6 +53,8 @@ class Answers:
     slope: Slope | None = None
     unexplained: float = 0.0
     choice: Choice | None = None
+    chain: dict[str, Any] = field(default_factory=dict)
+    """The state that more sweeps go on from."""
 
     def probability(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
         """Return P(liked) of pairs that nobody chose; of new users and items by the posterior alone."""
@@ -105,6 +110,21 @@ class BayesianPart(Part):
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> BayesianPart:
         n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
         return self._with(self.posterior.extended(n_users + len(counts), n_old + n_items))
+
+    def continued(self, log: RatingLog, sweeps: int) -> BayesianPart:
+        """The part after further sweeps over its log, the averages included; what was fitted around it stays."""
+        given, state = given_of(log), self.answers.chain
+        settings = unflat(Sampler, {k.removeprefix("settings."): v for k, v in state.items() if k[:9] == "settings."})
+        ratings = Ratings.of(given.pairs.ratings)
+        problem = Problem(given.pairs, ratings, settings, int(state["seed"]), **given.features)
+        chain = problem.chain(settings, int(state["burn"]))
+        chain.restore(state)
+        chain.run(sweeps)
+        posterior = chain.posterior(settings.liked_from)
+        notes = [note for note in self.answers.notes if " sweeps" not in note]
+        notes.insert(0, f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept.")
+        answers = replace(self.answers, posterior=with_average(posterior), notes=notes)
+        return part_of(replace(answers, chain=state | chain.state()))
 
     def folded(self, starts: Array, items: Array, stars: Array) -> BayesianPart:
         """The part with a new user for each stretch of ratings, by the posterior of one row given all items."""
@@ -203,7 +223,8 @@ def fit_answers(
             unexplained, notes = unexplained if k is None else k, notes + sentences
     if choice and liked.any():
         picks = fit_choice(log, liked, fold, folded, {k: m.probability for k, m in by_fold.items()}, rng)
-    return Answers(with_average(posterior), notes, scale, exposure, targeted, slope, unexplained, picks)
+    whole = with_average(posterior)
+    return Answers(whole, notes, scale, exposure, targeted, slope, unexplained, picks, fitted.state())
 
 
 def level(
@@ -255,6 +276,46 @@ def better_exposure(log: Pairs, fold: Array, rng: np.random.Generator) -> Folded
     kinds = (spectral_by_folds, ridge_by_folds) if affordable(log) else (spectral_by_folds,)
     found = [by_folds(log, fold, rng) for by_folds in kinds]
     return max(found, key=lambda each: each.calibration.log_likelihood)
+
+
+class Given(NamedTuple):
+    """Hold a log as the sampler reads it: pairs, features, from where ratings are liked, the ends of a graded scale."""
+
+    pairs: Pairs
+    features: dict[str, Any]
+    liked_from: float | None
+    scale: tuple[float, float] | None
+
+
+def given_of(log: RatingLog) -> Given:
+    """Return ratings as they stand, and features as numbers."""
+    ratings, liked_from, scale = _ratings(log)
+    features = {f"{side}_features": _features(side, log.features[k]) for k, side in enumerate(("user", "item"))}
+    return Given(Pairs(log.users, log.items, log.n_users, log.n_items, ratings).checked(), features, liked_from, scale)
+
+
+def _ratings(log: RatingLog) -> tuple[Array, float | None, tuple[float, float] | None]:
+    """Return ratings as they stand, from where they are liked, and the ends of the scale of a graded log."""
+    if not log.binary:
+        graded = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
+        return np.asarray(graded, np.float64), None, (log.scale.low, log.scale.high)
+    if log.stars is None or log.scale.positive is None:
+        return log.ratings.astype(np.float64), 1.0, None
+    stars = log.stars.astype(np.float64)
+    return stars, float(stars[stars >= log.scale.positive].min()), None
+
+
+def _features(side: str, features: Any) -> Array | None:
+    """Return features as numbers, a row each."""
+    if features is None:
+        return None
+    rows, columns = features.encoded.shape
+    if rows * columns > MOST_DENSE:
+        raise ParameterError(
+            f"{side}_features has {columns:,} columns once texts are numbers, too many for {rows:,} {side}s: leave out "
+            "columns of many different texts."
+        )
+    return np.asarray(features.encoded.toarray(), np.float64)
 
 
 def exposure_of(owner: Any) -> FittedExposure:

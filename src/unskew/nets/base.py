@@ -67,6 +67,10 @@ class Part:
         """The part as inner products of users and items, the unknown ones last; None if it has no such form."""
         return None
 
+    def continued(self, log: Any, sweeps: int) -> Part:
+        """The part after further sweeps over its log."""
+        raise ParameterError(f"{type(self).__name__} is not sampled in sweeps; use the method 'dce-bayes' or 'bayes'.")
+
     def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
         """The part with a new user for each stretch of ratings; None if it has no way of its own."""
         return None

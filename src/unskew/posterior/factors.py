@@ -14,6 +14,7 @@ from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import Chain, Progress
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions, history
+from unskew.posterior.flat import flat
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.prior import Columns
 
@@ -101,6 +102,11 @@ class Fitted(NamedTuple):
     problem: Problem
     fold: Int
     by_fold: dict[int, Posterior]
+
+    def state(self) -> dict[str, Any]:
+        """Return what more sweeps go on from: the chain, and the settings that it runs with."""
+        settings = {f"settings.{name}": value for name, value in flat(self.problem.settings).items()}
+        return self.chain.state() | settings | {"seed": np.array(self.problem.seed)}
 
 
 def sample(
