@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import cases, peers, quality, speed
+from benchmarks import cases, judge, peers, quality, speed
 from benchmarks.cases import Job, Measured
 from benchmarks.tables import Record
 
@@ -60,5 +60,17 @@ EXPERIMENTS = {
         3,
         lambda job: speed.TIMED[job.method](job),
         lambda method, case: (method == "sweep") == (case == "million"),
+    ),
+    "judge": Experiment(
+        "decisions of the judge about pairs of models in worlds whose truth is known",
+        ("bayes",),
+        {
+            **{law: partial(judge.simulated, law) for law in judge.SIMULATED},
+            **{f"jester, {name}": partial(judge.jester, name.split()[0], slope) for name, slope in LAWS.items()},
+            "coat": judge.coat,
+        },
+        14,
+        judge.measure,
+        table=judge.table,
     ),
 }

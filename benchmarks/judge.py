@@ -1,101 +1,303 @@
-"""Is a diagnosis right about who is better? In worlds whose truth is known, with and without the model's clip.
+"""Is the judge right? Pairs of models in worlds whose truth is known, its decisions beside it.
 
-    python benchmarks/judge.py --worlds 12
+    python -m benchmarks run judge
+    python -m benchmarks table judge
 
-In every world (those of docs/ten-minutes.md) a model is diagnosed against the naive model fitted beside it. The
-table says how often the 95% interval of the difference in mean squared error, and that of the model's own error, cover
-what is true of all pairs. `diagnose` compares by the first judge and tells the model's own error by the second.
+A world is a block of 280 to 420 users and 90 to 160 items with stars 0 to 4 for every pair (3 and 4 are liked), of
+which about 7,500 are seen by a law of selection. Two models are compared over the pairs that were not seen: fitted on
+each of the judge's folds, their true order within users and true squared error there are known. Of every three seeds
+one compares two fits of plain training too, one two fits of the Bayesian model, and one asks judges that are wrong on
+purpose.
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 import unskew
-from unskew.bench.formats import markdown_grid
-from unskew.diagnosis.evidence import judged_evidence, scores_from
-from unskew.diagnosis.rival import naive_beside
-from unskew.diagnosis.subject import Subject, subject_of
-from unskew.estimation.evidence import Evidence
-from unskew.estimation.quantities import metric_of
-from unskew.estimation.risk import estimate
-from unskew.estimation.terms import Judged
-from unskew.metrics.intervals import Interval
+from benchmarks import cases
+from unskew.evaluation import judge
+from unskew.evaluation.fits import imputation_of
+from unskew.evaluation.judge import Corner, Evidence, Gain
 
-MSE = metric_of("mse")
-QUIET = unskew.Training(progress=False)
-
-
-class Verdict(NamedTuple):
-    """What an interval says and what is true."""
-
-    said: Interval
-    true: float
-
-    @property
-    def right(self) -> bool:
-        return self.said.covers(self.true)
-
-    @property
-    def sure_of_the_wrong(self) -> bool:
-        """Of a difference: it names a winner, who is not."""
-        return not self.said.covers(0.0) and self.said.value * self.true < 0
+Array = NDArray[Any]
+PAIRS = {  # the first against the second
+    "plain, bayes": ("naive", "bayes"),
+    "means, bayes": ("means", "bayes"),
+    "plain, means": ("naive", "means"),
+    "plain, plain": ("naive", "other naive"),
+    "bayes, bayes": ("bayes", "other bayes"),
+    "bayes, shrunk": ("bayes", "shrunk"),
+    "bayes, 30% shuffled": ("bayes", "shuffled"),
+    "bayes, lower": ("bayes", "lower"),
+    "bayes, boosted": ("bayes", "boosted"),
+}
+LEVEL_ORDER, LEVEL_SQUARED = 0.004, 0.001  # below which two models are level
+SIMULATED = (
+    *("uniform", "popularity", "segments", "rating", "liking", "taste", "taste and segments", "half of the items"),
+)
+COLLECTED = 10  # times that random ratings are collected
 
 
-def judged(method: str, seed: int) -> dict[str, tuple[Verdict, Verdict]]:
-    """By judge: of the difference, and of the model's own error."""
-    world = unskew.simulate(1500, 400, density=0.08, n_factors=3, interaction=1.3, strength=0.8, seed=seed)
-    model = unskew.make(method).fit(world.log, training=QUIET)
-    subject, naive = subject_of(model, training=QUIET), naive_beside(model, progress=False)
-    log = world.log
-    users, items = np.divmod(np.arange(log.n_pairs), log.n_items)
-    ratings = world.rating(np.asarray(log.user_ids.take(users)), np.asarray(log.item_ids.take(items)))
-    true = [float(((one.predict_codes(users, items) - ratings) ** 2).mean()) for one in (model, naive)]
+class World(NamedTuple):
+    """All stars, which pairs are seen, and whether the rating itself drives seeing."""
 
-    def verdicts(evidence: Evidence) -> tuple[Verdict, Verdict]:
-        both = (Judged(scores_from(one.predict_codes, evidence.log), evidence, [MSE]) for one in (model, naive))
-        own, other = (estimate("dr", MSE, one) for one in both)
-        return Verdict(own.minus(other).interval(0.95), true[0] - true[1]), Verdict(own.interval(0.95), true[0])
+    stars: Array
+    seen: Array
+    by_rating: bool
+    known: Array  # whose stars are known
+    half: bool = False  # whether liking drives rating for half of the items only
+    cut: int = 3
 
-    neutral, own = (judged_evidence(subject, imputation=which) for which in ("naive", None))
-    judges = {"no clip, cross-fitted imputation": neutral, "no clip, the model's imputation": own}
-    judges |= {"the model's clip and imputation": _clipped(own, subject)}
-    return {name: verdicts(evidence) for name, evidence in judges.items()}
+    def log(self) -> unskew.RatingLog:
+        users, items = np.nonzero(self.seen)
+        return cases.log_of(users, items, self.stars[self.seen], self.cut, self.seen.shape)
 
 
-def _clipped(evidence: Evidence, subject: Subject) -> Evidence:
-    assert evidence.weighing is not None
-    share = len(subject.judged) / len(subject.log)
-    return replace(evidence, weighing=replace(evidence.weighing, clip=share * subject.clip))
+def simulated(law: str, data: Path, seed: int) -> World:
+    """Draw users, items, stars and what is seen; sizes and strengths differ from seed to seed."""
+    rng = np.random.default_rng([seed, 2026, sum(map(ord, law))])
+    n, m, d = int(rng.integers(280, 420)), int(rng.integers(90, 160)), int(rng.integers(2, 7))
+    taste = rng.uniform(0.3, 0.7) / math.sqrt(d) * 2 * rng.standard_normal((n, d)) @ rng.standard_normal((d, m)) / 2
+    f = taste + rng.normal(0, 0.5, (n, 1)) + rng.normal(0, rng.uniform(0.3, 0.8), (1, m))
+    y = f + rng.standard_normal((n, m))
+    stars = np.digitize(y, np.array([-1.2, -0.3, 0.5, 1.4]) + rng.uniform(-0.3, 0.3))
+    a, b = rng.normal(0, 0.6, (n, 1)), rng.normal(0, 0.8, (1, m))
+    segment, slope = rng.standard_normal((n, 3)) @ rng.standard_normal((3, m)) / 2, rng.uniform(0.3, 1.0)
+    half = (np.arange(m) % 2 == 0)[None, :]
+    log_odds = {
+        "uniform": np.zeros((n, m)),
+        "popularity": a + b,
+        "segments": a + b + slope * segment,
+        "rating": a + b + slope * y,
+        "liking": a + b + 2 * slope * (stars >= 3),
+        "taste": a + b + slope * f,
+        "taste and segments": a + b + slope * taste + 0.4 * segment,
+        "half of the items": a + b / 2 + 1.2 * (stars - 2) * half,
+    }[law]
+    share = min(7500 / (n * m), 0.4)
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if expit(middle + log_odds).mean() > share else (middle, high)
+    seen = rng.random((n, m)) < expit(low + log_odds)
+    by_rating = law in ("rating", "liking", "half of the items")
+    return World(stars, seen, by_rating, np.ones((n, m), bool), law == "half of the items")
 
 
-def main() -> None:
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=int, default=12)
-    parser.add_argument("--method", default="dce-dr")
-    options = parser.parse_args()
-    runs = [judged(options.method, seed) for seed in range(1, options.worlds + 1)]
-    rows = []
-    for judge in runs[0]:
-        differences, errors = zip(*(run[judge] for run in runs), strict=True)
-        rows.append(
-            [
-                judge,
-                f"{np.mean([one.said.value for one in differences]):+.4f}",
-                f"{np.mean([one.true for one in differences]):+.4f}",
-                f"{np.mean([one.said.high - one.said.low for one in differences]):.4f}",
-                f"{sum(one.right for one in differences)} of {len(runs)}",
-                f"{sum(one.sure_of_the_wrong for one in differences)}",
-                f"{sum(one.right for one in errors)} of {len(runs)}",
-            ]
+def jester(law: str, slope: float, data: Path, seed: int) -> World:
+    """The first 400 users of Jester under a law of selection."""
+    stars = cases.jester_stars(data)[400 * (seed % 3) : 400 * (seed % 3) + 400]
+    seen = cases.select(stars, law, slope, 100 + seed, density=0.18).seen
+    return World(stars, seen, law == "rating", np.ones(stars.shape, bool))
+
+
+def coat(data: Path, seed: int) -> World:
+    """Coat: the truth is that of its random ratings."""
+    train, test = (np.loadtxt(data / "coat" / f"{part}.ascii").astype(int) for part in ("train", "test"))
+    stars = np.where(train > 0, train, np.maximum(test, 1))
+    return World(stars, train > 0, True, (test > 0) & (train == 0))
+
+
+def means(log: unskew.RatingLog) -> Array:
+    """Answer by shrunk means of users and items."""
+    level, users, items = log.positive_rate, np.zeros(log.n_users), np.zeros(log.n_items)
+    for _ in range(10):
+        users = np.bincount(log.users, log.ratings - level - items[log.items], log.n_users) / (
+            np.bincount(log.users, minlength=log.n_users) + 5
         )
-    header = ["judge", "difference", "true", "width", "covers it", "sure of the wrong one", "covers the error"]
-    print(markdown_grid(header, rows))
+        items = np.bincount(log.items, log.ratings - level - users[log.users], log.n_items) / (
+            np.bincount(log.items, minlength=log.n_items) + 5
+        )
+    return np.clip(level + users[:, None] + items[None, :], 0.01, 0.99)
 
 
-if __name__ == "__main__":
-    main()
+def models(evidence: Evidence, seed: int) -> dict[str, Array]:
+    """Fit every model on every fold; answers to the rows of the evidence."""
+    found: dict[str, Array] = {}
+    for k in range(judge.N_FOLDS):
+        log, rows = evidence.log.take(evidence.fold_of_ratings != k), np.flatnonzero(evidence.fold == k)
+        u, i = evidence.users[rows], evidence.items[rows]
+        bayes = imputation_of(log, 31 * seed + k).expected(u, i)
+        of_logit, rng = logit(np.clip(bayes, 1e-4, 1 - 1e-4)), np.random.default_rng([seed, k])
+        popular = np.log1p(np.bincount(log.items, minlength=log.n_items))
+        shuffled = bayes.copy()
+        for user in np.flatnonzero(np.random.default_rng(seed).random(log.n_users) < 0.3):
+            own = np.flatnonzero(u == user)
+            shuffled[own] = bayes[rng.permutation(own)]
+        answers = {
+            "bayes": bayes,
+            "naive": unskew.make("naive").fit(log, seed=seed + k).predict_codes(u, i),
+            "means": means(log)[u, i],
+            "shrunk": expit(of_logit.mean() + 0.5 * (of_logit - of_logit.mean())),
+            "shuffled": shuffled,
+            "lower": expit(of_logit - 0.5),
+            "boosted": expit(of_logit + 0.5 * (popular[i] - popular.mean()) / max(float(popular.std()), 1e-9)),
+            "regrouped": expit(of_logit - 2.0 * (i % 2 == 0)),
+        }
+        if seed % 3 == 2:
+            answers["other bayes"] = imputation_of(log, 31 * seed + k + 9000).expected(u, i)
+        if seed % 3 == 0:
+            answers["other naive"] = unskew.make("naive").fit(log, seed=seed + k + 500).predict_codes(u, i)
+        for name, values in answers.items():
+            found.setdefault(name, np.empty(len(evidence.fold)))[rows] = values
+    return found
+
+
+def truth_of(world: World, evidence: Evidence) -> Evidence:
+    """The same rows with their true ratings: every known unseen pair counts once."""
+    here = (~evidence.held & world.known[evidence.users, evidence.items]).astype(float)
+    y = (world.stars[evidence.users, evidence.items] >= world.cut).astype(float)
+    return replace(evidence, corners={name: Corner(y, here, 0 * here) for name in ("activity", "alike")}, y=y)
+
+
+def wrong_judge(evidence: Evidence, what: str) -> Evidence:
+    """A judge whose imputation knows nothing, or whose chances of being seen are all alike."""
+    corners = {}
+    for name, (q, base, weight) in evidence.corners.items():
+        flat = np.full(len(q), float((base * q).sum() / base.sum()))
+        alike = np.where(weight > 0, base.sum() / max(1, int((weight > 0).sum())), 0.0)
+        corners[name] = Corner(flat, base, weight) if what == "imputation" else Corner(q, base, alike)
+    return replace(evidence, corners=corners)
+
+
+def decided(gain: Gain) -> float:
+    return {"use": 1.0, "test": 0.0, "stop": -1.0}[gain.decision]
+
+
+def measure(job: cases.Job) -> cases.Measured:
+    """Every pair of models: the decision, the truth, and whether intervals hold it."""
+    world, seed = cast("World", job.case), job.seed
+    log = world.log()
+    judge._KNOWN.clear()
+    evidence = judge.gather(log, seed=seed)
+    answers, truth = models(evidence, seed), truth_of(world, evidence)
+    unseen = truth.corners["alike"]
+    level = float((unseen.base * unseen.q).sum() / unseen.base.sum())
+    low, high = evidence.level[1:3]
+    found = {
+        "ratings": float(len(log)),
+        "by rating": float(world.by_rating),
+        "slope": evidence.slope.value,
+        "band holds": float(low - 0.01 <= level <= high + 0.01),
+    }
+    pairs = PAIRS | ({"bayes, regrouped": ("bayes", "regrouped")} if world.half else {})
+    rng = np.random.default_rng([seed, 77])
+    places = np.argwhere(~world.seen & world.known)
+    judges = {": decided": evidence, ": true": truth} | {
+        f": decided, wrong {what}": wrong_judge(evidence, what)
+        for what in ("imputation", "propensity")
+        if seed % 3 == 1
+    }
+    orders = {key: {} for key in judges} | {"alike": {}}  # type: dict[str, dict[str, judge.Order]]
+    for model, scores in answers.items():
+        for key, each in judges.items():
+            orders[key][model] = judge.order_of(each, scores, each.corners["activity"])
+        orders["alike"][model] = judge.order_of(evidence, scores, evidence.corners["alike"])
+    for pair, (one, other) in pairs.items():
+        if other not in answers:
+            continue
+        a, b = answers[one], answers[other]
+        gains = {key: judge.gain(each, a, b, (orders[key][one], orders[key][other])) for key, each in judges.items()}
+        by_log, true = gains[": decided"], gains[": true"]
+        order = judge.order_gain(evidence, orders["alike"][one], orders["alike"][other])
+        squared = judge.squared_gain(evidence, a, b, "alike")
+        found |= {f"{pair}{key}": decided(each) for key, each in gains.items() if key != ": true"}
+        found |= {
+            f"{pair}: true order": true.order.value,
+            f"{pair}: true squared": true.squared[0].value,
+            f"{pair}: z of order": (order.value - true.order.value) / max(order.error, 1e-9),
+            f"{pair}: z of squared": (squared.value - true.squared[0].value) / max(squared.error, 1e-9),
+        }
+        asked = 250 if pair == "bayes, regrouped" else math.ceil(min(true.needed, 1e6))
+        if (pair == "bayes, regrouped" or by_log.decision == "test") and 50 <= asked <= min(5000, len(places)):
+            found[f"{pair}: asked"] = float(asked)
+            results = [collected(world, log, places, asked, rng, evidence, a, b, by_log) for _ in range(COLLECTED)]
+            found[f"{pair}: use by random"] = float(np.mean([each == "use" for each in results]))
+            found[f"{pair}: stop by random"] = float(np.mean([each == "stop" for each in results]))
+    return cases.Measured(found, {})
+
+
+def collected(
+    world: World, log: unskew.RatingLog, places: Array, n: int, rng: np.random.Generator, evidence: Evidence,
+    a: Array, b: Array, by_log: Gain,
+) -> str:  # fmt: skip
+    """Ask n random pairs for their ratings and decide again; models are those of the first fold."""
+    first = evidence.fold == 0
+    key = evidence.users[first] * log.n_items + evidence.items[first]
+    order = np.argsort(key)
+    chosen = places[rng.choice(len(places), n, replace=False)]
+    rows = np.flatnonzero(first)[order[np.searchsorted(key[order], chosen[:, 0] * log.n_items + chosen[:, 1])]]
+    stars = world.stars[chosen[:, 0], chosen[:, 1]]
+    by_user = np.argsort(chosen[:, 0], kind="stable")
+    random = judge.random_evidence(log, cases.log_of(chosen[:, 0], chosen[:, 1], stars, world.cut, world.seen.shape))
+    return judge.together(by_log, judge.gain(random, a[rows][by_user], b[rows][by_user]))
+
+
+def sign_of(metrics: Mapping[str, float], pair: str) -> int | None:
+    """Which of a pair is truly better: 1 the second, -1 the first, 0 neither, None if order and error disagree."""
+    order, squared = metrics[f"{pair}: true order"], metrics[f"{pair}: true squared"]
+    signs = {int(np.sign(order)) * (abs(order) >= LEVEL_ORDER), int(np.sign(squared)) * (abs(squared) >= LEVEL_SQUARED)}
+    return None if {1, -1} <= signs else sum(signs)
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Count decisions that are right, wrong and open, by law and by pair, and how often intervals hold the truth."""
+    counts: dict[str, dict[str, int]] = {}
+    for record in records:
+        for key in [key for key in record["metrics"] if ": decided" in key]:
+            pair, _, judged_by = key.partition(": decided")
+            true, found = sign_of(record["metrics"], pair), record["metrics"][key]
+            if true is None:
+                kind = "mixed, decided" if found else "mixed, open"
+            elif true == 0:
+                kind = "level, decided" if found else "level, open"
+            else:
+                kind = "open" if not found else "right" if found == true else "wrong"
+            groups = (
+                (f"judge with a {judged_by[2:]}",) if judged_by else ("all", f"law: {record['case']}", f"pair: {pair}")
+            )
+            if record["case"] == "half of the items" and not judged_by:
+                groups = ("law: half of the items",)
+            for group in groups:
+                own = counts.setdefault(group, dict.fromkeys(KINDS, 0))
+                own[kind] += 1
+    lines = [f"| | {' | '.join(KINDS)} |", f"|---|{'---:|' * len(KINDS)}"]
+    lines += [f"| {group} | {' | '.join(map(str, own.values()))} |" for group, own in sorted(counts.items())]
+    return "\n".join([*lines, "", *coverage(records)])
+
+
+KINDS = ("right", "wrong", "open", "level, decided", "level, open", "mixed, decided", "mixed, open")
+
+
+def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How often 95% intervals and the band hold the truth, and what random ratings decide."""
+    usual = [r for r in records if r["case"] != "half of the items"]
+    every = [(r, key, value) for r in usual for key, value in r["metrics"].items()]
+    order = [abs(value) < 1.96 for _, key, value in every if key.endswith("z of order")]
+    squared = [abs(v) < 1.96 for r, key, v in every if key.endswith("z of squared") and not r["metrics"]["by rating"]]
+    band = [r["metrics"]["band holds"] for r in usual]
+    right = [
+        metrics[f"{pair}: {'use' if sign_of(metrics, pair) == 1 else 'stop'} by random"]
+        for metrics in (r["metrics"] for r in usual)
+        for pair in PAIRS
+        if f"{pair}: asked" in metrics and sign_of(metrics, pair) in (1, -1)
+    ]
+    turned = [r["metrics"].get("bayes, regrouped: use by random", math.nan) for r in records]
+    turned = [value for value in turned if not math.isnan(value)]
+    named = {
+        "order, 95% intervals that hold the truth": order,
+        "squared error, the same where the rating does not drive seeing": squared,
+        "band of the level within .01": band,
+        "decided rightly by as many random ratings as the formula asks for": right,
+        "half of the items: 250 random ratings turn the verdict": turned,
+    }
+    return [f"{name}: {np.mean(values):.3f} of {len(values)}" for name, values in named.items() if values]

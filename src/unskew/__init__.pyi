@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import bench, datasets, export, theory
+from . import bench, datasets, export, metrics, theory
 from ._version import __version__
 from .calibration.experts import ExpertPlatt
 from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
@@ -8,7 +8,7 @@ from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
 from .data.world import World, simulate
-from .diagnosis.diagnosis import Diagnosis, diagnose
+from .diagnosis.diagnose import diagnose
 from .errors import (
     DataError,
     DivergedError,
@@ -17,10 +17,11 @@ from .errors import (
     PlanError,
     UnskewError,
 )
-from .estimation.compare import Comparison, compare
-from .estimation.risk import estimate_risk
-from .evaluation import Evaluation, evaluate
+from .evaluation.compare import Comparison, compare
+from .evaluation.estimators import Risk, estimate_risk
+from .evaluation.evaluate import Evaluation, evaluate
 from .files.model import load
+from .findings import Finding, Findings
 from .methods.base import Method
 from .methods.bayesian import Bayes, BayesianFactors, DCEBayes
 from .methods.calibrated import DoublyCalibrated
@@ -28,13 +29,6 @@ from .methods.fit import fit
 from .methods.multitask import ESCM2DR, MultiDR
 from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
 from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
-from .metrics.calibration import (
-    debiased_calibration_error,
-    expected_calibration_error,
-    maximum_calibration_error,
-    reliability_bins,
-)
-from .metrics.summary import CalibrationSummary, calibration_summary
 from .model import Recommender
 from .nets.factors import MF, NCF
 from .nets.towers import SharedEmbedding
@@ -45,7 +39,6 @@ from .propensity.counted import Known, Popularity, Uniform
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .registry import make, register, registered
-from .report.report import write_report
 from .selection.random_ratings import RandomRatings
 from .training.options import Training
 
@@ -69,17 +62,17 @@ __all__ = [
     "Additive",
     "Bayes",
     "BayesianFactors",
-    "CalibrationSummary",
     "Calibrator",
     "Comparison",
     "DCEBayes",
     "DataError",
-    "Diagnosis",
     "DivergedError",
     "DoublyCalibrated",
     "Evaluation",
     "ExpertPlatt",
     "Factors",
+    "Finding",
+    "Findings",
     "GlobalPlatt",
     "Known",
     "Logistic",
@@ -95,6 +88,7 @@ __all__ = [
     "RandomRatings",
     "RatingLog",
     "Recommender",
+    "Risk",
     "SharedEmbedding",
     "Split",
     "StableDR",
@@ -105,26 +99,21 @@ __all__ = [
     "World",
     "__version__",
     "bench",
-    "calibration_summary",
     "compare",
     "datasets",
-    "debiased_calibration_error",
     "diagnose",
     "estimate_risk",
     "evaluate",
-    "expected_calibration_error",
     "export",
     "fit",
     "folds",
     "holdout_split",
     "load",
     "make",
-    "maximum_calibration_error",
+    "metrics",
     "read_log",
     "register",
     "registered",
-    "reliability_bins",
     "simulate",
     "theory",
-    "write_report",
 ]

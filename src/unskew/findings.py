@@ -30,7 +30,10 @@ WIDTH, SCREEN = 100, 40  # columns and lines of `repr`
 
 
 class Interval(NamedTuple):
-    """A number and the ends of its interval, NaN if it has none; `form` is how it is shown, as in f"{x:.1%}"."""
+    """A number and the ends of its interval, NaN if it has none; `form` is how it is shown, as in f"{x:.1%}".
+
+    A band has ends and no value.
+    """
 
     value: float
     low: float = math.nan
@@ -39,7 +42,9 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         value, low, high = (f"{end:{self.form}}" if math.isfinite(end) else "unknown" for end in self[:3])
-        return f"{value} ({low} to {high})" if math.isfinite(self.low + self.high) else value
+        if not math.isfinite(self.low + self.high):
+            return value
+        return f"{value} ({low} to {high})" if math.isfinite(self.value) else f"{low} to {high}"
 
     def covers(self, truth: float) -> bool:
         return self.low <= truth <= self.high

@@ -27,9 +27,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "dce-dr-published": ("dce-dr",),
 }
 NAMES = {
+    "CalibrationSummary": "the function calibration_interval of unskew.metrics",
     "DRJLPublished": "DRJL",
     "DRML": "DRJL",
     "Dense": "MF",
+    "Diagnosis": "Findings",
     "Ensemble": "the method itself",
     "MRDRDL": "MRDR",
     "NaiveUtility": "DoublyCalibrated",
@@ -43,9 +45,15 @@ NAMES = {
     "Trunk": "SharedEmbedding",
     "Utility": "Factors, or NaiveBayes with random ratings",
     "UtilityModel": "DoublyCalibrated",
+    "calibration_summary": "the function calibration_interval of unskew.metrics",
+    "debiased_calibration_error": "the function calibration_interval of unskew.metrics",
+    "expected_calibration_error": "the function calibration_error of unskew.metrics",
+    "maximum_calibration_error": 'the function calibration_error of unskew.metrics, norm="max"',
     "odds_sensitivity": "diagnose",
+    "reliability_bins": "the function reliability_curve of unskew.metrics",
     "adapters": "the model as a function of (users, items)",
     "sensitivity": "diagnose",
+    "write_report": "diagnose, and the function write_page of unskew.report.page",
 }
 COMMANDS = {"odds": "use `unskew diagnose`"}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"

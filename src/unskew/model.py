@@ -32,7 +32,7 @@ from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
 if TYPE_CHECKING:
-    from unskew.diagnosis.diagnosis import Diagnosis
+    from unskew.findings import Findings
 
 OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
@@ -355,11 +355,11 @@ class Recommender:
         found: Part = self.parts[role]
         return found
 
-    def diagnose(self, *, rival: Any = None, **settings: Any) -> Diagnosis:
-        """Whether to trust this model, by its log alone; settings as in `unskew.diagnose`."""
-        from unskew.diagnosis.diagnosis import diagnose  # which imports this module
+    def diagnose(self, **settings: Any) -> Findings:
+        """Judge whether to use this model, by its log and random ratings if any; settings as in `unskew.diagnose`."""
+        from unskew.diagnosis.diagnose import diagnose  # which imports this module
 
-        return diagnose(self, rival=rival, **settings)
+        return diagnose(self, **settings)
 
     def more_sweeps(self, sweeps: int) -> Recommender:
         """The model of a Bayesian method after further sweeps, which go on from where its fit, saved or not, ended."""

@@ -40,7 +40,7 @@ def run() -> Run:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ratings.csv (1 to 5 stars), test.csv and pairs.csv; users are u0, u1, ..., items are integers.
 
-    A.csv and B.csv are scores of the test's pairs; A's are better.
+    A.csv and B.csv are scores of all pairs; A's are better.
     """
     folder = tmp_path_factory.mktemp("files")
     world = unskew.simulate(60, 40, density=0.25, selection="popularity", test_per_user=12, seed=1)
@@ -54,9 +54,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_rows(folder / "pairs.csv", ("user_id", "item_id", "remark"), pairs)
     noise = np.random.default_rng(1)
     for name, spread in (("A.csv", 0.1), ("B.csv", 0.4)):
-        truth = world.preference(world.test.users, world.test.items)
-        score = np.clip(truth + noise.normal(0, spread, len(truth)), 0.01, 0.99)
-        rows = [(f"u{u}", i, s) for u, i, s in zip(world.test.users, world.test.items, score, strict=True)]
+        users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
+        score = np.clip(world.preference(users, items) + noise.normal(0, spread, len(users)), 0.01, 0.99)
+        rows = [(f"u{u}", i, s) for u, i, s in zip(users, items, score, strict=True)]
         write_rows(folder / name, ("user_id", "item_id", "score"), rows)
     return folder
 

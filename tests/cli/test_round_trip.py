@@ -44,7 +44,7 @@ def test_fit_says_what_was_read_what_happened_and_where_the_model_is(run: Run, f
     assert "0 duplicates merged" in text
     assert "prediction: 1 epochs" in text
     assert "propensity: mean" in text
-    assert f"wrote the model to {tmp_path / 'm'}; next: unskew report" in text
+    assert f"wrote the model to {tmp_path / 'm'}; next: unskew diagnose" in text
 
 
 def test_fit_counts_merged_duplicates_and_passes_columns_and_scale_on(run: Run, tmp_path: Path) -> None:

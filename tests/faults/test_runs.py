@@ -13,7 +13,7 @@ import unskew
 from unskew.bench import Judging, tune
 from unskew.bench.records import Records
 from unskew.errors import ParameterError
-from unskew.metrics.summary import calibration_summary
+from unskew.metrics.calibration import calibration_interval
 from unskew.training.crossfit import cross_fit
 from unskew.training.loop import Loop
 
@@ -115,7 +115,7 @@ SEEDED = {
     "split": lambda log, seed: unskew.holdout_split(log, 0.1, seed=seed),
     "world": lambda log, seed: unskew.simulate(20, 20, density=0.3, test_per_user=5, seed=seed),
     "cross-fit": lambda log, seed: cross_fit(unskew.Naive(), log, n_folds=2, seed=seed, training=BRIEF),
-    "bootstrap": lambda log, seed: calibration_summary(log.ratings, log.ratings * 0.8 + 0.1, seed=seed),
+    "bootstrap": lambda log, seed: calibration_interval(log.ratings, log.ratings * 0.8 + 0.1, seed=seed),
     "tune": lambda log, seed: tune(log, "naive", 2, judging=Judging(folds=2, judges=1, seed=seed, training=BRIEF)),
 }
 

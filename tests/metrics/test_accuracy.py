@@ -9,21 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew.errors import DataError
-from unskew.metrics.accuracy import (
+from unskew.metrics.table import (
     PROBABILITY_FLOOR,
-    brier,
     log_loss,
     mean_absolute_error,
     mean_squared_error,
     roc_auc,
 )
 
-METRICS = [mean_squared_error, mean_absolute_error, log_loss, brier, roc_auc]
+METRICS = [mean_squared_error, mean_absolute_error, log_loss, roc_auc]
 SKLEARN = {
     mean_squared_error: sklearn.metrics.mean_squared_error,
     mean_absolute_error: sklearn.metrics.mean_absolute_error,
     log_loss: sklearn.metrics.log_loss,
-    brier: sklearn.metrics.brier_score_loss,
     roc_auc: sklearn.metrics.roc_auc_score,
 }
 
@@ -130,7 +128,7 @@ def test_bad_columns_are_refused_in_one_sentence(metric, labels, scores, weights
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("metric", [log_loss, brier])
+@pytest.mark.parametrize("metric", [log_loss])
 @pytest.mark.parametrize(("labels", "scores", "name"), [([0, 1], [0.5, 1.5], "y_prob"), ([0, 2], [0.5, 0.5], "y_true")])
 def test_probability_metrics_refuse_values_outside_the_unit_interval(metric, labels, scores, name):
     with pytest.raises(DataError, match=rf"{name}\[1\] = .* lies outside \[0, 1\]"):

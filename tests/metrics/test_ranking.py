@@ -12,14 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.errors import DataError, ParameterError
-from unskew.metrics.ranking import (
-    UserLists,
-    mean_over_users,
-    ndcg_at_k,
-    precision_at_k,
-    recall_at_k,
-    user_auc,
-)
+from unskew.metrics import METRICS, find
+from unskew.metrics.ranking import TopLists, UserLists, mean_over_users
 
 
 def plain_ndcg(ratings: list[float], k: int) -> float:
@@ -49,6 +43,26 @@ def plain_auc(ratings: list[float], _: int) -> float:
     return float(np.mean(wins)) if wins else np.nan
 
 
+def plain_hit(ratings: list[float], k: int) -> float:
+    return float(any(r >= 0.5 for r in ratings[:k])) if any(r >= 0.5 for r in ratings) else np.nan
+
+
+def plain_reciprocal_rank(ratings: list[float], _: int) -> float:
+    return next((1 / place for place, rating in enumerate(ratings, 1) if rating >= 0.5), np.nan)
+
+
+def at_k(name):
+    """The metric of that name as a function of rows."""
+
+    def metric(ratings, scores, *, users, k, empty_users="skip"):
+        return mean_over_users(METRICS[name].of(UserLists.from_rows(ratings, scores, users), k), empty_users)
+
+    return metric
+
+
+ndcg_at_k, recall_at_k, precision_at_k = map(at_k, ("ndcg", "recall", "precision"))
+
+
 def mean_over_tie_orders(plain, ratings: list[float], scores: list[float], k: int) -> float:
     """Every permutation that sorts the scores is one way to break the ties; all are equally likely."""
     orders = [
@@ -64,6 +78,8 @@ PER_USER = {
     "recall": (UserLists.recall, plain_recall),
     "precision": (UserLists.precision, plain_precision),
     "auc": (lambda lists, _: lists.auc(), plain_auc),
+    "hit": (UserLists.hit, plain_hit),
+    "mrr": (lambda lists, _: lists.reciprocal_rank(), plain_reciprocal_rank),
 }
 ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([-1.0, 0.3, 0.7])),
@@ -168,7 +184,7 @@ def test_user_auc_averages_only_users_with_both_classes():
     users, ratings, scores = [0, 0, 1, 1, 2, 2], [1, 0, 1, 1, 0, 1], [0.9, 0.1, 0.5, 0.6, 0.7, 0.2]
     lists = UserLists.from_rows(ratings, scores, users)
     np.testing.assert_array_equal(lists.auc(), [1, np.nan, 0])
-    assert user_auc(ratings, scores, users=users) == 0.5
+    assert at_k("user_auc")(ratings, scores, users=users, k=1) == 0.5
 
 
 def test_a_mean_over_nobody_is_refused():
@@ -212,3 +228,20 @@ def test_a_hundred_thousand_users_need_no_loop():
     assert process_time() - start < 2  # a fifth of a second on an idle core
     assert lists.users.size > 95_000
     assert mean_auc == pytest.approx(5 / 6, abs=0.01)  # P(s > s') = 5/6 for densities 2s, 2 - 2s
+
+
+def test_figures_of_what_is_shown_by_hand():
+    shown = TopLists(np.array([0, 0, 1, 1, 2, 2]), np.array([4, 1, 4, 2, 0, 4]), np.array([1, 2] * 3), np.arange(5))
+    assert shown.coverage(1) == 2 / 5
+    assert shown.coverage(2) == 4 / 5
+    assert shown.same_first() == 2 / 3
+    shares = np.array([5, 5, 1]) / 15
+    assert shown.novelty(1) == pytest.approx(-np.log2(shares).mean())
+
+
+def test_a_metric_is_found_by_its_name_and_length():
+    assert find("ndcg@5").k == 5
+    assert find("mse") is METRICS["mse"]
+    for wrong in ("ndcg", "mse@5", "ndcg@0", "ndcg@x", "loss"):
+        with pytest.raises(ParameterError, match=f"there is no metric '{wrong}'; choose from mse, mae"):
+            find(wrong)

@@ -15,7 +15,7 @@ import unskew
 from unskew.bench.measure import warm_up
 from unskew.bench.protocol import RECORDS
 from unskew.errors import DataError
-from unskew.metrics.calibration import expected_calibration_error
+from unskew.metrics.calibration import calibration_error
 from unskew.reproduce import TARGETS, reproduce, run
 from unskew.reproduce.exam import CalibrationExam
 from unskew.reproduce.rows import Found, Row, heading, places
@@ -100,10 +100,10 @@ def test_calibration_errors_are_over_all_pairs_and_over_the_test(world):
     users, items = np.divmod(np.arange(1200), 30)
     seen = np.zeros(1200)
     seen[world.log.users * 30 + world.log.items] = 1
-    assert found["propensity_ece"] == expected_calibration_error(seen, model.propensity(users, items))
+    assert found["propensity_ece"] == calibration_error(seen, model.propensity(users, items))
     test = world.test
     said = model.imputation(test.users, test.items)
-    assert found["imputation_ece"] == pytest.approx(expected_calibration_error(test.ratings, said))
+    assert found["imputation_ece"] == pytest.approx(calibration_error(test.ratings, said))
     naive = unskew.Naive().fit(world.log, training=training)
     assert CalibrationExam(log=world.log, test=world.test, training=training).marks(naive)["calibration"] == {}
 

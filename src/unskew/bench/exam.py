@@ -16,8 +16,8 @@ from unskew.data.world import World
 from unskew.evaluation import Evaluation, evaluate
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
-from unskew.metrics.accuracy import log_loss
 from unskew.metrics.ranking import EmptyUsers
+from unskew.metrics.table import log_loss
 from unskew.model import OnUnknown, Recommender
 from unskew.recipe import to_plain
 from unskew.training.options import Training

@@ -17,9 +17,9 @@ from unskew.data.split import Split, folds
 from unskew.errors import ParameterError, UnskewError, checked_seed
 from unskew.methods.base import Method
 from unskew.methods.settings import with_chosen
-from unskew.metrics.accuracy import log_loss, roc_auc
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.ranking import POSITIVE_FROM
+from unskew.metrics.table import log_loss, roc_auc
 from unskew.propensity.factors import Factors
 from unskew.training.options import Training
 

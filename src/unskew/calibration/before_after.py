@@ -10,7 +10,7 @@ import numpy as np
 from unskew.calibration.platt import Calibrates, Examples, Values, examples_for
 from unskew.losses.batch import View
 from unskew.losses.elementwise import sigmoid
-from unskew.metrics.calibration import expected_calibration_error, maximum_calibration_error, reliability_bins
+from unskew.metrics.calibration import calibration_error, reliability_curve
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Figures:
     @classmethod
     def of(cls, p: Values, examples: Examples) -> Figures:
         labels, weights = examples.labels, examples.weights
-        bins = reliability_bins(labels, p, sample_weight=weights)
+        bins = reliability_curve(labels, p, sample_weight=weights)
         used = bins.count > 0
         return cls(
             mean=float((examples.shares * p).sum()),
-            expected_error=expected_calibration_error(labels, p, sample_weight=weights),
-            maximum_error=maximum_calibration_error(labels, p, sample_weight=weights),
+            expected_error=calibration_error(labels, p, sample_weight=weights),
+            maximum_error=calibration_error(labels, p, norm="max", sample_weight=weights),
             scores=tuple(bins.mean_score[used].tolist()),
             shares=tuple(bins.mean_label[used].tolist()),
         )

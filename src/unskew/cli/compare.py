@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import unskew
-from unskew.cli import options, settings
+from unskew.cli import options
 from unskew.cli.output import print_json
 from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
-    from unskew.estimation.compare import Comparison
 
 EXAMPLE = "unskew compare A.csv B.csv --log new-ratings.csv"
-SCORES_HELP = "A file with columns user_id, item_id and score, or a folder that `unskew fit` wrote."
+SCORES_HELP = "A file with columns user_id, item_id and score for all pairs, or a folder that `unskew fit` wrote."
 
 
 @reads("columns", "log")
@@ -36,44 +33,33 @@ def command(
             help=f"Ratings that neither was trained on; two models of one log need none. {SOURCE_HELP}",
         ),
     ] = None,
-    metric: Annotated[
-        str,
-        typer.Option("--metric", metavar="NAME", help="mse, mae, log_loss, auc, ndcg@K, recall@K or precision@K."),
-    ] = "mse",
-    estimator: Annotated[
-        str, typer.Option("--estimator", metavar="NAME", help="naive, ips, snips, eib, dr or tdr.")
-    ] = "snips",
-    propensity: options.PropensityName = "factors",
+    random_ratings: Annotated[
+        str | None,
+        typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs: they overrule the log."),
+    ] = None,
     pscore: Annotated[
         str | None,
         typer.Option("--pscore", metavar="COLUMN", help="A column of LOG with known propensities, instead of a fit."),
     ] = None,
-    clip: Annotated[float, typer.Option("--clip", metavar="P", help="Raise smaller propensities to this.")] = 0.0,
-    confidence: Annotated[float, typer.Option("--confidence", metavar="SHARE", help="Of the intervals.")] = 0.95,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which of two models is better for all pairs, judging by a log in which users chose what to rate."""
-    recipe = settings.propensity_from(propensity)
+    """Say whether B is better than A over the pairs that nobody chose, by a log in which users chose what to rate."""
     scores = _scores(first), _scores(second)
-    scale = next((model.log.scale for model in scores if hasattr(model, "log")), None)
-    ratings = None if log is None else reading.log(log, scale)
-    known = None if pscore is None else _column(log, ratings, pscore, reading)
+    known = next((model.log for model in scores if hasattr(model, "log")), None)
+    ratings = None if log is None else reading.log(log, None if known is None else known.scale)
+    if ratings is None and random_ratings is not None and known is None:
+        raise ParameterError("two files of scores need a log: give it by --log.")
+    own = ratings if ratings is not None else known
     found = unskew.compare(
         *scores,
         ratings,
-        metric=metric,
-        estimator=estimator,
-        propensity=recipe if known is None else known,
-        clip=clip,
-        confidence=confidence,
+        random_ratings=None if random_ratings is None or own is None else reading.random_ratings(random_ratings, own),
+        propensity=None if pscore is None else _column(log, ratings, pscore, reading),
         names=_names(first, second),
         seed=seed,
     )
-    if as_json:
-        print_json(_facts(found))
-    else:
-        typer.echo(str(found))
+    print_json(found.to_dict()) if as_json else typer.echo(str(found))
 
 
 def _scores(source: str) -> Any:
@@ -98,11 +84,3 @@ def _column(log: str | None, ratings: RatingLog | None, name: str, reading: Read
     if name not in table.column_names:
         raise missing_column(name, table.column_names, Path(log).name)
     return table[name].to_numpy()
-
-
-def _facts(found: Comparison) -> dict[str, Any]:
-    factor = found.overturning_factor
-    facts = asdict(found) | {"better": found.better, "in_words": str(found)}
-    for name in ("first", "second", "difference", "naive"):
-        facts[name] = getattr(found, name)._asdict()
-    return facts | {"overturning_factor": None if factor is None or math.isinf(factor) else factor}

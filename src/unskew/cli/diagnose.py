@@ -2,88 +2,108 @@
 
 from __future__ import annotations
 
-from io import BytesIO
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import unskew
-from unskew.cli import options, settings
-from unskew.cli.errors import with_options
-from unskew.cli.output import check_file_path, print_json, write_file
+from unskew.cli import options
+from unskew.cli.output import check_file_path, print_json
 from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
-    from unskew.data.log import RatingLog
-    from unskew.model import Recommender
+    from unskew.findings import Findings
 
-EXAMPLE = "unskew diagnose ratings.csv --propensity additive --json"
+EXAMPLE = "unskew diagnose ratings.csv --json"
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL|LOG",
+        help=f"A folder that `unskew fit` wrote, or a log: {SOURCE_HELP}",
+        show_default=False,
+    ),
+]
+RandomRatings = Annotated[
+    str | None,
+    typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs: they overrule the log."),
+]
+ShowIds = Annotated[bool, typer.Option("--show-ids", help="Name people by their ids, not as person A, B and C.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the findings as a page (.html) too.")]
 
 
 @reads("columns", "log")
 def command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL|LOG", help=f"A folder that `unskew fit` wrote, or a log: {SOURCE_HELP}", show_default=False
-        ),
-    ],
+    source: Source,
     reading: Reading,
-    random_ratings: Annotated[
-        str | None,
-        typer.Option("--random-ratings", metavar="FILE", help="Ratings of random pairs: they tell if ratings decide."),
-    ] = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(
-            "--propensity",
-            metavar="NAME",
-            help="How propensities are fitted; a model's own, or factors for a log. A part of `unskew methods`.",
-        ),
-    ] = None,
-    rival: Annotated[
-        str | None,
-        typer.Option("--rival", metavar="FILE", help="Scores to compare with: columns user_id, item_id and score."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Write reliability diagrams (.png).")
-    ] = None,
+    out: Out = None,
+    random_ratings: RandomRatings = None,
+    show_ids: ShowIds = False,
     seed: options.Seed = 0,
-    epochs: Annotated[int | None, typer.Option("--epochs", metavar="N", help="At most so many epochs a net.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell whether debiasing is needed, whether it can work and how wrong the answer can be: words, then figures."""
-    check_file_path(plot, (".png",))
-    recipe = None if propensity is None else settings.propensity_from(propensity)
-    limits: dict[str, Any] = {} if epochs is None else {"max_epochs": epochs}
-    subject = _subject(source, reading)
-    log = subject.log if hasattr(subject, "log") else subject
+    """Decide: use the model, test it or do not switch, and why; of a log, whether it must be corrected.
+
+    A model's method and plain training are fitted without each of five folds of the log and judged there.
+
+    \b
+    unskew diagnose model --random-ratings random.csv --out report.html
+    """
+    run("diagnose", source, reading, out, random_ratings, show_ids, seed, as_json)
+
+
+def run(
+    name: str,
+    source: str,
+    reading: Reading,
+    out: Path | None,
+    random_ratings: str | None,
+    show_ids: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Diagnose, print, and write a page if asked to."""
+    check_file_path(out, (".html", ".htm"))
+    subject, log = _subject(source, reading)
+    random = None if random_ratings is None else reading.random_ratings(random_ratings, log)
     found = unskew.diagnose(
-        subject,
-        propensity=recipe,
-        random_ratings=None if random_ratings is None else reading.random_ratings(random_ratings, log),
-        rival=rival,
-        seed=seed,
-        training=unskew.Training(**limits),
+        subject, random_ratings=random, names=_names(log), show_ids=show_ids, called=source, seed=seed
     )
-    if plot is not None:
-        stream = BytesIO()
-        found.plot().savefig(stream, format="png", dpi=150)
-        write_file(plot, stream.getvalue())
+    if out is not None:
+        from unskew.evaluation.judge import fingerprint
+        from unskew.report.page import write_page
+
+        given = [*([] if random_ratings is None else ["--random-ratings", random_ratings]), *reading.words]
+        words = ["unskew", name, source, *given, "--out", str(out)]
+        write_page(found, out, command=shlex.join(words), log=fingerprint(log), seed=seed)
+    _show(found, out, as_json)
+
+
+def _show(found: Findings, out: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
         return
-    typer.echo(with_options(str(found)))
-    if plot is not None:
-        typer.echo(f"wrote the reliability diagrams to {plot}")
+    typer.echo(found.text(details=out is None))
+    if out is not None:
+        typer.echo(f"\nwrote the page to {out}; open it in a browser")
 
 
-def _subject(source: str, reading: Reading) -> RatingLog | Recommender:
-    """A model if the source is a folder, else a log."""
-    if not Path(source).is_dir():
-        return reading.log(source)
-    if reading.positive is not None or reading.graded is not None:
-        raise ParameterError("--positive and --graded are for logs; a model knows its own scale.")
-    return unskew.load(source)
+def _subject(source: str, reading: Reading) -> tuple[Any, Any]:
+    """What is diagnosed, and its log: a model if the source is a folder of one, else a log."""
+    if (Path(source) / "model.json").is_file():
+        model = unskew.load(source)
+        if reading.words:
+            raise ParameterError(f"{reading.words[0]} is for logs; a model knows its own.")
+        return model, model.log
+    log = reading.log(source)
+    return log, log
+
+
+def _names(log: Any) -> Any:
+    """The title of an item, its id where there is none."""
+    if log.titles is None:
+        return str
+    titles = dict(zip(log.item_ids.arrow.to_pylist(), log.titles.to_pylist(), strict=True))
+    return lambda item: str(titles.get(item) or item)

@@ -48,12 +48,16 @@ def command(
     ] = None,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
+    diagnose: Annotated[
+        bool, typer.Option("--diagnose", help="Judge the model too, as `unskew diagnose` does.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a method on a log of ratings and save the model.
 
     Columns and the threshold of what is liked are guessed from the file, and said.
     """
+    from unskew.diagnosis.diagnose import known_already
     from unskew.files.lock import locked
 
     chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
@@ -73,13 +77,11 @@ def command(
     if as_json:
         print_json(_facts(model, target, reading))
         return
-    say(", ".join(f"{name} {value:.4g}" for name, value in model.settings.items()))
-    say(str(model.history))
-    if model.weights is not None:
-        say(str(model.weights))
-    if model.random_ratings is not None:
-        say(str(model.random_ratings))
-    say(f"wrote the model to {target}; next: unskew report {target}, or unskew recommend {target}")
+    for line in known_already(model):
+        say(line)
+    say(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
+    if diagnose:
+        say(model.diagnose(called=str(target)).text(details=False))
 
 
 def _silent(_: str) -> None:

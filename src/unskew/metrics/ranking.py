@@ -6,8 +6,9 @@ at each place of a block stands the block's mean. So the answer depends neither 
 chance, and a constant predictor earns what a random ranking earns. (McSherry & Najork, Computing information
 retrieval performance measures efficiently in the presence of tied scores, ECIR 2008.)
 
-Ratings lie in [0, 1]. A rating is a gain as it stands (`ndcg`) and *positive* from 0.5 on (`auc`, `recall`,
-`precision`). Lists are unweighted: what a weight should do to a rank has no agreed meaning.
+Ratings lie in [0, 1]. A rating is a gain as it stands (`ndcg`) and *positive* from 0.5 on (all others). Lists are
+unweighted: what a weight should do to a rank has no agreed meaning. What is *shown* to people, whether rated or not, is
+in `TopLists`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 from unskew.errors import DataError
 from unskew.metrics.checks import (
@@ -28,16 +30,7 @@ from unskew.metrics.checks import (
     require_unit_interval,
 )
 
-__all__ = [
-    "POSITIVE_FROM",
-    "EmptyUsers",
-    "UserLists",
-    "mean_over_users",
-    "ndcg_at_k",
-    "precision_at_k",
-    "recall_at_k",
-    "user_auc",
-]
+__all__ = ["POSITIVE_FROM", "EmptyUsers", "TopLists", "UserLists", "mean_over_users"]
 
 POSITIVE_FROM = 0.5
 """The rating, on the unit scale, from which a pair counts as positive."""
@@ -112,6 +105,35 @@ class UserLists:
         hits = np.where(self.positives > 0, self._hits(k), np.nan)
         return hits / np.minimum(k, self.lengths)
 
+    def hit(self, k: int) -> NDArray[np.float64]:
+        """Each user's chance of a positive among the first k; NaN for a user without any.
+
+        Within a block that k cuts, m of n places are looked at: the chance to miss its b positives is hypergeometric,
+        prod_{j < b} (n - m - j) / (n - j).
+        """
+        starts = np.flatnonzero(np.diff(self.block, prepend=-1))
+        size, positive = np.diff(starts, append=self.ratings.size), np.add.reduceat(self._positive, starts)
+        require_count(k, "k")
+        looked_at = np.clip(k - self._position[starts], 0, size)
+        missed = np.exp(_log_choose(size - positive, looked_at) - _log_choose(size, looked_at))
+        chance = 1 - np.multiply.reduceat(missed, np.flatnonzero(np.diff(self.owner[starts], prepend=-1)))
+        return np.where(self.positives > 0, chance, np.nan)
+
+    def reciprocal_rank(self) -> NDArray[np.float64]:
+        """Each user's expected 1 / place of the first positive; NaN for a user without any."""
+        starts = np.flatnonzero(np.diff(self.block, prepend=-1))
+        size, positive = np.diff(starts, append=self.ratings.size), np.add.reduceat(self._positive, starts)
+        owner, found = self.owner[starts], np.full(len(self.users), np.nan)
+        with_any = np.flatnonzero(positive)
+        blocks = with_any[np.diff(owner[with_any], prepend=-1) > 0]  # the first with a positive, of each user
+        found[owner[blocks]] = 1 / (self._position[starts[blocks]] + 1.0)
+        for block in blocks[size[blocks] > 1]:
+            n, b, before = int(size[block]), int(positive[block]), int(self._position[starts[block]])
+            places = np.arange(n - b + 1)
+            first = np.exp(_log_choose(n - 1 - places, np.full(len(places), b - 1)) - _log_choose(np.array(n), b))
+            found[owner[block]] = float((first / (before + 1 + places)).sum())
+        return found
+
     @cached_property
     def _position(self) -> NDArray[np.int64]:
         return np.arange(self.ratings.size) - self.starts[self.owner]
@@ -154,32 +176,6 @@ def mean_over_users(per_user: NDArray[np.float64], empty_users: EmptyUsers = "sk
     return float(per_user[~undefined].mean())
 
 
-def user_auc(y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike) -> float:
-    """`UserLists.auc` averaged over the users who have both positive and negative pairs."""
-    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).auc())
-
-
-def ndcg_at_k(
-    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
-) -> float:
-    """`UserLists.ndcg` averaged over users."""
-    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).ndcg(k), empty_users)
-
-
-def recall_at_k(
-    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
-) -> float:
-    """`UserLists.recall` averaged over users."""
-    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).recall(k), empty_users)
-
-
-def precision_at_k(
-    y_true: ArrayLike, y_pred: ArrayLike, *, users: ArrayLike, k: int, empty_users: EmptyUsers = "skip"
-) -> float:
-    """`UserLists.precision` averaged over users."""
-    return mean_over_users(UserLists.from_rows(y_true, y_pred, users).precision(k), empty_users)
-
-
 def _checked_codes(users: ArrayLike, rows: int) -> NDArray[np.int64]:
     codes = np.asarray(users)
     if codes.shape != (rows,):
@@ -187,3 +183,35 @@ def _checked_codes(users: ArrayLike, rows: int) -> NDArray[np.int64]:
     if not np.issubdtype(codes.dtype, np.integer):
         raise DataError(f"users must be integer codes, got {codes.dtype}; encode the ids first.")
     return codes.astype(np.int64, copy=False)
+
+
+def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer] | int) -> NDArray[np.float64]:
+    """log (n choose k); -inf where k is larger than n."""
+    n, k = np.broadcast_arrays(n, k)
+    inside = k <= n
+    left = np.where(inside, n - k, 0)
+    return np.where(inside, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(left + 1.0), -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class TopLists:
+    """What is shown: the items of everybody's list laid end to end, which list each is of, its place from 1."""
+
+    owner: NDArray[np.int64]
+    items: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    counts: NDArray[np.int64]  # of ratings in the log, one an item
+
+    def coverage(self, k: int) -> float:
+        """The share of the catalogue that somebody is shown."""
+        return len(np.unique(self.items[self.rank <= k])) / len(self.counts)
+
+    def novelty(self, k: int) -> float:
+        """The mean of -log2 of the share of ratings that a shown item has: rare items are news."""
+        share = (self.counts[self.items[self.rank <= k]] + 1) / (self.counts.sum() + len(self.counts))
+        return float(-np.log2(share).mean())
+
+    def same_first(self) -> float:
+        """The share of users who get the most frequent first item."""
+        first = self.items[self.rank == 1]
+        return float(np.bincount(first).max() / len(first))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.metrics.accuracy import roc_auc
+from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Float32, Int
 

@@ -1,1 +1,1 @@
-"""A page for people: what a log is, what a model makes of it, and how far to trust either."""
+"""Pages for people: findings, or a benchmark, as one HTML file that loads nothing and runs nothing."""

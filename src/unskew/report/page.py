@@ -1,53 +1,76 @@
-"""From facts to HTML: templates that escape whatever they are given."""
+"""Findings as one HTML page: the decision, what it rests on, what to do next; two printed sheets at most."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from unskew import charts
 from unskew._version import __version__
+from unskew.files.atomic import write_file
+from unskew.findings import Finding, Findings, Table, plain
 
-TEMPLATES = "templates"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page: `template` says it in words, with `facts` under the name `it`."""
-
-    id: str
-    short: str  # its name in the contents
-    title: str
-    template: str
-    facts: Any
-
-
-@dataclass(frozen=True)
-class Page:
-    """`template` is what stands above the sections, `head` its facts."""
-
-    title: str
-    template: str
-    head: Any
-    sections: tuple[Section, ...]
+LONGEST = 60  # letters of a name in a table
+QUESTIONS = {
+    "bias": "Is the log biased?",
+    "gain": "Is this model better than plain training?",
+    "lists": "What will people notice?",
+}
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("unskew.report", TEMPLATES),
+def environment() -> jinja2.Environment:
+    """Templates that escape whatever they are given, and fail where something is missing."""
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("unskew.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters |= {"coded": coded, "short": short}
+    return found
 
 
-def rendered(page: Page) -> str:
-    """One page that needs nothing beside itself, and may fetch or run nothing."""
-    environment = _environment()
-    source, _, _ = jinja2.PackageLoader("unskew.report", TEMPLATES).get_source(environment, "style.css")
-    return environment.get_template("page.html").render(page=page, style=Markup(source), version=__version__) + "\n"
+def coded(words: str) -> Markup:
+    """Text with what stands between backticks as code."""
+    parts = words.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else escape(part)
+        for n, part in enumerate(parts)
+    )
+
+
+def short(table: Table) -> Table:
+    """The table with names that are not too long to be shown, and nothing in them that a page would obey."""
+    rows = [[_cut(cell) if isinstance(cell, str) else cell for cell in row] for row in table.rows]
+    return Table(table.caption, [_cut(name) for name in table.header], rows, table.strong)
+
+
+def _cut(words: str) -> str:
+    known = plain(words)
+    return known if len(known) <= LONGEST else known[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def rendered(template: str, **facts: Any) -> str:
+    """A template with the style of all pages."""
+    source, _, _ = jinja2.PackageLoader("unskew.report", "templates").get_source(environment(), "style.css")
+    style = Markup(source + charts.STYLE)
+    return environment().get_template(template).render(style=style, version=__version__, **facts) + "\n"
+
+
+def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0) -> str:
+    """The page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
+    known = {one.key: one for one in findings}
+    sections: list[tuple[str, Finding]] = [(QUESTIONS[key], known[key]) for key in QUESTIONS if key in known]
+    return rendered("page.html", findings=findings, sections=sections, known=known, command=command, log=log, seed=seed)
+
+
+def write_page(findings: Findings, path: str | PathLike[str], **facts: Any) -> None:
+    """Write the page, whole or not at all; facts as those of `page`."""
+    write_file(Path(path), page(findings, **facts).encode())

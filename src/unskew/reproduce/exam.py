@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unskew.bench.exam import Exam
 from unskew.bench.records import Values
 from unskew.data.pairs import SeenPairs
-from unskew.metrics.calibration import expected_calibration_error
+from unskew.metrics.calibration import calibration_error
 from unskew.model import Recommender
 
 MOST_PAIRS = 100_000  # that a propensity is judged on
@@ -53,8 +53,8 @@ class CalibrationExam(Exam):
 def _errors(role: str, labels: NDArray[np.generic], said: NDArray[np.float64]) -> dict[str, float]:
     happened = np.asarray(labels, np.float64)
     return {
-        f"{role}_ece": expected_calibration_error(happened, said),
-        f"{role}_equal_mass_ece": expected_calibration_error(happened, said, strategy="quantile"),
+        f"{role}_ece": calibration_error(happened, said),
+        f"{role}_equal_mass_ece": calibration_error(happened, said, bins="mass"),
         f"{role}_mean": float(said.mean()),
         f"{role}_sd": float(said.std()),
     }

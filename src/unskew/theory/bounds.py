@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.metrics.calibration import expected_calibration_error, maximum_calibration_error
+from unskew.metrics.calibration import calibration_error
 from unskew.theory.checks import Values, columns, require_probabilities
 from unskew.theory.lemma import bias, expected_residual, label_variance, variance
 
@@ -126,6 +126,6 @@ def theorem_4(
 def _binned(truth: Values, said: Values, n_bins: int) -> tuple[float, float]:
     require_probabilities(truth=truth, said=said)
     return (
-        expected_calibration_error(truth, said, n_bins=n_bins),
-        maximum_calibration_error(truth, said, n_bins=n_bins, min_count=1),
+        calibration_error(truth, said, n_bins=n_bins),
+        calibration_error(truth, said, n_bins=n_bins, norm="max"),
     )

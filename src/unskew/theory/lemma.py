@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.metrics.accuracy import PROBABILITY_FLOOR
 from unskew.metrics.checks import require_choice
+from unskew.metrics.table import PROBABILITY_FLOOR
 from unskew.theory.checks import Values, columns, require_probabilities, require_propensity
 
 

@@ -1,0 +1,113 @@
+"""What follows from the findings: use it, test it or do not switch, why, and what to do next, in one wording."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from unskew.evaluation.compare import ASSUMPTION, Comparison
+from unskew.evaluation.judge import Z
+from unskew.findings import Decision, Finding, Findings
+
+FOR_THE_LEVEL = 0.25 * (1.96 / 0.03) ** 2  # random ratings that tell a share within 3 points
+FOR_THE_ASSUMPTION = 250
+
+
+def about_model(
+    comparison: Comparison, findings: Sequence[Finding], *, about: str, source: str, orders: Sequence[str]
+) -> Findings:
+    """A decision about a model against plain training."""
+    found = {one.key: one for one in findings}
+    decision: Decision = comparison.decision
+    alike = found["lists"].answer == "no"
+    if alike:
+        decision = "stop"
+    return Findings(
+        decision,
+        _why(decision, comparison, found, alike),
+        findings,
+        _steps(decision, comparison, found, shlex.quote(source), orders),
+        about,
+        "model",
+    )
+
+
+def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], alike: bool) -> str:
+    gain = comparison.deciding
+    first = found["bias"].numbers["in the log"]
+    level = "" if found["bias"].answer != "yes" else _level(found["bias"], str(first))
+    if alike:
+        return f"Nearly everybody would get the same first item, so these lists are no recommendations. {level}".strip()
+    if gain is None:
+        return f"Nothing here can be judged: {comparison.refusal}"
+    points = 100 * gain.order.value
+    if decision == "use":
+        if gain.order.z > Z:
+            size = f"orders what people like better than plain training, by {points:.1f} points, beyond chance"
+        else:
+            size = "gives chances closer to the truth than plain training, whatever drives seeing"
+        return f"{level} This model {size}.".strip()
+    if decision == "stop":
+        worse = f"{-points:.1f} points fewer liked items ranked above disliked ones" if points < 0 else "larger errors"
+        return f"Plain training is better: this model has {worse}, beyond chance. {level}".strip()
+    needed = comparison.needed
+    how = "An A/B test would" if needed is None else f"{needed:,} random ratings, or an A/B test, would"
+    return f"This log cannot tell this model from plain training. {how}: do that before switching. {level}".strip()
+
+
+def _level(bias: Finding, in_log: str) -> str:
+    elsewhere = bias.numbers.get("random ratings") or bias.numbers.get("over all pairs")
+    return (
+        f"Your log is not like everything: {in_log} of what people chose to rate is liked, {elsewhere} of everything."
+    )
+
+
+def _steps(
+    decision: Decision, comparison: Comparison, found: dict[str, Finding], source: str, orders: Sequence[str]
+) -> list[str]:
+    steps = []
+    if decision == "use" and "thompson" in orders:
+        steps.append(
+            "Give it a share of traffic, and show a few lists by a draw from what is possible, so that the next log "
+            f"knows more: `unskew recommend {source} --by thompson --out lists.csv`."
+        )
+    elif decision == "use":
+        steps.append(f"Give it a share of traffic: `unskew recommend {source} --out lists.csv`.")
+    again = f"`unskew diagnose {source} --random-ratings random.csv --out report.html`"
+    if comparison.n_random == 0:
+        n = comparison.needed if decision == "test" and comparison.needed else FOR_THE_ASSUMPTION
+        purpose = "decide" if decision == "test" else "expose a gross violation of what this rests on"
+        steps.append(f"Ask {n:,} random pairs for their ratings, which would {purpose}; then {again}.")
+    if found["bias"].answer != "no" and comparison.n_random < FOR_THE_LEVEL:
+        steps.append(f"{FOR_THE_LEVEL:,.0f} random ratings tell what share is liked within 3 points.")
+    steps += [one.action for one in found.values() if one.key in ("data", "reach") and one.action]
+    if decision == "stop":
+        steps.append("Keep plain training, and diagnose again when the log has grown.")
+    return steps
+
+
+def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findings:
+    """A decision about a log: correct it, plain is fine, or cannot tell."""
+    found = {one.key: one for one in findings}
+    bias, source = found["bias"], shlex.quote(source)
+    decisions: dict[str, Decision] = {"yes": "use", "no": "stop", "cannot tell": "test"}
+    decision = decisions[bias.answer]
+    why = {
+        "use": _level(bias, str(bias.numbers["in the log"])) + " Use a method that corrects it.",
+        "stop": "What people chose to rate is like everything, as far as this log can tell: plain training is fine.",
+        "test": "This log cannot tell whether what people chose to rate is like everything.",
+    }[decision]
+    steps = [f"Fit a model that corrects it, if it must: `unskew fit {source} --out model`."]
+    steps.append("Ask whether it pays: `unskew diagnose model --out report.html`.")
+    if decision == "test":
+        steps.append(f"Ask {FOR_THE_LEVEL:,.0f} random pairs for their ratings: they tell the level within 3 points.")
+    steps += [one.action for one in found.values() if one.key in ("data", "reach") and one.action]
+    return Findings(decision, why, findings, steps, about, "log")
+
+
+def assumption(comparison: Comparison | None) -> Finding:
+    """What no log can show."""
+    meaning = ASSUMPTION
+    if comparison is not None and comparison.n_random and comparison.deciding is comparison.by_random:
+        meaning = "Random ratings decided, so that nothing about how liking drives rating is assumed."
+    return Finding("assumption", "cannot tell", "What this rests on", meaning)

@@ -1,0 +1,97 @@
+"""What people will notice: how lists change, how much of the catalogue is shown, and three people's lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.data.log import RatingLog
+from unskew.findings import Finding, Interval, Table
+from unskew.metrics.ranking import TopLists
+from unskew.model import Recommender
+from unskew.topk import top_items
+
+K, EXAMPLES = 10, 3
+MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond so many pairs, lists of so many users are made
+ALIKE = 0.8  # share of users with one first item, from which lists are no recommendations
+
+Names = Callable[[Any], str]
+
+
+def lists(
+    model: Recommender, plain: Recommender, other: Recommender, *, names: Names = str, show_ids: bool = False
+) -> Finding:
+    """The model's lists beside those of plain training; `other` is plain training by another seed: what chance does."""
+    log, users = model.log, some_users(model)
+    shown = [shown_by(each, users) for each in (plain, model, other)]
+    after, by_chance = _changed(shown[0], shown[1], len(users)), _changed(shown[0], shown[2], len(users))
+    first = [each.same_first() for each in shown]
+    cover = [each.coverage(K) for each in shown]
+    numbers = {
+        "places in top tens that change": Interval(after, form=".0%"),
+        "the same between two fits of plain training": Interval(by_chance, form=".0%"),
+        "items shown to somebody": Interval(cover[1], form=".0%"),
+        "items shown by plain training": Interval(cover[0], form=".0%"),
+        "people with the same first item": Interval(first[1], form=".0%"),
+        "the same by plain training": Interval(first[0], form=".0%"),
+        "novelty": Interval(shown[1].novelty(K), form=".2f"),
+        "novelty by plain training": Interval(shown[0].novelty(K), form=".2f"),
+    }
+    meaning = (
+        f"{100 * after:.0f} of 100 places in top-ten lists go to other items (two fits of plain training differ in "
+        f"{100 * by_chance:.0f}). {100 * cover[1]:.0f}% of the items are shown to somebody, {100 * cover[0]:.0f}% "
+        f"before. The same first item for {100 * first[1]:.0f}% of people, {100 * first[0]:.0f}% before."
+    )
+    alike = first[1] >= ALIKE
+    headline = "No: nearly everybody gets one first item" if alike else f"{100 * after:.0f} of 100 places change"
+    rests = f"{len(users):,} of {log.n_users:,} people; what they have rated is left out."
+    table = _examples(log, users, shown[0], shown[1], names, show_ids)
+    return Finding("lists", "no" if alike else "yes", headline, meaning, numbers, rests_on=rests, table=table)
+
+
+def some_users(model: Recommender) -> NDArray[np.int64]:
+    """Everybody or, where the catalogue is large, some."""
+    log = model.log
+    if log.n_pairs <= MOST_CELLS:
+        return np.arange(log.n_users)
+    return np.sort(np.random.default_rng([model.seed, 71]).permutation(log.n_users)[:MOST_USERS])
+
+
+def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
+    """The first ten items of these users in the model's usual order."""
+    log = model.log
+    found = top_items(model.ranking(model.order()), log, users, np.arange(log.n_items), K, exclude_seen=True)
+    return TopLists(found.position, found.items, found.rank, np.bincount(log.items, minlength=log.n_items))
+
+
+def _changed(one: TopLists, other: TopLists, n_users: int) -> float:
+    """The share of places whose item is not in the other list."""
+    n_items = len(one.counts)
+    keys = [each.owner * n_items + each.items for each in (one, other)]
+    return float(1 - np.isin(keys[1], keys[0]).mean()) if len(keys[1]) else 0.0
+
+
+def _examples(
+    log: RatingLog, users: NDArray[np.int64], before: TopLists, after: TopLists, names: Names, show_ids: bool
+) -> Table:
+    """Lists of three people: one whose list changes little, one in the middle, one whose list changes most."""
+    n_items = len(before.counts)
+    kept = np.isin(after.owner * n_items + after.items, before.owner * n_items + before.items)
+    same = np.bincount(after.owner, kept, len(users))
+    full = np.flatnonzero(np.bincount(after.owner, minlength=len(users)) > 0)
+    order = full[np.argsort(same[full], kind="stable")]
+    chosen = order[[0, len(order) // 2, -1]][::-1] if len(order) >= EXAMPLES else order
+    columns, header = [], ["place"]
+    for letter, place in zip("ABC", chosen.tolist(), strict=False):
+        who = f"person {names(log.user_ids[int(users[place])])}" if show_ids else f"person {letter}"
+        for when, lists_of in (("before", before), ("after", after)):
+            header.append(f"{who}, {when}")
+            columns.append([names(log.item_ids[int(i)]) for i in lists_of.items[lists_of.owner == place][:5]])
+    depth = max(map(len, columns), default=0)
+    rows: list[tuple[Any, ...]] = [
+        (n + 1, *(column[n] if n < len(column) else "" for column in columns)) for n in range(depth)
+    ]
+    return Table("The first five items of three people, before (plain training) and after (this model)", header, rows)

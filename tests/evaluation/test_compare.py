@@ -1,0 +1,148 @@
+"""Comparing two models and estimating one by a log alone: estimators by formula, verdicts in worlds, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import unskew
+from unskew.evaluation import judge
+from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate
+from unskew.metrics import find, roc_auc
+
+QUICK = unskew.Training(max_epochs=5, progress=False)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return unskew.simulate(150, 80, density=0.2, selection="taste", strength=0.6, interaction=1.5, seed=2)
+
+
+@pytest.fixture(scope="module")
+def scores(world):
+    """A good and a poor function of ids."""
+    noise = np.random.default_rng(0).normal(0, 0.3, (150, 80))
+    good = lambda u, i: world.preference(np.asarray(u), np.asarray(i))  # noqa: E731
+    return good, lambda u, i: np.clip(good(u, i) + noise[np.asarray(u), np.asarray(i)], 0.01, 0.99)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_is_its_formula(world, scores, estimator):
+    evidence = judge.gather(world.log)
+    s = evidence.scores([scores[1]])
+    held, corner = evidence.held, evidence.corners["alike"]
+    w, q, y = corner.weight[held], corner.q, evidence.y
+    errors = (s - y) ** 2
+    imputed = q * (1 - s) ** 2 + (1 - q) * s**2
+    expected = {
+        "naive": errors[held].mean(),
+        "ips": (w @ errors[held]) / corner.base.sum(),
+        "snips": (w @ errors[held]) / w.sum(),
+        "dr": np.average(imputed, weights=corner.base) + (w @ (errors - imputed)[held]) / w.sum(),
+    }
+    assert estimate(evidence, find("mse"), estimator, s).value == pytest.approx(expected[estimator])
+    if estimator in ("naive", "snips"):
+        one = replace_fold(evidence)
+        weights = corner_of(one, estimator).base
+        found = estimate(one, find("auc"), estimator, s).value
+        assert found == pytest.approx(roc_auc(y[held], s[held], sample_weight=weights[held]))
+
+
+def replace_fold(evidence):
+    from dataclasses import replace
+
+    return replace(evidence, fold=np.zeros(len(evidence.fold), np.int64))
+
+
+def test_with_true_propensities_dr_finds_the_truth(world, scores):
+    p = world.propensity(world.log.users, world.log.items)
+    found = unskew.estimate_risk(scores[1], world.log, propensity=p, metrics=("mse", "precision@5"))
+    evidence = judge.gather(world.log, propensity=p)
+    unseen = ~evidence.held
+    s, y = scores[1](evidence.users, evidence.items), world.rating(evidence.users, evidence.items)
+    truth = ((s - y) ** 2)[unseen].mean()
+    assert found["mse", "dr"].value == pytest.approx(truth, abs=0.012)
+    assert "cannot tell" in repr(found) or found["precision@5", "ips"] is not None
+    assert found.to_dict()["estimates"]["mse"]["dr"]["low"] < truth + 0.02
+
+
+def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
+    good, poor = scores
+    found = unskew.compare(poor, good, world.log, names=("poor", "good"))
+    assert (found.better, found.decision) == ("good", "use")
+    assert str(found).startswith("good is better than poor: +")
+    assert unskew.compare(good, poor, world.log, names=("good", "poor")).decision == "stop"
+    level = unskew.compare(good, good, world.log)
+    assert (level.better, level.needed) == (None, None)
+    assert str(level).startswith("This log cannot tell B from A")
+    assert "no log can show this; about 250 random ratings" in found.finding().rests_on
+
+
+def test_random_ratings_decide_where_the_log_cannot(world, scores):
+    good, poor = scores
+    few = world.log.take(np.arange(80))
+    with pytest.raises(unskew.DataError, match="80 ratings cannot judge anything"):
+        unskew.compare(poor, good, few)
+    found = unskew.compare(poor, good, few, random_ratings=world.test)
+    assert found.decision == "use"
+    assert "random ratings" in found.finding().rests_on
+
+
+def test_a_file_a_frame_and_a_function_are_judged_alike(world, scores, tmp_path):
+    users, items = np.divmod(np.arange(world.n_pairs), 80)
+    frame = pa.table({"user_id": users, "item_id": items, "score": scores[1](users, items)})
+    listed = unskew.compare(frame, scores[0], world.log)
+    assert listed.by_log.order.value == pytest.approx(
+        unskew.compare(scores[1], scores[0], world.log).by_log.order.value
+    )
+    with pytest.raises(unskew.DataError, match="pairs are missing"):
+        unskew.compare(frame.slice(0, 500), scores[0], world.log)
+
+
+def test_models_of_one_log_are_fitted_again_without_what_judges_them(world):
+    models = [unskew.make(name).fit(world.log, seed=0, training=QUICK) for name in ("naive", "snips")]
+    found = unskew.compare(*models, names=("plain", "snips"))
+    assert found.n_ratings == len(world.log)
+    with pytest.raises(unskew.DataError, match="was trained on"):
+        unskew.compare(*models, world.draw(0).take(np.arange(2000)))
+    with pytest.raises(unskew.ParameterError, match="only two models of one log need no other"):
+        unskew.compare(models[0], lambda u, i: np.zeros(len(u)))
+
+
+def test_a_model_of_another_log_is_refused_by_what_it_does_not_know(world):
+    small = unskew.simulate(40, 20, density=0.5, seed=9)
+    model = unskew.make("naive").fit(small.log, training=QUICK)
+    with pytest.raises(unskew.DataError, match="The model does not know 110 of the log's 150 users"):
+        unskew.estimate_risk(model, world.log)
+
+
+def test_constant_scores_order_nothing(world):
+    found = unskew.estimate_risk(lambda u, i: np.full(len(u), 0.4), world.log, metrics=("user_auc",))
+    for estimator in ESTIMATORS:
+        assert found["user_auc", estimator].value == pytest.approx(0.5)
+
+
+def test_graded_logs_are_judged_on_their_scale():
+    world = unskew.simulate(120, 60, density=0.3, selection="popularity", interaction=1.5, seed=3)
+    stars = 1 + 4 * np.clip(world.preference(world.log.users, world.log.items) * 0.6 + 0.4 * world.log.ratings, 0, 1)
+    log = unskew.RatingLog.from_arrays(
+        world.log.users, world.log.items, np.round(stars), positive=None, rating_scale=(1, 5)
+    )
+    good = lambda u, i: 1 + 4 * world.preference(np.asarray(u), np.asarray(i))  # noqa: E731
+    poor = lambda u, i: np.full(len(u), 3.0)  # noqa: E731
+    assert unskew.compare(poor, good, log).decision == "use"
+    assert 0 < unskew.estimate_risk(good, log, metrics=("mse",))["mse", "dr"].value < 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"metrics": ("ndcg@5",)}, "a log cannot tell ndcg@5 of unseen pairs"),
+        ({"metrics": ("rmse",)}, "there is no metric 'rmse'"),
+        ({"estimators": ("best",)}, "there is no estimator 'best'"),
+    ],
+)
+def test_unknown_names_are_refused(world, scores, settings, sentence):
+    with pytest.raises(unskew.ParameterError, match=sentence):
+        unskew.estimate_risk(scores[0], world.log, **settings)

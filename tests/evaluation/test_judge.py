@@ -1,0 +1,230 @@
+"""The judge: its sums by hand, its decision by rule, its evidence in a world whose truth is known, its refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unskew
+from unskew.errors import DataError
+from unskew.evaluation import judge
+from unskew.evaluation.judge import Corner, Estimate, Evidence, Gain
+from unskew.selection.slope import Slope
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.sampled_from([0.1, 0.4, 0.4, 0.8]), st.floats(0.05, 0.95), st.booleans(), st.booleans()
+    ),
+    min_size=4,
+    max_size=12,
+)
+
+
+def evidence_of(users, q, held, y, weight=2.0) -> Evidence:
+    """Rows by hand: unseen ones count once, held ones weigh `weight`."""
+    held = np.asarray(held, bool)
+    order = np.argsort(users, kind="stable")
+    users, q, held, y = np.asarray(users)[order], np.asarray(q)[order], held[order], np.asarray(y, float)[order]
+    log = unskew.RatingLog.from_arrays([0, 1, 2], [0, 1, 2], [1, 0, 1], positive=1)
+    corner = Corner(q, np.where(held, 0.0, 1.0), np.where(held, weight, 0.0))
+    nothing, level = Slope(0.0, np.inf, 0.0), judge.Interval(0.5)
+    zero = np.zeros(len(users), np.int64)
+    corners = dict.fromkeys(("activity", "alike", "low, activity", "low, alike"), corner)
+    items = np.arange(len(users))
+    return Evidence(log, zero[:0], zero, users.astype(np.int64), items, held, y, corners, True, nothing, level)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=ROWS)
+def test_order_is_the_sum_over_pairs_of_a_user_one_step_from_the_imputation(rows):
+    users, scores, q, held, liked = (np.array(column) for column in zip(*rows, strict=True))
+    order = np.argsort(users, kind="stable")
+    evidence = evidence_of(users, q, held, liked)
+    users, scores, q, held, liked = (c[order] for c in (users, scores, q, held, liked))
+    base, weight = (~held).astype(float), 2.0 * held
+    x = base.sum() / max(weight.sum(), 1e-300) * weight * (liked - q)
+    right = total = 0.0
+    for a in range(len(users)):
+        for b in range(len(users)):
+            if a == b or users[a] != users[b]:
+                continue
+            above = float(scores[a] > scores[b]) + 0.5 * float(scores[a] == scores[b])
+            first = base[a] * q[a] * base[b] * (1 - q[b])
+            step = x[a] * base[b] * (1 - q[b]) - base[a] * q[a] * x[b]
+            right, total = right + above * (first + step), total + first + step
+    found = judge.order_of(evidence, scores.astype(float), evidence.corners["alike"])
+    assert found.right.sum() == pytest.approx(right, abs=1e-9)
+    assert found.all.sum() == pytest.approx(total, abs=1e-9)
+
+
+def test_of_random_ratings_order_is_the_share_of_pairs_in_the_right_order():
+    rng = np.random.default_rng(0)
+    users, items = np.divmod(rng.permutation(400)[:150], 20)
+    random = unskew.RatingLog.from_arrays(users, items, rng.random(150) < 0.4, positive=1, user_ids=range(20))
+    evidence = judge.random_evidence(random, random)
+    scores = rng.random(len(evidence.users))
+    wins = [
+        scores[a] > scores[b]
+        for a in range(150)
+        for b in range(150)
+        if evidence.users[a] == evidence.users[b] and evidence.y[a] == 1 > evidence.y[b]
+    ]
+    assert judge.order_of(evidence, scores, evidence.corners["activity"]).value == pytest.approx(np.mean(wins))
+
+
+def test_the_squared_gain_is_doubly_robust_and_self_normalised():
+    rng = np.random.default_rng(1)
+    users, q, held = rng.integers(0, 3, 60), rng.uniform(0.1, 0.9, 60), rng.random(60) < 0.4
+    y, weight = (rng.random(60) < q).astype(float), 3.0
+    evidence = evidence_of(users, q, held, y, weight)
+    a, b = rng.random(60), rng.random(60)
+    gain = (evidence.y - a) ** 2 - (evidence.y - b) ** 2
+    here = evidence.corners["alike"]
+    imputed = here.q * ((1 - a) ** 2 - (1 - b) ** 2) + (1 - here.q) * (a**2 - b**2)
+    expected = imputed[~evidence.held].mean() + (gain - imputed)[evidence.held].mean()
+    assert judge.squared_gain(evidence, a, b, "alike").value == pytest.approx(expected)
+    truth = replace(evidence, y=here.q)  # ratings that are what the imputation says: weights have no part
+    assert judge.squared_gain(truth, a, b, "alike").value == pytest.approx(imputed[~evidence.held].mean())
+
+
+def gain_of(order: float, *squared: float) -> Gain:
+    return Gain(Estimate(order, 1.0), tuple(Estimate(each, 1.0) for each in squared), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("order", "squared", "decision"),
+    [
+        (2.3, (0, 0, 0), "use"),
+        (2.2, (3, 3, 3), "use"),
+        (2.2, (3, 3, 2.2), "test"),
+        (2.3, (-3, -3, 0), "use"),
+        (2.3, (-3, -3, -3), "test"),
+        (-2.3, (0, 0, 0), "stop"),
+        (0, (-3, -3, -3), "stop"),
+        (-2.3, (3, 3, 3), "test"),
+        (0, (3, -3, 3), "test"),
+    ],
+)
+def test_the_rule_decides_by_order_or_by_error_at_all_corners(order, squared, decision):
+    assert gain_of(order, *squared).decision == decision
+
+
+@pytest.mark.parametrize(
+    ("log", "random", "decision"),
+    [
+        ((3, 0, 0, 0), (-3, 0), "stop"),
+        ((3, 0, 0, 0), (0.5, 0.5), "use"),
+        ((3, 0, 0, 0), (-1.5, 0), "test"),
+        ((0, 0, 0, 0), (3, 0), "use"),
+        (None, (0, 0), "test"),
+    ],
+)
+def test_random_ratings_overrule_the_log(log, random, decision):
+    by_log = None if log is None else gain_of(*log)
+    assert judge.together(by_log, gain_of(*random)) == decision
+
+
+@pytest.fixture(scope="module")
+def world():
+    return unskew.simulate(150, 80, density=0.2, selection="popularity", interaction=1.5, seed=4)
+
+
+@pytest.fixture(scope="module")
+def evidence(world):
+    return judge.gather(world.log, seed=0)
+
+
+def test_rows_are_left_out_ratings_once_and_all_unseen_pairs_a_fold(world, evidence):
+    log = world.log
+    assert evidence.n_held == len(log)
+    assert (~evidence.held).sum() == 5 * (log.n_pairs - len(log))
+    keys = evidence.users[evidence.held] * log.n_items + evidence.items[evidence.held]
+    assert len(np.unique(keys)) == len(log)
+    fold = dict(zip(log.users.astype(int) * log.n_items + log.items, evidence.fold_of_ratings, strict=True))
+    assert [fold[key] for key in keys] == evidence.fold[evidence.held].tolist()
+    counts = np.bincount(log.users, minlength=log.n_users)
+    in_first = np.bincount(log.users, evidence.fold_of_ratings == 0, log.n_users)
+    assert np.abs(in_first - counts / 5).max() < 1
+
+
+def test_what_judges_a_fold_has_not_seen_it(world, monkeypatch):
+    seen = []
+    own = judge.imputation_of
+    monkeypatch.setattr(judge, "imputation_of", lambda log, seed: seen.append(log) or own(log, seed))
+    monkeypatch.setattr(judge, "_KNOWN", {})
+    found = judge.gather(world.log, seed=1)
+    for k, log in enumerate(seen):
+        assert len(log) == (found.fold_of_ratings != k).sum()
+
+
+def test_the_same_log_has_the_same_evidence_at_once(world, evidence):
+    copy = world.log.take(np.arange(len(world.log)))
+    assert judge.gather(copy, seed=0).corners is evidence.corners
+    assert judge.fingerprint(copy) == judge.fingerprint(world.log)
+    assert judge.fingerprint(world.draw(1)) != judge.fingerprint(world.log)
+
+
+def test_ratings_stand_for_about_all_unseen_pairs(evidence):
+    corner = evidence.corners["alike"]
+    assert 0.7 < corner.weight.sum() / corner.base.sum() < 1.4
+    assert 0.1 * len(evidence.log) < evidence.effective < len(evidence.log)
+
+
+def test_a_better_model_is_used_a_worse_one_stopped_and_itself_undecided(world, evidence):
+    truth = world.preference(evidence.users, evidence.items)
+    noisy = np.clip(truth + np.random.default_rng(0).normal(0, 0.25, len(truth)), 0.01, 0.99)
+    found = judge.gain(evidence, noisy, truth)
+    assert found.decision == "use"
+    assert judge.gain(evidence, truth, noisy).decision == "stop"
+    assert judge.gain(evidence, truth, truth).decision == "test"
+    right = (truth - noisy)[~evidence.held]
+    assert found.squared[0].value == pytest.approx((right**2).mean(), abs=4 * found.squared[0].error)
+
+
+def test_a_sample_of_unseen_pairs_tells_the_same(world, evidence, monkeypatch):
+    truth = world.preference
+    before = lambda u, i: np.clip(truth(u, i) + 0.3 * np.sin(7.0 * u + 3.0 * i), 0.01, 0.99)  # noqa: E731
+    whole = judge.gain(evidence, *(evidence.scores([f]) for f in (before, truth)))
+    monkeypatch.setattr(judge, "MOST_UNSEEN", 4000)
+    monkeypatch.setattr(judge, "_KNOWN", {})
+    few = judge.gather(world.log, seed=0)
+    assert not few.whole
+    assert (~few.held).sum() < 5 * 4000
+    some = judge.gain(few, *(few.scores([f]) for f in (before, truth)))
+    assert some.order.value == pytest.approx(whole.order.value, abs=whole.order.error)
+    assert some.squared[0].value == pytest.approx(whole.squared[0].value, abs=whole.squared[0].error)
+    base, all_of = few.corners["alike"].base, evidence.corners["alike"].base
+    assert base.sum() == pytest.approx(all_of.sum(), rel=1e-9)
+
+
+def test_known_propensities_weigh_by_their_odds(world):
+    p = world.propensity(world.log.users, world.log.items)
+    found = judge.gather(world.log, seed=0, propensity=p)
+    known = dict(zip(world.log.users.astype(int) * 80 + world.log.items, (1 - p) / p, strict=True))
+    rows = np.flatnonzero(found.held)
+    expected = [known[key] for key in found.users[rows] * 80 + found.items[rows]]
+    np.testing.assert_allclose(found.corners["alike"].weight[rows], expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (lambda log: log.take(np.arange(50)), "50 ratings cannot judge anything: at least 100 are needed"),
+        (lambda log: log.take(log.users == np.bincount(log.users).argmax()), "ratings"),
+        (lambda log: log.take(log.ratings == 1), "are of one class"),
+    ],
+)
+def test_what_cannot_judge_is_refused_in_a_sentence(world, rows, sentence):
+    with pytest.raises(DataError, match=sentence):
+        judge.gather(rows(world.log))
+
+
+def test_propensities_that_are_none_are_refused(world):
+    p = np.full(len(world.log), 0.3)
+    p[7] = 0.0
+    with pytest.raises(DataError, match="The propensity of rating 8 is 0"):
+        judge.gather(world.log, propensity=p)
