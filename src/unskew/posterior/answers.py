@@ -102,11 +102,9 @@ class Posterior:
 
     def scores(self, users: Int, items: Int) -> Float:
         """Return the mean of f."""
-        out = np.empty(len(users))
-        d = self.user_factors.shape[1]
-        args = self.user_factors, self.user_bias, self.item_factors, self.item_bias
-        score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *args, d, out)
-        return out
+        rows = self.user_factors, self.item_factors, self.user_bias, self.item_bias
+        found: Float = score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *rows)
+        return found
 
     def variance(self, users: Int, items: Int) -> Float:
         """Return the variance of f: what the log leaves open."""

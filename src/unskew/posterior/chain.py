@@ -128,10 +128,11 @@ class Chain:
 
     def _scores(self, u: Any, u_bias: Any, v: Any, v_bias: Any, n: int | None = None) -> Float:
         """Return f of the first n fixed pairs, or of all."""
-        users, items = (codes[:n] for codes in self.pairs)
-        out = np.empty(len(users))
-        score_pairs(users, items, u, u_bias, v, v_bias, self.sampler.d, out)
-        return out
+        users, items = self.pairs[0][:n], self.pairs[1][:n]
+        rows = (side[:, : self.sampler.d].astype(np.float32) for side in (u, v))
+        biases = (np.ascontiguousarray(side, float) for side in (u_bias, v_bias))
+        found: Float = score_pairs(users, items, *rows, *biases)
+        return found
 
     def unsteadiness(self) -> float:
         """Return mean((p1 - p2)^2) / 4 of the two halves of the kept sweeps on fixed random pairs."""

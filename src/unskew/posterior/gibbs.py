@@ -30,6 +30,7 @@ from unskew.posterior.draws import (
     USER_SCALES,
     USERS,
     Float,
+    Float32,
     Int,
     draw_log_size,
     gamma_draw,
@@ -221,13 +222,15 @@ def sample_rows(
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
-def score_pairs(users: Int, items: Int, u: Any, ub: Any, v: Any, vb: Any, d: int, out: Any) -> None:
-    """Compute u . v + both biases for pairs."""
+def score_pairs(users: Int, items: Int, u: Float32, v: Float32, ub: Float, vb: Float) -> Float:
+    """Return u . v + both biases for pairs."""
+    out = np.empty(len(users))
     for k in range(len(users)):
         total = ub[users[k]] + vb[items[k]]
-        for j in range(d):
+        for j in range(u.shape[1]):
             total += u[users[k], j] * v[items[k], j]
         out[k] = total
+    return out
 
 
 @dataclass
