@@ -107,3 +107,32 @@ def test_what_the_imputation_misses_is_corrected(seed):
     every = np.repeat(np.arange(200), 150)
     r = expit(found.logits(np.full(30_000, flat[0]), np.log(p.ravel()), every))
     assert np.mean((r - q.ravel()) ** 2) < 0.3 * np.mean((liked.mean() - q.ravel()) ** 2)
+
+
+def robust_world(seed, wrong):
+    """Seeing follows liking; the imputation is a constant, or p uniform, on purpose. Biases of the mean liking."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 150))
+    truth, p = expit(x - 0.5), expit(0.8 * x - 2.5)
+    seen = rng.random(x.shape) < p
+    users, items = np.nonzero(seen)
+    liked = (rng.random(len(users)) < truth[seen]).astype(int)
+    every = np.repeat(np.arange(200), 150)
+    logit_q = np.full(x.shape, np.log(liked.mean() / (1 - liked.mean()))) if wrong == "imputation" else x - 0.5
+    believed = np.full(x.shape, seen.mean()) if wrong == "propensity" else p
+    given = liked, logit_q[seen], np.log(believed[seen]), users, items, np.zeros(200, int)
+    found = target(*given, rng.integers(5, size=len(users)), 1 / believed[seen])
+    ours = expit(found.logits(logit_q.ravel(), np.log(believed.ravel()), every)).mean()
+    weighted = np.average(liked, weights=1 / believed[seen])
+    imputed = expit(logit_q).mean()
+    return np.array([liked.mean(), weighted, imputed, ours]) - truth.mean()
+
+
+@pytest.mark.parametrize("wrong", ["imputation", "propensity"])
+def test_one_of_two_being_right_is_enough(wrong):
+    """Mean liking over all pairs, ten worlds: naive is off, each simple estimator where its one part is, ours never."""
+    naive, weighted, imputed, ours = np.abs([robust_world(seed, wrong) for seed in range(10)]).mean(axis=0)
+    assert naive > 0.1
+    assert (imputed if wrong == "imputation" else weighted) > 0.1
+    assert ours < 0.02
+    assert ours < 0.2 * naive
