@@ -68,7 +68,7 @@ OPTIONS = {
     "--header": "leave it out; it is found by looking",
     "--members": "fit one model, by one seed",
     "--no-header": "name columns by their places, such as --user 1",
-    "--new-user-features": "new users are told by their ratings alone",
+    "--new-user-features": "new users are known by their ratings alone",
     "--odds": "use `unskew diagnose`",
     "--slices": "use `unskew fit --random-ratings`",
     "--unbiased-curve": "use `unskew fit --random-ratings`",

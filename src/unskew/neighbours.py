@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from unskew.errors import ParameterError
+from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Linear, Part
 
 Values = NDArray[np.float64]
@@ -62,7 +62,7 @@ def contributions(form: Linear, rated: NDArray[Any], ratings: Values, item: int)
     away = form.users - mean
     spread, axes = np.linalg.eigh(away.T @ away / len(away))
     root = axes * np.sqrt(np.maximum(spread, 0))
-    x, p = form.items[rated] @ root, expit(form.items[rated] @ mean + form.offsets[rated])
+    x, p = form.items[rated] @ root, sigmoid(form.items[rated] @ mean + form.offsets[rated])
     precision = np.eye(len(mean)) + (x * (p * (1 - p))[:, None]).T @ x
     direction = np.linalg.solve(precision, form.items[item] @ root)
     return np.asarray((x @ direction) * (ratings - p))

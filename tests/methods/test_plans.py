@@ -1,5 +1,7 @@
 """Every method as data: its roles, stages, steps, weights and losses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from unskew.losses.weighting import ips, naive, seen_likelihood, snips
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, TDR, MeanRating, StableDR
-from unskew.methods.weighting import AT, CVIB
+from unskew.methods.weighting import AT, CVIB, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import Tower
 from unskew.propensity.additive import Additive
@@ -164,3 +166,19 @@ def test_methods_take_any_propensity_and_any_imputation(name):
     if settings:
         wrapped = DoublyCalibrated(make(name, propensity=Additive(), **settings))
         assert [stage.name for stage in wrapped.plan().stages].count("imputation calibration") == 1
+
+
+def test_a_model_tells_the_numbers_it_was_trained_with():
+    """What rules came to, what was given instead, and the batch."""
+    log = ordinary()[0]
+    by_rule, given = (
+        DRJL(propensity=Additive(), **settings).fit(log, training=SHORT)
+        for settings in ({}, {"l2": 0.3, "imputation_l2": 0.1, "clip": 0.2})
+    )
+    facts = by_rule.split.facts
+    l2 = 0.25 * facts.scarcity
+    rules = {"batch size": 128, "l2 of imputation": l2, "l2 of prediction": l2, "clip of propensity": facts.density}
+    assert by_rule.settings == pytest.approx(rules)
+    numbers = {"batch size": 128, "l2 of imputation": 0.1, "l2 of prediction": 0.3, "clip of propensity": 0.2}
+    assert given.settings == pytest.approx(numbers)
+    assert Naive().fit(log, training=replace(SHORT, batch_size=None)).settings["batch size"] == 64

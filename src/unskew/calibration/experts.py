@@ -47,9 +47,9 @@ def mixture_slopes(
     p, chosen = sigmoid(a * s + b), beta.take(users, axis=1)
     m = (chosen * p).sum(0)
     held = np.minimum(np.maximum(m, INSIDE), 1 - INSIDE)
-    of_m = w * (m - y) / (held * (1 - held)) * (m == held)
-    of_z = of_m * chosen * p * (1 - p)
-    of_beta = np.add.reduceat(of_m * p, np.flatnonzero(np.diff(users, prepend=-1)), axis=1)
+    of_chosen = p * (w * (m - y) / (held * (1 - held)) * (m == held))
+    of_z = of_chosen * chosen * (1 - p)
+    of_beta = np.add.reduceat(of_chosen, np.flatnonzero(np.diff(users, prepend=-1)), axis=1)
     of_score = beta * (of_beta - (beta * of_beta).sum(0)) / tau
     return np.column_stack([a[:, 0] * (of_z * s).sum(1), of_z.sum(1)]), np.einsum("ku,uc->kc", of_score, inputs)
 

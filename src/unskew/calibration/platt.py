@@ -58,7 +58,8 @@ class PlattMaps(Part):
     def calibrated(self, logits: Array, users: Array) -> Array:
         weights, slopes, intercepts = (rows_of(table, users) for table in self.tables)
         bounded = np.minimum(np.maximum(logits, -LARGEST_LOGIT), LARGEST_LOGIT)
-        return np.asarray((weights * sigmoid(slopes * bounded[:, None] + intercepts)).sum(1))
+        p = weights * sigmoid(slopes * bounded[:, None] + intercepts)
+        return np.asarray(p[:, 0] if p.shape[1] == 1 else p.sum(1))
 
     def state(self) -> dict[str, Array]:
         weights, slopes, intercepts = self.tables

@@ -78,7 +78,7 @@ class Rows:
         self.parts, self.block, self.where, self.cells = parts, block, where, cells
         self.users, self.items = block.users[where], block.items[where]
         self._logits: dict[str, Array] = {}
-        self._terms: dict[Any, Terms] = {}
+        self._terms: dict[str, dict[Any, Terms]] = {}
 
     def __len__(self) -> int:
         return len(self.users)
@@ -108,14 +108,16 @@ class Rows:
 
     def terms(self, role: str, kind: Callable[[Array], Terms]) -> Terms:
         """What an error of a role is made of, found once for all labels."""
-        if (role, kind) not in self._terms:
-            self._terms[role, kind] = kind(self.logits(role))
-        return self._terms[role, kind]
+        found = self._terms.setdefault(role, {})
+        if kind not in found:
+            found[kind] = kind(self.logits(role))
+        return found[kind]
 
     def forget(self, roles: Collection[str]) -> None:
         """Drop the answers of roles that have moved."""
-        self._logits = {role: found for role, found in self._logits.items() if role not in roles}
-        self._terms = {key: found for key, found in self._terms.items() if key[0] not in roles}
+        for role in roles:
+            self._logits.pop(role, None)
+            self._terms.pop(role, None)
 
     def logit(self, role: str = "prediction") -> Any:
         """The logit of a role, a Column while it learns."""
@@ -149,6 +151,16 @@ class Rows:
         """e_imputed: the error of a role against the imputed rating."""
         return self.error(role, self.probability(imputation))
 
+    def residual(self, role: str = "prediction", imputation: str = "imputation") -> Any:
+        """e - e_imputed, which is (e1 - e0)(r - r_imputed)."""
+        _, effect, _, scale = self.terms(role, self.parts.error)
+        gap = self.ratings - self.probability(imputation)
+        apart = value_of(gap)
+        found = Column(effect * apart, {role: -scale * apart} if role in self.parts.learning else None)
+        if isinstance(gap, Column):
+            found.slopes |= {learner: effect * slope for learner, slope in gap.slopes.items()}
+        return found
+
     def label_effect(self, role: str = "prediction") -> Array:
         """e1 - e0: how much the error of a role depends on the label; without slopes."""
         return self.terms(role, self.parts.error).effect
@@ -166,7 +178,7 @@ class Rows:
         """The sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
         values = value_of(column)
         if isinstance(values, np.ndarray) and not isinstance(self.cells, np.ndarray):
-            found = float(self.cells) * float(values.sum(dtype=np.float64))
+            found = float(self.cells) * float(np.add.reduce(values, dtype=np.float64))
         else:
             found = float(np.broadcast_to(self.cells * values, len(self)).sum(dtype=np.float64))
         if not isinstance(column, Column) or not column.slopes:

@@ -17,12 +17,12 @@ def dr(v: View, prediction: str = "prediction", imputation: str = "imputation") 
     Wang et al., ICML 2019.
     """
     o, d = v.observed, v.sampled
-    residual = (o.error(prediction) - o.imputed_error(prediction, imputation)) * o.inverse_propensity()
+    residual = o.residual(prediction, imputation) * o.inverse_propensity()
     return (d.total(d.imputed_error(prediction, imputation)) + o.total(residual)) / v.n_pairs
 
 
 def imputation_error(
-    v: View, weight: Array, target: float | Array = 0.0, prediction: str = "prediction", imputation: str = "imputation"
+    v: View, weight: Array, target: Array | None = None, prediction: str = "prediction", imputation: str = "imputation"
 ) -> Any:
     """sum_O weight (e - e_imputed - target)^2 / sum_O weight (e1 - e0)^2: with weight 1/p the loss of DR-JL.
 
@@ -31,7 +31,8 @@ def imputation_error(
     is a weighted mean of (r - r_imputed)^2; the divisor is nothing that the imputation can move.
     """
     o = v.observed
-    gap = o.error(prediction) - o.imputed_error(prediction, imputation) - target
+    gap = o.residual(prediction, imputation)
+    gap = gap if target is None else gap - target
     return o.total(weight * square(gap)) / max(o.total(weight * o.label_effect(prediction) ** 2), 1e-12)
 
 
@@ -46,7 +47,7 @@ def target_epsilon(o: Rows) -> Any:
     If all propensities are 1 there is nothing to correct and epsilon is 0.
     """
     h = target_covariate(o)
-    return o.total(h * (o.error() - o.imputed_error())) / max(o.total(h * h), 1e-12)
+    return o.total(h * o.residual()) / max(o.total(h * h), 1e-12)
 
 
 def targeted_dr(v: View) -> Any:
@@ -57,7 +58,7 @@ def targeted_dr(v: View) -> Any:
     o, d, epsilon = v.observed, v.sampled, target_epsilon(v.observed)
     h, weight = target_covariate(o), o.inverse_propensity()
     direct = d.total(d.imputed_error()) + epsilon * d.total(target_covariate(d))
-    residual = o.total((o.error() - o.imputed_error()) * weight) - epsilon * o.total(h * weight)
+    residual = o.total(o.residual() * weight) - epsilon * o.total(h * weight)
     return (direct + residual) / v.n_pairs
 
 

@@ -200,8 +200,7 @@ class BRDDR(DRJL):
     def worst_case(self, v: View) -> Any:
         """(1/|D|) [sum_D e_imputed + sum_O v (e - e_imputed)] at the v that is worst relative to the benchmark."""
         o, d = v.observed, v.sampled
-        gap = o.error() - o.imputed_error()
-        benchmark = value_of(o.error(BENCHMARK["prediction"]) - o.imputed_error(*BENCHMARK.values()))
+        gap, benchmark = o.residual(), value_of(o.residual(*BENCHMARK.values()))
         weight = worst_weights(gap.value - benchmark, o.inverse_propensity(), self.odds_bound)
         return (d.total(d.imputed_error()) + o.total(weight * gap)) / v.n_pairs
 

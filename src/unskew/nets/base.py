@@ -72,7 +72,7 @@ class Part:
         raise ParameterError(f"{type(self).__name__} is not sampled in sweeps; use the method 'dce-bayes' or 'bayes'.")
 
     def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
-        """The part with a new user for each stretch of ratings; None if it has no way of its own."""
+        """The part with a new user for each chunk of ratings; None if it has no way of its own."""
         return None
 
     def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
@@ -88,7 +88,7 @@ class Part:
         return None, None
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
-        """The same part with new users after the known ones, given how many ratings each has, and so many new items.
+        """The same part with new users after the known ones, given how many ratings each has, and `n_items` new items.
 
         `owner` is the extended part whose vectors it shares; `n_nets` nets may stand side by side, each with new ones.
         """
@@ -222,7 +222,7 @@ def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Ar
 
 
 def extended_rows(value: Array, n_new: int, n_nets: int = 1) -> Array:
-    """Rows with so many new ones after those of each net, all of them those of the average one, which is the last."""
+    """Rows with `n_new` new ones after those of each net, all of them those of the average one, which is the last."""
     width, average = value.shape[1], value[-1:]
     old = value[:-1].reshape(n_nets, -1, width)
     both = np.concatenate([old, np.broadcast_to(average, (n_nets, n_new, width))], axis=1)
