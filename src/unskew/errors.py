@@ -12,7 +12,10 @@ LARGEST_SEED = 2**63 - 1
 
 
 class UnskewError(Exception):
-    """Base of all our errors: catch this one to catch them all."""
+    """Base of all our errors: catch this one to catch them all; its sentence stands on one line, whatever it quotes."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(" ".join(str(sentence).splitlines()))
 
 
 class DataError(UnskewError, ValueError):
@@ -66,3 +69,12 @@ def whole(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         raise ParameterError(f"{name} must be a whole number from {least:,} to {most:,}, not {value!r}.")
     return int(value)
+
+
+def chosen(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return one of some words, or refuse with all of them."""
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        listed = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}" if known[1:] else repr(known[0])
+        raise ParameterError(f"{name} must be {listed}, not {value!r}.")
+    return value

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import narwhals as nw
 import numpy as np
@@ -20,7 +21,7 @@ from unskew.data.guess import columns_by_name
 from unskew.data.ids import Vocabulary, as_arrow, as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError, whole
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
 from unskew.losses.batch import Parts
 from unskew.neighbours import alike, contributions, form_of
 from unskew.nets.base import NetSpec, Part
@@ -126,8 +127,10 @@ class Recommender:
         if items is None:
             return self._predicted(users, as_=as_, liked_from=liked_from, return_std=return_std, on_unknown=on_unknown)
         codes, part = self._codes(users, items, on_unknown), self.part("prediction")
-        if as_ not in (None, "probability", "rating", "levels"):
-            raise ParameterError(f"as_ must be 'probability', 'rating' or 'levels', not {as_!r}.")
+        if as_ is not None:
+            chosen(as_, "as_", get_args(As))
+        if liked_from is not None and not isinstance(liked_from, Real):
+            raise ParameterError(f"liked_from must be a rating, not {liked_from!r}.")
         if liked_from is not None and as_ not in (None, "probability"):
             raise ParameterError(f"liked_from goes with as_='probability', not with {as_!r}.")
         if as_ == "levels":
@@ -193,7 +196,9 @@ class Recommender:
     ) -> pa.Table:
         """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
-        score = self.ranking(by, whole(seed, "seed", 0))
+        if not isinstance(exclude_seen, bool):
+            raise ParameterError(f"exclude_seen must be True or False, not {exclude_seen!r}.")
+        score = self.ranking(by, checked_seed(seed))
         asked = None if users is None else as_ids(listed(users), "users")
         if candidates is not None:
             if items is not None or users is not None:
@@ -282,7 +287,7 @@ class Recommender:
     def order(self, by: str | None = None) -> str:
         """The order of lists that is meant, the model's usual one for None; refused if it has no such order."""
         orders = self.part("prediction").orders
-        if by is not None and by not in orders:
+        if by is not None and (not isinstance(by, str) or by not in orders):
             known = " or ".join(map(repr, orders))
             other = "" if len(orders) > 1 else "; a model of the method 'dce-bayes' knows more"
             raise ParameterError(f"by must be {known} for {type(self.method).__name__}, not {by!r}{other}.")
@@ -443,8 +448,7 @@ def _one(vocabulary: Vocabulary, given: Any, side: str) -> NDArray[np.int32]:
 
 
 def _codes(vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown) -> NDArray[np.int32]:
-    if on_unknown not in ("raise", "fallback"):
-        raise ParameterError(f"on_unknown must be 'raise' or 'fallback', not {on_unknown!r}.")
+    chosen(on_unknown, "on_unknown", get_args(OnUnknown))
     wanted = as_ids(listed(ids), f"{side}s")
     codes = vocabulary.codes(wanted)
     if on_unknown == "raise" and (unknown := codes < 0).any():

@@ -97,6 +97,8 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
 def make(name: str, **settings: Any) -> Any:
     """The method registered under this name, with these settings instead of its defaults."""
     known = {entry.name: entry for entry in registered()}
+    if not isinstance(name, str):
+        raise ParameterError(f"A method goes by its name, such as 'dce-bayes', not {name!r}.")
     if name in known:
         return known[name].build(**settings)
     if (sentence := sentence_about_method(name, known)) is not None:

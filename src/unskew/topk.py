@@ -37,7 +37,7 @@ def top_items(
     seen = SeenPairs(log) if exclude_seen else None
     at_once = max(1, CELLS_AT_ONCE // max(len(candidates), 1))
     parts = []
-    for start in range(0, len(users), at_once):
+    for start in range(0, len(users) if len(candidates) else 0, at_once):
         chunk = users[start : start + at_once]
         flat = predict(np.repeat(chunk, len(candidates)), np.tile(candidates, len(chunk)))
         scores = flat.reshape(len(chunk), len(candidates))

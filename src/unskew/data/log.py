@@ -15,7 +15,7 @@ from unskew.data.guess import FEWEST, columns_by_name, guessed_scale
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
 from unskew.data.pairs import pair_keys
 from unskew.data.scale import Scale, as_ratings
-from unskew.errors import DataError, ParameterError, nearest
+from unskew.errors import DataError, ParameterError, chosen, nearest
 
 Duplicates = Literal["error", "last", "mean"]
 
@@ -280,7 +280,7 @@ class Rows(NamedTuple):
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
-        if isinstance(positive, str) and positive == "guess":
+        if _to_guess(positive):
             if limits is None and like is not None:
                 scale: Scale = like.scale
                 return scale
@@ -303,12 +303,14 @@ def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> p
         samples = {name: sample_of(values) for name, values in columns.items()}
         found, _ = columns_by_name(samples, {"item": None, "title": None}, "the frame of item names", ("item", "title"))
         texts = [name for name, values in samples.items() if values and all(isinstance(one, str) for one in values)]
-        key = found.get("item") or next(iter(columns))
+        key = found.get("item") or next(iter(columns), "")
         title = found.get("title") or next((name for name in texts if name != key), None)
         if title is None or title == key:
             raise DataError(f"the frame of item names has no column of titles, only {', '.join(map(repr, columns))}.")
         keys, titles = columns[key], columns[title]
     texts = plain(as_arrow(titles, "item names"))
+    if not is_text(texts.type) and not is_number(texts.type):
+        raise DataError(f"item names are of type {texts.type}: titles must be text.")
     texts = as_text(texts, "item names") if is_text(texts.type) else texts.cast(pa.large_string())
     codes = ids.codes(keys, "the ids of item names")
     if len(codes) != len(texts):
@@ -326,13 +328,15 @@ def check_settings(settings: Any) -> None:
     for name in settings:
         if name not in known:
             raise ParameterError(f"a log has no setting {name!r}{nearest(name, known)}")
-    duplicates = settings.get("duplicates", "error")
-    if duplicates not in get_args(Duplicates):
-        raise ParameterError(f"duplicates must be 'error', 'last' or 'mean', but is {duplicates!r}.")
-    if settings.get("positive", "guess") != "guess":
+    chosen(settings.get("duplicates", "error"), "duplicates", get_args(Duplicates))
+    if not _to_guess(settings.get("positive", "guess")):
         Scale.of(settings["positive"], settings.get("rating_scale"))
     if not isinstance(settings.get("like"), RatingLog | None):
         raise ParameterError(f"like must be a RatingLog, not a {type(settings['like']).__name__}.")
+
+
+def _to_guess(positive: Any) -> bool:
+    return isinstance(positive, str) and positive == "guess"
 
 
 def _times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
