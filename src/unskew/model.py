@@ -84,7 +84,7 @@ class Recommender:
     @property
     def split(self) -> Split:
         """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
-        training, log = self.training or Training(), self.log
+        training, log = self.training or Training(), self._with_log("what it has learned from")
         if self.n_fitted_users is not None:
             log = log.take(log.users < self.n_fitted_users)
         return training.split(log, self.seed)
@@ -198,6 +198,8 @@ class Recommender:
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
         if not isinstance(exclude_seen, bool):
             raise ParameterError(f"exclude_seen must be True or False, not {exclude_seen!r}.")
+        if exclude_seen:
+            self._with_log("what users have rated: pass exclude_seen=False")
         score = self.ranking(by, checked_seed(seed))
         asked = None if users is None else as_ids(listed(users), "users")
         if candidates is not None:
@@ -249,7 +251,7 @@ class Recommender:
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
         """
-        log, form = self.log, form_of(self.part("prediction"))
+        log, form = self._with_log("what users have rated"), form_of(self.part("prediction"))
         (who,) = _one(log.user_ids, user, "user")
         (what,) = _one(log.item_ids, item, "item")
         rows = np.flatnonzero((log.users == who) & (log.items != what))
@@ -379,11 +381,21 @@ class Recommender:
         parts.parts = {**self.parts.parts, "prediction": sampled}
         return replace(self, parts=parts, history=history)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused."""
+    def save(self, path: str | PathLike[str], *, without_log: bool = False) -> None:
+        """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused.
+
+        The folder holds the log. Without it the model answers as before, but nobody can tell what users have rated
+        (`exclude_seen`, `explain`), fold new users in, or diagnose it.
+        """
         from unskew.files.model import save  # which imports this module
 
-        save(self, path)
+        save(self, path, without_log=without_log)
+
+    def _with_log(self, for_what: str) -> RatingLog:
+        """The log, refused if the model was saved without it."""
+        if not len(self.log):
+            raise ParameterError(f"The model was saved without its log, and does not know {for_what}.")
+        return self.log
 
     def _predicted(self, frame: Any, **rules: Any) -> Any:
         """The frame of pairs with predictions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -25,9 +26,7 @@ from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
-from unskew.files import atomic
-from unskew.files.manifest import VERSION, sealed
-from unskew.files.seal import FileEntry
+from unskew.files.model import VERSION
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL
 from unskew.methods.weighting import IPS, Naive
@@ -371,7 +370,7 @@ def test_the_folder_holds_the_documented_files_and_no_more(folder):
 
 
 @given(
-    name=st.sampled_from(FILES),
+    name=st.sampled_from(FILES[:-1]),
     places=st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 255)), min_size=1, max_size=3),
     cut=st.none() | st.floats(0, 1, exclude_max=True),
     more=st.binary(max_size=3),
@@ -396,7 +395,7 @@ def test_no_flipped_cut_or_added_byte_goes_unnoticed(folder, name, places, cut, 
     unskew.load(folder)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES[:-1])
 def test_every_single_bit_of_the_first_bytes_and_of_the_last_counts(folder, name):
     original = (folder / name).read_bytes()
     for place in (0, 1, 7, 8, len(original) // 2, -9, -1):
@@ -407,42 +406,27 @@ def test_every_single_bit_of_the_first_bytes_and_of_the_last_counts(folder, name
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_linked_or_wrong_file_is_named(folder, name):
-    aside = folder.parent / "aside"
-    (folder / name).rename(aside)
-    assert f"{name} is missing" in refusal(folder)
-    (folder / name).symlink_to(aside)
-    assert f"{name} is not a regular file" in refusal(folder)
+def test_a_missing_file_is_named_and_a_pipe_is_none(folder, name):
     (folder / name).unlink()
+    assert f"{name} is missing" in refusal(folder)
     os.mkfifo(folder / name)  # opening it would wait for ever
-    assert f"{name} is not a regular file" in refusal(folder)
+    assert f"{name} is missing" in refusal(folder)
 
 
-def test_a_truncated_and_an_altered_file_are_told_apart(folder):
+def test_a_truncated_and_an_altered_file_are_noticed(folder):
     weights = folder / "weights.safetensors"
     original = weights.read_bytes()
     weights.write_bytes(original[:-1])
-    assert f"weights.safetensors has {len(original) - 1:,} bytes, not the {len(original):,}" in refusal(folder)
+    assert "weights.safetensors has been altered or damaged" in refusal(folder)
     weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
     assert "weights.safetensors has been altered or damaged" in refusal(folder)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [('"seed": 7', '"seed": 8'), ('"holdout": 0.1', '"holdout": 0.2'), ("\n ", "\n\t")]
-)
-def test_a_change_to_the_manifest_that_would_still_make_sense_is_noticed(folder, old, new):
-    text = (folder / "model.json").read_text()
-    assert old in text
-    (folder / "model.json").write_text(text.replace(old, new, 1))
-    assert "model.json has been altered or damaged" in refusal(folder)
-
-
 def forge(folder: Path, change: Any) -> str:
-    """Rewrite model.json with a right digest, as somebody could on purpose, and say how that is refused."""
+    """Rewrite model.json, as somebody could on purpose, and say how that is refused."""
     content = json.loads((folder / "model.json").read_text())
-    del content["sha256"]
     change(content)
-    (folder / "model.json").write_bytes(sealed(content))
+    (folder / "model.json").write_text(json.dumps(content))
     return refusal(folder)
 
 
@@ -451,22 +435,20 @@ def reseal_weights(folder: Path, change: Any) -> str:
     change(arrays)
     contents = arrays_to_bytes(arrays)
     (folder / "weights.safetensors").write_bytes(contents)
-    entry = FileEntry.of(contents)
-    listed = {"weights.safetensors": {"size": entry.size, "sha256": entry.sha256}}
+    listed = {"weights.safetensors": hashlib.sha256(contents).hexdigest()}
     return forge(folder, lambda content: content["files"].update(listed))
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../secret", "..", ".", "", "a/b", "a\\b", "C:x", "c:\\x"])
 def test_paths_out_of_the_folder_are_refused(folder, name):
-    entry = {"size": 1, "sha256": "0" * 64}
-    sentence = forge(folder, lambda content: content["files"].update({name: entry}))
-    assert f"model.json lists {name!r}, which is not a file of the model's own folder" in sentence
+    sentence = forge(folder, lambda content: content["files"].update({name: "0" * 64}))
+    assert f"model.json lists {name!r}, which is not a file of a model" in sentence
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda c: c.update(version=3), "has format version 3, and this unskew reads up to 2: update unskew"),
+        (lambda c: c.update(version=4), "has format version 4, and this unskew reads up to 3: update unskew"),
         (lambda c: c.update(version="1"), "has the unknown format version '1'"),
         (lambda c: c.update(version=0), "has the unknown format version 0"),
         (lambda c: c.update(format="another"), "does not describe an unskew model"),
@@ -475,7 +457,7 @@ def test_paths_out_of_the_folder_are_refused(folder, name):
         (lambda c: c["method"].update(cliip=1), "IPS has no setting 'cliip'; did you mean 'clip'?"),
         (lambda c: c.update(seed="7"), "seed of Contents must be a whole number, not '7'"),
         (lambda c: c.pop("seed"), "Contents needs the setting 'seed'"),
-        (lambda c: c.pop("files"), "files must be a table"),
+        (lambda c: c.pop("files"), "must be a table of names"),
         (lambda c: c["files"].pop("weights.safetensors"), "does not list weights.safetensors"),
         (lambda c: c["files"].pop("log.arrow"), "does not list log.arrow"),
         (lambda c: c["parts"].append("dictator"), "IPS has no role 'dictator'"),
@@ -620,7 +602,6 @@ def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeyp
             raise PermissionError(13, "Permission denied")
         return rename(self, target)
 
-    monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)  # as where no call swaps two folders
     monkeypatch.setattr(Path, "rename", once)
     assert "permission denied" in refused_save(fitted(Naive()), folder)
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
@@ -646,3 +627,17 @@ def test_an_old_model_that_cannot_be_removed_is_reported(model, folder, monkeypa
     with pytest.warns(UserWarning, match=r"is saved, but the old .* cannot be removed: permission denied"):
         model.save(folder)
     assert_same_answers(model, unskew.load(folder))
+
+
+def test_a_model_saved_without_its_log_answers_and_says_what_it_cannot(tmp_path):
+    model = fitted(IPS(propensity=Additive(), net=MF(n_factors=2)))
+    model.save(tmp_path / "model", without_log=True)
+    other = unskew.load(tmp_path / "model")
+    users, items = list(LOG.user_ids)[:5], list(LOG.item_ids)[:5]
+    assert model.predict(users, items).tobytes() == other.predict(users, items).tobytes()
+    assert other.recommend(users[:1], k=3, exclude_seen=False).num_rows == 3
+    for ask in (lambda: other.recommend(users[:1]), lambda: other.split, lambda: other.explain(users[0], items[0])):
+        with pytest.raises(ParameterError, match="The model was saved without its log, and does not know what"):
+            ask()
+    other.save(tmp_path / "again")
+    assert len(unskew.load(tmp_path / "again").log) == 0

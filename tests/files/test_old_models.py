@@ -10,7 +10,7 @@ import pytest
 import unskew
 from unskew.errors import ParameterError
 from unskew.files.legacy import renamed, upgraded
-from unskew.files.manifest import VERSION
+from unskew.files.model import VERSION
 from unskew.recipe import read_fit
 
 MODELS = Path(__file__).parent / "models"

@@ -58,7 +58,6 @@ def command(
     Columns and the threshold of what is liked are guessed from the file, and said.
     """
     from unskew.diagnosis.diagnose import known_already
-    from unskew.files.lock import locked
 
     chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
     target = _model_path(out)
@@ -70,10 +69,9 @@ def command(
     random = None if random_ratings is None else reading.random_ratings(random_ratings, ratings, known=False)
     if random is not None:
         say(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
-    with locked(target):
-        seed = (chosen.seed or 0) if seed is None else seed
-        model = chosen.method.fit(ratings, seed=seed, training=training, random_ratings=random)
-        model.save(target)
+    seed = (chosen.seed or 0) if seed is None else seed
+    model = chosen.method.fit(ratings, seed=seed, training=training, random_ratings=random)
+    model.save(target)
     if as_json:
         print_json(_facts(model, target, reading))
         return
@@ -90,7 +88,7 @@ def _silent(_: str) -> None:
 
 def _model_path(out: Path | None) -> Path:
     """Where the model goes; what could not be written to is refused before training, not after."""
-    from unskew.files.manifest import foreign_names
+    from unskew.files.model import foreign_names
 
     if out is None and DEFAULT_OUT.exists():
         raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
+import hashlib
 import os
 import shutil
-import sys
-import time
 import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from unskew.errors import ParameterError
 
 PathLike = str | os.PathLike[str]
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-_A_DAY = 24 * 60 * 60.0
 
 
 def checked_path(path: PathLike) -> Path:
@@ -32,31 +27,23 @@ def checked_path(path: PathLike) -> Path:
     return Path(os.path.realpath(text))
 
 
-@contextmanager
-def synced(path: Path) -> Iterator[IO[bytes]]:
-    """A new file to write to, whose bytes have reached the disk when the block ends well."""
+def write_synced(path: Path, data: bytes) -> None:
+    """A new file whose bytes have reached the disk."""
     with path.open("xb") as file:
-        yield file
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def write_synced(path: Path, data: bytes) -> None:
-    """A new file whose bytes have reached the disk."""
-    with synced(path) as file:
-        file.write(data)
-
-
 def replace_file(target: Path, data: bytes) -> None:
     """Write aside, then rename: a reader finds the old file or the new one, never half of one."""
-    fresh = _beside(target, "new")
+    fresh = _beside(target)
     try:
         write_synced(fresh, data)
         fresh.replace(target)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
 
 
 def write_file(path: PathLike, data: bytes) -> None:
@@ -71,60 +58,37 @@ def write_file(path: PathLike, data: bytes) -> None:
 def replaced_folder(target: Path) -> Iterator[Path]:
     """A fresh folder beside `target` to write into, which takes its place when the block ends well.
 
-    After any error the target is as it was. Linux swaps two folders in one call. Elsewhere, for the instant between
-    two renames, the old folder stands beside its place under a name ending in .old.
+    After any error the target is as it was. For the instant between two renames the old folder stands beside its place,
+    where `standing` finds it.
     """
-    fresh = _beside(target, "new")
+    fresh, old = _beside(target), _aside(target)
     fresh.mkdir()
     try:
         yield fresh
-        _sync_folder(fresh)
-        old = _swap(fresh, target)
+        if target.exists():
+            if old.exists():
+                shutil.rmtree(old)
+            target.rename(old)
+        try:
+            fresh.rename(target)
+        except BaseException:
+            if old.exists():
+                old.rename(target)
+            raise
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    _sync_folder(target.parent)
-    if old is not None:
-        _remove(old, target)
-    _sweep(target.parent)
+    if old.exists():
+        try:
+            shutil.rmtree(old)
+        except OSError as error:
+            warnings.warn(f"{target} is saved, but the old {old} cannot be removed: {reason(error)}.", stacklevel=5)
 
 
-def _swap(fresh: Path, target: Path) -> Path | None:
-    """Put `fresh` in the place of `target`; where the old one is now, if there was one."""
-    if not target.exists():
-        fresh.rename(target)
-        return None
-    if _exchanged(fresh, target):
-        return fresh
-    old = _beside(target, "old")
-    target.rename(old)
-    try:
-        fresh.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    return old
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Let two folders swap their names at once, where the system can."""
-    swap = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    return swap is not None and swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
-
-
-def _remove(old: Path, target: Path) -> None:
-    try:
-        shutil.rmtree(old)
-    except OSError as error:
-        warnings.warn(f"{target} is saved, but the old {old} cannot be removed: {reason(error)}.", stacklevel=5)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what writers that were killed have left unfinished; whoever still writes has touched it today."""
-    for path in folder.glob(".unskew-*.new"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _A_DAY:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+def standing(target: Path) -> Path:
+    """The folder or, if a process died between two renames, the old one that stands beside its place."""
+    old = _aside(target)
+    return old if old.is_dir() and not target.exists() else target
 
 
 def reason(error: OSError) -> str:
@@ -132,16 +96,28 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _beside(target: Path, ending: str) -> Path:
-    """A name that nobody has, short because the target's own may already be as long as names can be."""
-    return target.parent / f".unskew-{uuid.uuid4().hex}.{ending}"
+def _aside(target: Path) -> Path:
+    return target.parent / f".unskew-{hashlib.sha256(target.name.encode()).hexdigest()[:12]}.old"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make renames inside a folder last, where the system can: Windows and some network disks cannot."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _beside(target: Path) -> Path:
+    """A name that nobody has, short because the target's own may already be as long as names can be.
+
+    It holds the number of this process: what processes that are gone have left unfinished is cleared.
+    """
+    for left in target.parent.glob(".unskew-*.new"):
+        process = left.name.split("-")[1]
+        if process.isdigit() and not _runs(int(process)):
+            with suppress(OSError):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return target.parent / f".unskew-{os.getpid()}-{uuid.uuid4().hex[:12]}.new"
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's, or a system that cannot tell
+        return True
+    return True

@@ -15,7 +15,6 @@ from unskew.data.ids import Vocabulary
 from unskew.data.log import Names, RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError
-from unskew.files.seal import Hashed
 
 RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
@@ -68,15 +67,13 @@ def fingerprint(log: RatingLog) -> str:
     facts = LogFacts.of(log)
     digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
     for name, table in sorted(log_tables(log).items()):
-        table = table.select([column for column in table.column_names if column not in ("times", "title")])
-        write_arrow(table, size := pa.MockOutputStream())
-        digest.update(f"{name} {size.size()}\n".encode())
-        write_arrow(table, Hashed(digest))
+        known = [column for column in table.column_names if column not in ("times", "title")]
+        digest.update(name.encode() + arrow_bytes(table.select(known)))
     return digest.hexdigest()[:32]
 
 
 def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
-    """The log of these `log_tables`; it checks itself as every log does."""
+    """The log of these `log_tables`; it checks itself as every log does, unless it was saved without rows."""
     table, items = _read(files, RATINGS), _read(files, ITEMS)
     known = COLUMNS | FURTHER
     if not set(COLUMNS) <= set(table.column_names) <= set(known):
@@ -85,22 +82,24 @@ def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
         raise ModelFileError(f"{RATINGS} has columns of other types than {', '.join(map(str, COLUMNS.values()))}.")
     columns = {name: table[name].to_numpy() for name in table.column_names}
     user_ids, item_ids = Vocabulary(_read(files, USERS).column("id"), USERS), Vocabulary(items.column("id"), ITEMS)
-    return RatingLog(
-        columns["user"],
-        columns["item"],
-        columns["rating"],
-        user_ids,
-        item_ids,
-        facts.scale,
-        _features(files, USER_FEATURES, facts.user_features, len(user_ids)),
-        _features(files, ITEM_FEATURES, facts.item_features, len(item_ids)),
-        facts.duplicates_merged,
-        stars=columns.get("stars"),
-        times=columns.get("times"),
-        titles=items["title"].combine_chunks() if "title" in items.column_names else None,
-        names=Names(**facts.names),
-        library=facts.library,
-    )
+    fields: dict[str, Any] = {
+        "users": columns["user"],
+        "items": columns["item"],
+        "ratings": columns["rating"],
+        "user_ids": user_ids,
+        "item_ids": item_ids,
+        "scale": facts.scale,
+        "user_features": _features(files, USER_FEATURES, facts.user_features, len(user_ids)),
+        "item_features": _features(files, ITEM_FEATURES, facts.item_features, len(item_ids)),
+        "duplicates_merged": facts.duplicates_merged,
+        "stars": columns.get("stars"),
+        "times": columns.get("times"),
+        "titles": items["title"].combine_chunks() if "title" in items.column_names else None,
+        "names": Names(**facts.names),
+        "library": facts.library,
+        "notes": (),
+    }
+    return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 
 def _counts(features: Features | None) -> FeatureCounts | None:
@@ -119,10 +118,12 @@ def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | Non
     return Features(tuple(table.column_names), values, counts.encoding)
 
 
-def write_arrow(table: pa.Table, sink: Any) -> None:
-    """Write a table to a file that is open, a stretch at a time."""
+def arrow_bytes(table: pa.Table) -> Any:
+    """The table as an Arrow file."""
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def _read(files: Mapping[str, bytes], name: str) -> pa.Table:

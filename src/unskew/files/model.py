@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,12 +23,21 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.files.arrays import Arrays, part_from, prefixed, under
-from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, synced, write_synced
+from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
 from unskew.files.legacy import upgraded
-from unskew.files.logs import FeatureCounts, LogFacts, log_from_files, log_tables, write_arrow
-from unskew.files.manifest import MANIFEST, foreign_names, read_verified, sealed, unsealed
+from unskew.files.logs import (
+    ITEM_FEATURES,
+    ITEMS,
+    RATINGS,
+    USER_FEATURES,
+    USERS,
+    FeatureCounts,
+    LogFacts,
+    arrow_bytes,
+    log_from_files,
+    log_tables,
+)
 from unskew.files.plain import Plain
-from unskew.files.seal import FileEntry, Hashed, read_regular
 from unskew.losses.batch import Parts
 from unskew.methods.base import Method
 from unskew.model import Recommender
@@ -38,7 +48,9 @@ from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
-WEIGHTS, RECIPE = "weights.safetensors", "recipe.toml"
+MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
+FORMAT, VERSION = "unskew model", 3
+OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, USER_FEATURES, ITEM_FEATURES)  # files that a folder may hold besides
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -77,28 +89,36 @@ RECORDS = (
     CalibrationReport,
     RoleCalibration,
     Figures,
-    FileEntry,
     RandomRatings,
     Correction,
     Line,
 )
 
 
-def save(model: Recommender, path: PathLike) -> None:
+def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> None:
     """Write the model as a folder that appears whole or not at all.
 
     A model that stands there is replaced; anything else but an empty folder is refused. A propensity that is
-    a function is left out, and the saved history has a note of it.
+    a function is left out, and the saved history has a note of it. The folder holds the log, ids included; without it
+    the model still answers, but nobody can tell what users have rated, fold new users in or diagnose it.
     """
     target = checked_path(path)
+    log = model.log.take(np.zeros(len(model.log), np.bool_)) if without_log else model.log
     recipe, why_none = _recipe(model)
     contents, arrays = _told(model, why_none)
-    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(model.log)))
+    files: dict[str, bytes] = dict(recipe)
+    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(log)))
+    files[WEIGHTS] = arrays_to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()})
     try:
         _refuse_foreign(target)
         with replaced_folder(target) as folder:
-            entries = {name: _written(folder / name, part) for name, part in _parts(model, arrays, recipe).items()}
-            write_synced(folder / MANIFEST, sealed(plain | {"files": _plain({}).write(entries)}))
+            for name, table in log_tables(log).items():
+                files[name] = arrow_bytes(table)
+            digests = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
+            for name, held in files.items():
+                write_synced(folder / name, held)
+            manifest = {"format": FORMAT, "version": VERSION, **plain, "files": digests}
+            write_synced(folder / MANIFEST, (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode())
     except OSError as error:
         raise ModelFileError(
             f"The model cannot be saved to {target}: {reason(error)}; nothing has been changed there."
@@ -108,38 +128,69 @@ def save(model: Recommender, path: PathLike) -> None:
 def load(path: PathLike) -> Recommender:
     """The model saved in a folder; it answers with the same bits.
 
-    Every file is checked by size and SHA-256 before it is used, and nothing in it is executed. The checks
-    detect damage, not forgery: whoever can write the folder can write another model.
+    Every file is checked by its SHA-256 before it is used, and nothing in it is executed. The checks detect damage, not
+    forgery: whoever can write the folder can write another model.
     """
-    folder = checked_path(path)
+    folder = standing(checked_path(path))
     with _one_sentence(folder):
         if not folder.is_dir():
             raise ModelFileError("it is not a folder." if folder.exists() else "there is no such folder.")
-        content = unsealed(read_regular(folder / MANIFEST))
-        entries = _plain({}).read(dict[str, FileEntry], content.pop("files", None), "files")
-        return _model(content, read_verified(folder, entries))
+        if not (folder / MANIFEST).is_file():
+            raise ModelFileError(f"{MANIFEST} is missing.")
+        content = _manifest((folder / MANIFEST).read_bytes())
+        files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
+        return _model(content, files)
 
 
-def _parts(model: Recommender, arrays: Arrays, recipe: dict[str, bytes]) -> dict[str, Callable[[Hashed], object]]:
-    """What writes each file but the manifest: none is held in memory before its turn, the log not even then."""
-
-    def weights(file: Hashed) -> object:
-        return file.write(arrays_to_bytes({name: np.asarray(a, order="C") for name, a in arrays.items()}))
-
-    parts: dict[str, Callable[[Hashed], object]] = {WEIGHTS: weights}
-    parts |= {name: partial(_put, text) for name, text in recipe.items()}
-    return parts | {name: partial(write_arrow, table) for name, table in log_tables(model.log).items()}
-
-
-def _put(text: bytes, file: Hashed) -> object:
-    return file.write(text)
+def foreign_names(folder: Path) -> list[str]:
+    """What in a folder is no part of an unskew model, and so must not be replaced by one."""
+    names = {entry.name for entry in folder.iterdir()}
+    manifest = folder / MANIFEST
+    try:
+        content = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
+    except (ValueError, RecursionError):
+        content = {}
+    known = isinstance(content, dict) and content.get("format") == FORMAT
+    return sorted(names - ({MANIFEST, *OWN} if known else set()))
 
 
-def _written(path: Path, part: Callable[[Hashed], object]) -> FileEntry:
-    """Write a file; what it must be to be believed."""
-    with synced(path) as file:
-        part(hashed := Hashed(file=file))
-    return hashed.entry
+def _manifest(raw: bytes) -> dict[str, Any]:
+    """What model.json says, if it is of our format and of a version that is known."""
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise ModelFileError(f"{MANIFEST} does not describe an unskew model.")
+    version = content.get("version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"{MANIFEST} has the unknown format version {version!r}.")
+    if version > VERSION:
+        raise ModelFileError(
+            f"{MANIFEST} has format version {version}, and this unskew reads up to {VERSION}: update unskew."
+        )
+    content.pop("sha256", None)  # of versions before 3
+    return content
+
+
+def _entries(content: dict[str, Any]) -> dict[str, str]:
+    """The digests of the files; versions before 3 also list sizes."""
+    listed = content.pop("files", None)
+    if not isinstance(listed, dict):
+        raise ModelFileError(f"the files in {MANIFEST} must be a table of names and digests.")
+    for name in listed:
+        if name not in OWN:
+            raise ModelFileError(f"{MANIFEST} lists {name!r}, which is not a file of a model.")
+    return {name: str(entry.get("sha256") if isinstance(entry, dict) else entry) for name, entry in listed.items()}
+
+
+def _verified(folder: Path, name: str, digest: str) -> bytes:
+    if not (folder / name).is_file():
+        raise ModelFileError(f"{name} is missing.")
+    held = (folder / name).read_bytes()
+    if hashlib.sha256(held).hexdigest() != digest:
+        raise ModelFileError(f"{name} has been altered or damaged: its SHA-256 is not the one saved.")
+    return held
 
 
 def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arrays]:
