@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, ndtr
-from scipy.stats import rankdata
 
 import unskew
 from benchmarks.cases import Array, Figures, Job, Measured, tiny
 from unskew import BayesianFactors, Method, RatingLog, Recommender, World
+from unskew.metrics import UserLists, calibration_error
 from unskew.training.plan import Plan, Role, Stage
 
 METRICS = ("mse", "auc", "ndcg@5", "ndcg@10")
@@ -26,6 +26,7 @@ QUIET = unskew.Training(progress=False)
 LISTED = ("naive", "bayes", "dce-bayes")
 LEFT_OUT = ("coat", "movielens", "movielens by time", "jester, uniform")
 UNSEEN, FOLDS, FEWER_SEEDS = 1000, 5, 2
+TEN: dict[str, Any] = {"bins": "mass", "n_bins": 10}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +82,8 @@ def loaded(model: Recommender) -> Recommender:
 def judged(predicted: Array, test: RatingLog) -> Figures:
     """Measure P(liked) on a test; nDCG of a user without a liked pair counts as 1, as in the literature."""
     found = unskew.evaluate(predicted, test, empty_users="one")
-    calibration = calibration_error(predicted, test.ratings)
+    calibration = calibration_error(test.ratings, predicted, **TEN)
     return {m: float(found[m]) for m in METRICS} | {"mean": float(predicted.mean()), "calibration: test": calibration}
-
-
-def calibration_error(predicted: Array, liked: Array, n_bins: int = 10) -> float:
-    """Return the mean of |share liked - mean prediction| over bins of equal mass."""
-    bins = np.array_split(np.argsort(predicted, kind="stable"), n_bins)
-    return float(np.mean([abs(liked[rows].mean() - predicted[rows].mean()) for rows in bins if len(rows)]))
 
 
 def top_ten(model: Recommender, by: str) -> NDArray[np.int64]:
@@ -148,7 +143,7 @@ def left_out_calibration(method: Method, log: RatingLog, seed: int) -> float:
     for k in range(FOLDS):
         model, own = method.fit(log.take(fold != k), seed=seed, training=QUIET), fold == k
         answers[own] = model.predict_codes(log.users[own], log.items[own])
-    return calibration_error(answers, log.ratings)
+    return calibration_error(log.ratings, answers, **TEN)
 
 
 def propensity_figures(method: Method, log: RatingLog, seed: int) -> Figures:
@@ -162,20 +157,18 @@ def propensity_figures(method: Method, log: RatingLog, seed: int) -> Figures:
     rest, (users, items) = log.take(~left_out), (codes[left_out] for codes in (log.users, log.items))
     model = loaded(method.fit(rest, seed=seed, training=QUIET))
     known = np.bincount(rest.items, minlength=log.n_items) > 0
-    columns, aucs = list[Array](), list[float]()
+    columns = list[Array]()
     for user in range(log.n_users):
         own = items[(users == user) & known[items]]
         unseen = np.setdiff1d(np.flatnonzero(known), log.items[log.users == user])
         asked = np.r_[own, rng.permutation(unseen)[:UNSEEN]].astype(np.int64)
-        event, n_others = np.arange(len(asked)) < len(own), len(asked) - len(own)
+        event, weight = np.arange(len(asked)) < len(own), len(unseen) / max(len(asked) - len(own), 1)
         p = np.clip(model.scores("propensity", np.full(len(asked), user), asked), 1e-9, 1 - 1e-9)
-        if len(own) and n_others:
-            places = rankdata(p)[event] - np.arange(1, len(own) + 1)
-            aucs.append(float(places.sum() / len(own) / n_others))
-        columns.append(np.stack([p, event, np.where(event, 1.0, len(unseen) / max(n_others, 1))]))
-    p, event, weight = np.concatenate(columns, axis=1)
+        columns.append(np.stack([p, event, np.where(event, 1.0, weight), np.full(len(asked), user)]))
+    p, event, weight, user = np.concatenate(columns, axis=1)
     x = logit(np.clip(left_out.mean() / (1 - left_out.mean()) * p / (1 - p), 1e-9, 1 - 1e-9))
-    return {"propensity: auc": float(np.mean(aucs)), "propensity: slope": logistic(x, event, weight)[1]}
+    auc = np.nanmean(UserLists.from_rows(event, p, user.astype(int)).auc())
+    return {"propensity: auc": float(auc), "propensity: slope": logistic(x, event, weight)[1]}
 
 
 def logistic(x: Array, y: Array, weight: Array | float = 1.0) -> tuple[float, float]:
