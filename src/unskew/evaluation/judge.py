@@ -37,6 +37,7 @@ LEAST_UNSEEN = 20  # a user
 Z = 2.24  # standard errors that decide: 1.96 for two looks
 RAISED = 1.64  # errors by which the slope is raised at the ends of the band
 FLOOR, CAP = 0.1, 0.9  # of p: a tenth of the user's mean, and at most this
+DECIDES = 9.49  # (2.24 + .84)^2: so many variances over the squared gain decide in four of five samples
 SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
 FEWEST = 100
 
@@ -346,7 +347,7 @@ def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Ord
     unknown = 0.25 if here.weight.any() else 0.0  # q (1 - q) where ratings are imputed, at its most
     variance = float(share @ per_pair**2 - (share @ per_pair) ** 2 + share @ slope**2 * unknown)
     size = squared[0].value ** 2
-    return Gain(order_gain(evidence, *orders), squared, 7.85 * variance / size if size > 1e-18 else np.inf)
+    return Gain(order_gain(evidence, *orders), squared, DECIDES * variance / size if size > 1e-18 else np.inf)
 
 
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:
