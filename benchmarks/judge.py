@@ -283,11 +283,9 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
     usual = [r for r in records if r["case"] != "half of the items"]
     every = [(r, key, value) for r in usual for key, value in r["metrics"].items()]
     order = [abs(value) < 1.96 for _, key, value in every if key.endswith("z of order")]
-    free = [
-        (r["case"], abs(v) < 1.96)
-        for r, key, v in every
-        if key.endswith("z of squared") and not r["metrics"]["by rating"]
-    ]
+    own = [(r["case"], abs(z) < 1.96) for r, key, z in every if key.endswith("z of squared")]
+    ruled = {r["case"] for r in usual if r["metrics"]["by rating"]}
+    free = [(case, holds) for case, holds in own if case not in ruled]
     band = [r["metrics"]["band holds"] for r in usual]
     right = [
         metrics[f"{pair}: {'use' if sign_of(metrics, pair) == 1 else 'stop'} by random"]
@@ -299,10 +297,8 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
     turned = [value for value in turned if not math.isnan(value)]
     named = {
         "order, 95% intervals that hold the truth": order,
-        "squared error, the same where nothing or exposure drives seeing": [
-            ok for case, ok in free if "taste" not in case
-        ],
-        "squared error, the same where taste drives seeing": [ok for case, ok in free if "taste" in case],
+        "squared error, where nothing or exposure drives seeing": [ok for case, ok in free if "taste" not in case],
+        "squared error, where taste drives seeing": [ok for case, ok in free if "taste" in case],
         "band of the level within .01": band,
         "decided rightly by as many random ratings as the formula asks for": right,
         "half of the items: 250 random ratings turn the verdict": turned,

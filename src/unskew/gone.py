@@ -58,6 +58,13 @@ NAMES = {
 COMMANDS = {"odds": "use `unskew diagnose`"}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 OPTIONS = {
+    "--clip": "the judge needs none",
+    "--confidence": "intervals are of 95%",
+    "--estimator": "`unskew evaluate MODEL` shows all",
+    "--metric": "`unskew evaluate MODEL` shows all",
+    "--plot": "use `unskew diagnose --out report.html`",
+    "--propensity": "the judge fits its own, and a method takes --set propensity=NAME",
+    "--rival": "use `unskew compare`",
     "--accept-altered": "leave it out; what differs from the original is noted",
     "--cache": "leave it out; logs are read into memory",
     "--checkpoint": CHECKPOINT,

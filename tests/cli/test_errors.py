@@ -32,10 +32,7 @@ REFUSED = {
     "missing choice": (("export", "model"), "missing option '--to': choose from onnx, parquet; `unskew export --help`"),
     "unknown choice": (("export", "model", "--to", "csv"), "invalid value for '--to': 'csv' is not one of 'onnx', 'p"),
     "word for a number": ((*FIT, "naive", "--epochs", "many"), "'--epochs': must be a whole number, not 'many'; `uns"),
-    "unknown propensity of the judge": (
-        ("diagnose", "model", "--propensity", "x"),
-        "--propensity x is not known; `uns",
-    ),
+    "an option that went": (("diagnose", "model", "--propensity", "x"), "--propensity is gone: the judge fits its own"),
     "missing log": (("fit", "none.csv", "--out", "new", "--method", "naive"), "none.csv does not exist"),
     "unknown setting": ((*FIT, "ips", "--set", "clp=1"), "IPS has no setting 'clp'; did you mean 'clip'?"),
     "unknown nested setting": ((*FIT, "ips", "--set", "net.n_factrs=1"), "did you mean 'n_factors'?"),

@@ -130,7 +130,7 @@ def test_the_hold_out_judges_a_model_that_does_not_know_it(model, log):
     same = unskew.fit(other, sweeps=40, training=QUIET).for_judging()
     pairs = all_pairs(model)
     np.testing.assert_array_equal(judged.predict_codes(*pairs), same.predict_codes(*pairs))
-    with pytest.raises(unskew.DataError, match="was trained on 140 of these 140 ratings"):
+    with pytest.raises(unskew.DataError, match="was trained on 140 of the log's 140 ratings"):
         unskew.estimate_risk(model, model.holdout)
 
 

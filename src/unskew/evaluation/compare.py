@@ -23,7 +23,7 @@ from unskew.evaluation.judge import (
     together,
 )
 from unskew.evaluation.scores import by_fold, scores_of
-from unskew.findings import Finding, Table
+from unskew.findings import Finding
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes
 
@@ -122,12 +122,6 @@ class Comparison:
 
     def _ask(self) -> str:
         return "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
-
-    @property
-    def table(self) -> Table:
-        """The finding's numbers."""
-        rows = [(name, number) for name, number in self.finding().numbers.items()]
-        return Table(self.sentence(), ("", "gain"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """What JSON can hold."""

@@ -93,7 +93,7 @@ def estimate_risk(
         raise ParameterError("scores need a log that they were not trained on: give one.")
     log = model_or_scores.log if log is None else as_log(log, model_or_scores)
     evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log))
-    scores = evidence.scores(by_fold(model_or_scores, log, evidence.fold_of_ratings, "the scores"))
+    scores = evidence.scores(by_fold(model_or_scores, log, evidence.fold_of_ratings, "the model"))
     found: dict[tuple[str, str], Interval | None] = {}
     for metric in asked:
         for estimator in estimators:

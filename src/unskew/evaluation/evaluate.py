@@ -231,17 +231,17 @@ def _of_pairs(test: RatingLog, scores: Values) -> tuple[dict[str, Interval], Not
         notes.append(f"auc is left out: every test pair is {'positive' if positive.all() else 'negative'}.")
     else:
         value = METRICS["auc"].of(Columns(positive.astype(np.float64), scores, np.ones(len(scores))))
-        places = np.searchsorted(np.sort(scores[~positive]), scores, "left") + np.searchsorted(
-            np.sort(scores[~positive]), scores, "right"
-        )
-        above = 2 * positive.sum() - (
-            np.searchsorted(np.sort(scores[positive]), scores, "left")
-            + np.searchsorted(np.sort(scores[positive]), scores, "right")
-        )
-        n, m = positive.sum(), (~positive).sum()
-        influence = np.where(positive, (places / (2 * m) - value) / n, (above / (2 * n) - value) / m)
+        liked, disliked = scores[positive], scores[~positive]
+        above, below = 1 - _placed(scores, liked), _placed(scores, disliked)
+        influence = np.where(positive, (below - value) / len(liked), (above - value) / len(disliked))
         found["auc"] = normal_interval(value, two_way_error(test.users, test.items, influence))
     return found, notes
+
+
+def _placed(scores: Values, among: Values) -> Values:
+    """The share of `among` that lies below each score, half of its ties counted."""
+    ends = [np.searchsorted(np.sort(among), scores, side) for side in ("left", "right")]
+    return np.asarray(sum(ends) / (2 * len(among)))
 
 
 def _mean(metric: Metric, test: RatingLog, scores: Values, ratings: Values) -> Interval:
