@@ -15,8 +15,8 @@ import typer
 
 import unskew
 from unskew import registry
+from unskew.bench.measure import WORLD_SETTINGS
 from unskew.cli import app
-from unskew.demo import WORLD_SETTINGS
 from unskew.methods.robust import DRJL
 from unskew.testing import check_method
 

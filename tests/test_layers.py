@@ -9,7 +9,7 @@ import unskew
 
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
-    *("_version", "errors", "gone", "runtime", "processes", "registry"),
+    *("_version", "errors", "gone", "runtime", "registry"),
     *("findings", "files.atomic", "charts", "metrics", "theory", "data", "datasets"),
     *(
         "losses",
@@ -27,7 +27,7 @@ ORDER = (
 )
 # The learning side is in order; all other rooms only come after it.
 AFTER = ("files", "recipe", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
-AFTER += ("reproduce", "report", "demo", "health", "cli", "__main__", "suites")
+AFTER += ("report", "health", "cli", "__main__", "suites")
 FACADES = {  # which hand on to a later room, each in one function
     ("model", "folding"): "fold_in",
     ("model", "diagnosis"): "diagnose",

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -97,14 +97,6 @@ def _display() -> Any:
     )
 
 
-def each(items: Sequence[Item], title: str, unit: str = "step") -> Iterator[Item]:
-    """Yield the items, with a bar of how many are done."""
-    with bar(title, len(items), unit) as shown:
-        for item in items:
-            yield item
-            shown.advance()
-
-
 @contextmanager
 def announced(progress: bool | None) -> Iterator[None]:
     """Announce, once, that kernels are compiled inside, if progress is shown at all; None shows it on a terminal."""
@@ -114,16 +106,15 @@ def announced(progress: bool | None) -> Iterator[None]:
     from numba.core import event
 
     class Announce(event.Listener):
-        announced = False
-
         def on_start(self, event: Any) -> None:
-            if not self.announced:
-                self.announced = True
+            told.append(event)
+            if len(told) == 1:
                 say(SENTENCE)
 
         def on_end(self, event: Any) -> None:
             pass
 
+    told: list[Any] = []
     with event.install_listener("numba:compile", Announce()):
         yield
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 import unskew
-from unskew.bench import Judging
+from unskew.bench import Validation
 
 SHORT = unskew.Training(max_epochs=2, progress=False)
 
@@ -18,11 +16,5 @@ def world() -> unskew.World:
 
 
 @pytest.fixture(scope="session")
-def judging() -> Judging:
-    return Judging(folds=3, judges=2, training=SHORT)
-
-
-@pytest.fixture(scope="session")
-def plain(judging: Judging) -> Judging:
-    """Without the judges' own propensities."""
-    return replace(judging, criterion="log_loss")
+def validation() -> Validation:
+    return Validation(training=SHORT)

@@ -1,130 +1,195 @@
-"""The search asks for the same whatever runs it, and gives every method as many trials."""
+"""The search asks for the same whatever runs it, gives every method as many trials, and goes on where it ended."""
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import dataclass, replace
+import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from unskew.evaluation.estimators import estimate
+from unskew.evaluation.judge import gather
+from unskew.metrics.table import find
 
 import unskew
-from unskew.bench import Judging, tune
-from unskew.bench.jobs import opened
-from unskew.bench.judge import Judge
-from unskew.bench.search import Search, search, searches_of
+from unskew.bench import Validation, tune
+from unskew.bench import search as module
+from unskew.bench.search import search
 from unskew.errors import DataError, ParameterError
 from unskew.methods.settings import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
 
 METHODS = {"naive": unskew.Naive(), "cvib": unskew.CVIB()}
 
 
+def answered(log, fold_of, rows, training, task):
+    """Answers at once: a method is as good as its settings are near to some."""
+    l2, width = task.chosen.get("l2", 0.1), task.chosen.get("net.n_factors", 64)
+    score = (l2 - 0.05) ** 2 + width / 1000 + task.fold
+    failure = "It left." if score - task.fold > 0.4 else ""
+    return module._Answers(task.n, task.fold, np.array([score]), failure, 0.01)
+
+
 @pytest.fixture
-def verdicts(monkeypatch):
-    """Judges that answer at once, and a list of what they were asked."""
-    asked = []
+def asked(monkeypatch):
+    """A judge that answers at once, and a list of what was asked."""
+    tasks = []
 
-    def verdict(self, method, chosen):
-        asked.append((type(method).__name__, self.number, dict(chosen)))
-        score = (chosen.get("l2", 0.1) - 0.05) ** 2 + chosen.get("net.n_factors", 64) / 1000
-        return {"failure": "It left."} if score > 0.4 else {"validation": {"log_loss": score + self.number}}
+    def counted(*given):
+        tasks.append(given[-1])
+        return answered(*given)
 
-    monkeypatch.setattr(Judge, "verdict", verdict)
-    return asked
+    evidence = SimpleNamespace(fold=None, users=None, items=None, fold_of_ratings=None)
+    monkeypatch.setattr(module, "gather", lambda log, seed: evidence)
+    monkeypatch.setattr(module, "_answered", counted)
+    monkeypatch.setattr(module, "_score", lambda evidence, validation, own: sum(one.values[0] for one in own) / 5)
+    return tasks
 
 
-def test_every_method_has_as_many_trials_the_first_as_it_is(world, plain, verdicts, tmp_path):
-    searches = searches_of(METHODS, world.log, plain)
-    with opened(tmp_path / "r.jsonl") as records:
-        search(searches, 7, records)
+def test_every_method_has_as_many_trials_the_first_as_it_is(world, validation, asked):
+    searches = search(METHODS, world.log, 7, validation)
     assert [len(each.trials) for each in searches] == [7, 7]
+    assert len(asked) == 2 * 7 * 5
+    assert all(task.chosen == {} for task in asked[:10])
     for each in searches:
-        first, *others = each.trials
-        assert first.method == METHODS[each.name]
-        assert len({trial.method for trial in others}) == len(others)
-    keys = [json.loads(line)["key"] for line in (tmp_path / "r.jsonl").read_text().splitlines()]
-    assert sorted(keys) == sorted(f"trial/{name}/{t}/{f}" for name in METHODS for t in range(7) for f in range(2))
+        chosen = [tuple(trial.chosen.values()) for trial in each.trials[1:]]
+        assert len(set(chosen)) == 6
+        assert each.trials[0].chosen == defaults_of(each.method, each.space, world.log)
 
 
-def test_a_longer_search_begins_with_the_shorter_one_and_repeats_nothing(world, plain, verdicts, tmp_path):
-    short = tune(world.log, "naive", 6, judging=plain, records=tmp_path / "r.jsonl")
-    asked = len(verdicts)
-    long = tune(world.log, "naive", 18, judging=plain, records=tmp_path / "r.jsonl")
+def test_a_longer_search_begins_with_the_shorter_one(world, validation, asked, tmp_path):
+    short = tune(world.log, "naive", 6, validation=validation, journal=tmp_path / "j")
+    before = len(asked)
+    long = tune(world.log, "naive", 18, validation=validation, journal=tmp_path / "j")
     assert long.trials[:6] == short.trials
-    assert (asked, len(verdicts)) == (12, 36)
+    assert (before, len(asked)) == (30, 90)
     assert long.score <= short.score
-    assert tune(world.log, "naive", 18, judging=plain) == long
+    assert tune(world.log, "naive", 18, validation=validation) == long
+    assert tune(world.log, "naive", 6, validation=validation, journal=tmp_path / "j") == short
 
 
-def test_the_best_is_the_lowest_score_or_the_highest_auc_and_failures_are_neither(world, plain, verdicts):
-    found = tune(world.log, "naive", 20, judging=plain)
+def test_a_killed_search_goes_on_to_the_same_end(world, validation, asked, tmp_path, monkeypatch, forked):
+    whole = tune(world.log, "naive", 14, validation=validation)
+
+    def slow(*given):
+        time.sleep(0.01)
+        return answered(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_answered", slow)
+        running = forked(lambda: tune(world.log, "naive", 14, validation=validation, journal=tmp_path / "j"))
+        while not (tmp_path / "j").exists() or (tmp_path / "j").read_bytes().count(b'"failure"') < 4:
+            assert running.is_alive(), "it ended by itself"
+            time.sleep(0.001)
+        running.kill()
+        running.join()
+    (tmp_path / "j").write_bytes((tmp_path / "j").read_bytes() + b'{"op_code": 5, "wor')  # a torn line
+    del asked[:]
+    assert tune(world.log, "naive", 14, validation=validation, journal=tmp_path / "j") == whole
+    assert 0 < len(asked) < 14 * 5
+
+
+def test_the_best_is_the_lowest_score_and_no_failure(world, validation, asked):
+    found = tune(world.log, "naive", 20, validation=validation)
     scores = [trial.score for trial in found.trials]
-    assert found.score == min(score for score in scores if score is not None)
     failed = [trial for trial in found.trials if trial.score is None]
+    assert found.score == min(score for score in scores if score is not None)
     assert failed
     assert all(trial.failure == "It left." for trial in failed)
-    assert found.method == next(trial.method for trial in found.trials if trial.score == found.score)
-    by_auc = Search("naive", unskew.Naive(), world.log, replace(plain, criterion="auc"))
-    for trial in by_auc.ask(3, 0):
-        by_auc.tell(trial, [{"validation": {"auc": 0.5 + trial.number / 10}}])
-    assert by_auc.best is not None
-    assert by_auc.best.number == 2
+    best = found.trials[scores.index(found.score)]
+    assert found.method == with_chosen(unskew.Naive(), unskew.Naive().space(), best.chosen, world.log)
+    by_auc = tune(world.log, "naive", 20, validation=replace(validation, criterion="auc"))
+    assert by_auc.score == max(trial.score for trial in by_auc.trials if trial.score is not None)
 
 
-def test_another_seed_asks_for_other_trials(world, plain, verdicts):
-    one, other = (tune(world.log, "naive", 5, judging=replace(plain, seed=seed)) for seed in (0, 1))
-    assert one.trials[0].method == other.trials[0].method
+def test_another_seed_asks_for_other_trials(world, validation, asked):
+    one, other = (tune(world.log, "naive", 5, validation=replace(validation, seed=seed)) for seed in (0, 1))
+    assert one.trials[0] == other.trials[0]
     assert all(a.chosen != b.chosen for a, b in zip(one.trials[1:], other.trials[1:], strict=True))
 
 
-def test_the_search_learns(world, plain, verdicts):
-    """What it asks for later is better than the ten trials it begins with at random."""
-    scores = [
-        9.0 if trial.score is None else trial.score for trial in tune(world.log, "naive", 40, judging=plain).trials
-    ]
-    assert np.median(scores[20:]) - min(scores) < 0.5 * (np.median(scores[1:10]) - min(scores))
+def test_the_search_learns(world, validation, asked):
+    """What it asks for later is better than the ten trials it begins with at random, over six seeds."""
+    found = [tune(world.log, "naive", 40, validation=replace(validation, seed=seed)).trials for seed in range(6)]
+    scores = np.array([[9.0 if trial.score is None else trial.score - 2 for trial in trials] for trials in found])
+    assert np.median(scores[:, 20:]) < 0.7 * np.median(scores[:, 1:10])
 
 
-def test_a_search_in_which_every_trial_fails_says_why(world, plain, monkeypatch):
-    monkeypatch.setattr(Judge, "verdict", lambda self, method, chosen: {"failure": "It left."})
+def test_a_search_in_which_every_trial_fails_says_why(world, validation, asked, monkeypatch):
+    failing = lambda *given: answered(*given)._replace(failure="It left.")  # noqa: E731
+    monkeypatch.setattr(module, "_answered", failing)
     with pytest.raises(DataError, match="All 5 trials of naive failed, the first because: It left"):
-        tune(world.log, "naive", 5, judging=plain)
+        tune(world.log, "naive", 5, validation=validation)
 
 
-def test_a_judge_that_cannot_judge_ends_the_search_with_its_sentence(world, plain):
-    liked = world.log.take(world.log.ratings == 1)
-    with pytest.raises(DataError, match=r"Trials cannot be judged by auc \(trial/naive/0/0\), .*: .*both classes"):
-        tune(liked, "naive", 1, judging=replace(plain, criterion="auc"))
-
-
-def test_a_log_that_changed_since_is_noticed_and_nothing_is_run(world, plain, verdicts, tmp_path):
-    tune(world.log, "naive", 1, judging=plain, records=tmp_path / "r.jsonl")
-    asked = len(verdicts)
+def test_a_log_that_changed_since_is_noticed(world, validation, asked, tmp_path):
+    tune(world.log, "naive", 1, validation=validation, journal=tmp_path / "j")
+    before = len(asked)
     with pytest.raises(DataError, match="holds records of another log"):
-        tune(world.draw(1), "naive", 1, judging=plain, records=tmp_path / "r.jsonl")
-    assert len(verdicts) == asked
+        tune(world.draw(1), "naive", 1, validation=validation, journal=tmp_path / "j")
+    assert len(asked) == before
 
 
-def test_without_optuna_there_is_a_sentence(world, plain, monkeypatch):
+def test_ctrl_c_says_where_trials_are_kept(world, validation, asked, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_answered", stop)
+    with pytest.raises(KeyboardInterrupt, match=r"Stopped; finished trials are kept in .*; run the same command again"):
+        tune(world.log, "naive", 2, validation=validation, journal=tmp_path / "j")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_score_is_the_judges_of_fits_without_each_fold(world, workers):
+    validation = Validation(training=unskew.Training(max_epochs=2, progress=False))
+    found = tune(world.log, "naive", 2, validation=validation, workers=workers)
+    evidence, log = gather(world.log, seed=0), world.log
+    for number, trial in enumerate(found.trials):
+        models, chosen = [], trial.chosen if number else {}
+        for fold in range(5):
+            train = log.take(evidence.fold_of_ratings != fold)
+            method = with_chosen(unskew.Naive(), unskew.Naive().space(), chosen, train)
+            models.append(method.fit(train, seed=fold, training=validation.training).predict_codes)
+        score = estimate(evidence, find("mse"), "dr", evidence.scores(models)).value
+        assert trial.score == pytest.approx(score, rel=1e-12)
+    assert found.trials[0].score != found.trials[1].score
+
+
+def test_a_fit_that_fails_is_a_failed_trial(world, monkeypatch):
+    def diverge(self, log, **_):
+        raise unskew.DivergedError("It left.")
+
+    monkeypatch.setattr(unskew.CVIB, "fit", diverge)
+    with pytest.raises(DataError, match="the first because: It left"):
+        tune(world.log, "cvib", 1)
+
+
+def test_without_optuna_there_is_a_sentence(world, validation, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ParameterError, match=r"Tuning needs Optuna, .* pip install 'unskew\[tune\]'"):
-        tune(world.log, "naive", 2, judging=plain)
+        tune(world.log, "naive", 2, validation=validation)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Untunable(unskew.Naive):
-    def space(self):
-        return {}
+def test_what_has_no_settings_is_judged_once(world, validation, asked):
+    with pytest.raises(ParameterError, match="dce-bayes has no settings to tune"):
+        tune(world.log, "dce-bayes", 2)
+    fixed, naive = search({"fixed": unskew.DCEBayes(), "naive": unskew.Naive()}, world.log, 3, validation)
+    assert (len(fixed.trials), len(naive.trials)) == (1, 3)
+    assert fixed.choice()[-1] == "as it is"
 
 
-def test_a_method_without_a_space_is_refused(world):
-    with pytest.raises(ParameterError, match="Untunable declares no settings to tune"):
-        tune(world.log, Untunable(), 2, judging=Judging())
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"criterion": "accuracy"}, "criterion must be one of"), ({"seed": -1}, "seed must be a whole number")],
+)
+def test_rules_that_make_no_sense_are_refused(wrong, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        Validation(**wrong)
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in unskew.registered()])
-def test_every_registered_method_has_a_space_and_every_corner_of_it_makes_a_method(name, world):
+def test_every_corner_of_a_space_makes_a_method(name, world):
     method = unskew.make(name)
     space = method.space()
     if isinstance(method, unskew.DCEBayes):

@@ -12,12 +12,12 @@ from typer.testing import Result
 
 import unskew
 from unskew.bench import protocol
-from unskew.bench.jobs import Stopped
+from unskew.bench.run import Stopped
 from unskew.cli import benchmark, material, options, tune
 from unskew.recipe import read_recipe
 
 Run = Callable[..., Result]
-QUICK = ("--epochs", 1, "--judges", 1, "--judge-folds", 3, "--criterion", "log_loss")
+QUICK = ("--epochs", 1, "--criterion", "log_loss")
 COMPARE = ("--methods", "naive,eib", "--seeds", 2, *QUICK)
 
 
@@ -29,7 +29,7 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
     told = run(*words).stdout
     assert f"next: unskew fit {files / 'ratings.csv'} --recipe {recipe}" in told
     facts = json.loads(run(*words, "--json").stdout)
-    assert len((tmp_path / "eib.trials.jsonl").read_text().splitlines()) == 3
+    assert (tmp_path / "eib.trials.journal").read_text().count('"failure"') == 3
     scores = [trial["score"] for trial in facts["trials"]]
     assert facts["score"] == min(scores)
     assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in told
@@ -41,8 +41,8 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
 
 
 def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
-    given = material.Reading(positive=4.0, duplicates=options.Duplicates.LAST, header=False, user_features=Path("a b"))
-    assert given.words == ["--positive", "4", "--duplicates", "last", "--no-header", "--user-features", "a b"]
+    given = material.Reading(positive=4.0, duplicates=options.Duplicates.LAST, user_features=Path("a b"))
+    assert given.words == ["--positive", "4", "--duplicates", "last", "--user-features", "a b"]
     assert material.Reading(graded=(1.0, 5.0)).words == ["--graded", "1", "5"]
     assert material.Reading().words == []
 
@@ -51,14 +51,14 @@ def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(
     run: Run, files: Path, tmp_path: Path
 ) -> None:
     result = run("benchmark", files / "ratings.csv", "--out", tmp_path / "out", "--tune", 2, *COMPARE)
-    page = (tmp_path / "out" / "table.html").read_text()
+    page = (tmp_path / "out" / "table.md").read_text()
     assert "This test is biased as the log is" in page
     assert "ratings.csv, of which a random 20% was set aside" in page
     assert "a random 20%" in result.stdout
     log = unskew.read_log(files / "ratings.csv")
     assert f"{len(log) - round(0.2 * len(log)):,} ratings" in page
     assert {path.name for path in (tmp_path / "out" / "recipes").iterdir()} == {"naive.toml", "eib.toml"}
-    for word in ("naive", "eib", "MSE", "nDCG@10", "¹", "²"):
+    for word in ("naive", "eib", "MSE", "nDCG@10", "*", "is best of 2 methods"):
         assert word in result.stdout
 
 
@@ -76,20 +76,20 @@ def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run: Run, files
             for model in models
         ]
         mean = sum(each[metric] for each in found) / 2
-        assert facts["methods"]["eib"]["metrics"][metric]["mean"] == pytest.approx(mean)
-    assert "empty_users='one'" in facts["setting"][-2]
+        assert sum(seed[metric] for seed in facts["scores"]["eib"]) / 2 == pytest.approx(mean)
+    assert "count as 1 in the means" in facts["setting"][-2]
     assert "Positive from a rating of 4" in facts["setting"][-2]
 
 
 def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
-    monkeypatch.setattr("unskew.demo.WORLD_SETTINGS", tiny)
+    monkeypatch.setattr("unskew.bench.measure.WORLD_SETTINGS", tiny)
     facts = json.loads(run("benchmark", "world", "--seed", 3, "--out", tmp_path, *COMPARE, "--json").stdout)
     world = unskew.simulate(**tiny, seed=3)
     model = unskew.Naive().fit(world.log, seed=0, training=unskew.Training(max_epochs=1, progress=False))
     again = unskew.Naive().fit(world.log, seed=1, training=unskew.Training(max_epochs=1, progress=False))
     risks = [world.risk(each.predict_codes) for each in (model, again)]
-    assert facts["methods"]["naive"]["metrics"]["true_risk"]["mean"] == pytest.approx(sum(risks) / 2)
+    assert [seed["true_risk"] for seed in facts["scores"]["naive"]] == pytest.approx(risks)
     assert f"at best {world.risk(world.preference):.4f}" in facts["setting"][0]
 
 
@@ -134,7 +134,7 @@ def test_ctrl_c_says_how_to_go_on(run: Run, files: Path, tmp_path: Path, monkeyp
     def stopped(*_: object) -> None:
         raise Stopped("Stopped with 3 of 4 jobs finished; run the same command again to go on.")
 
-    monkeypatch.setattr(protocol, "examine", stopped)
+    monkeypatch.setattr(protocol, "run", stopped)
     result = run("benchmark", files / "ratings.csv", "--out", tmp_path, *COMPARE, code=130)
     *_, sentence, command = result.stderr.splitlines()
     assert sentence.endswith("run the same command again to go on.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from unskew.demo import WORLD_SETTINGS
+from unskew.bench.measure import WORLD_SETTINGS
 
 Run = Callable[..., Result]
 
@@ -22,8 +22,8 @@ def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_table_of_data_is_written_and_shown(run: Run, tmp_path: Path) -> None:
     facts = json.loads(run("reproduce", "table3", "--dataset", "world", "--out", tmp_path / "made", "--json").stdout)
-    assert facts[0]["entries"]["a simulated world"]["users"]["mean"] == 30
-    assert (tmp_path / "made" / "table3.html").exists()
+    assert facts[0]["scores"]["a simulated world"][0]["users"] == 30
+    assert (tmp_path / "made" / "table3.md").exists()
 
 
 def test_a_dataset_without_a_folder_and_an_unknown_target_are_refused(run: Run, tmp_path: Path) -> None:
@@ -31,3 +31,11 @@ def test_a_dataset_without_a_folder_and_an_unknown_target_are_refused(run: Run, 
     assert "name the folder of its files by --data" in refused.stderr
     assert "table9" in run("reproduce", "table9", "--dataset", "world", "--out", tmp_path, code=2).stderr
     assert not (tmp_path / "made").exists()
+
+
+def test_the_papers_numbers_stand_on_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("reproduce", "figure1", "--dataset", "world", "--out", tmp_path, "--seeds", 1, "--epochs", 1)
+    shown = run(*words, "--only", "DR, both heuristic").stdout
+    assert "Figure 1: What miscalibration costs doubly robust estimators (a simulated world)" in shown
+    assert "bound (Theorem 2)" in shown
+    assert (tmp_path / "figure1-bias-by-theorem_2.svg").exists()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew.bench import Judging, tune
+from unskew.bench import Validation, search, tune
 from unskew.bench.records import Records
 from unskew.errors import ParameterError
 from unskew.metrics.calibration import calibration_interval
@@ -18,10 +18,9 @@ from unskew.training.crossfit import cross_fit
 from unskew.training.loop import Loop
 
 FEW = ("--epochs", 2, "--batch-size", 64)
-JUDGED = ("--judge-folds", 3, "--judges", 1)
 COMMANDS = {
     "fit": ("fit", "RATINGS", "--method", "naive", "--out", "model", *FEW),
-    "tune": ("tune", "RATINGS", "--method", "naive", "--trials", 2, "--out", "naive.toml", *JUDGED, *FEW),
+    "tune": ("tune", "RATINGS", "--method", "naive", "--trials", 2, "--out", "naive.toml", *FEW),
     "benchmark": (
         "benchmark",
         "RATINGS",
@@ -61,7 +60,8 @@ def at_work(forked, name, commanded):
         time.sleep(60)
 
     def work():
-        Loop._take, Records.add = (wait, Records.add) if name == "fit" else (Loop._take, wait)
+        Loop._take = wait if name != "benchmark" else Loop._take
+        Records.add = wait
         commanded(*words_of(name))
 
     process = forked(work)
@@ -74,7 +74,7 @@ def at_work(forked, name, commanded):
 
 
 @pytest.mark.parametrize("name", ["tune", "benchmark"])
-def test_a_second_process_with_the_same_output_is_told_and_changes_nothing(name, here, forked, commanded):
+def test_a_second_process_changes_nothing(name, here, forked, commanded):
     with at_work(forked, name, commanded) as process:
         before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
         said = commanded(*words_of(name), code=2)
@@ -85,17 +85,16 @@ def test_a_second_process_with_the_same_output_is_told_and_changes_nothing(name,
 
 
 @pytest.mark.parametrize("name", ["tune", "benchmark"])
-def test_a_log_that_has_changed_is_noticed_and_what_was_done_before_is_kept(name, here, commanded, monkeypatch):
+def test_a_log_that_has_changed_is_noticed(name, here, commanded, monkeypatch):
     with monkeypatch.context() as patched:
-        usual, calls = Records.add, []
+        place = (search.Search, "tell") if name == "tune" else (Records, "add")
+        usual = getattr(*place)
 
         def interrupted(*words):
             usual(*words)
-            calls.append(words)
-            if len(calls) == 1:
-                raise KeyboardInterrupt
+            raise KeyboardInterrupt
 
-        patched.setattr(Records, "add", interrupted)
+        patched.setattr(*place, interrupted)
         commanded(*words_of(name), code=130)
     log = Path("ratings.csv").read_text()
     user, item, rating = log.splitlines()[5].split(",")
@@ -116,7 +115,7 @@ SEEDED = {
     "world": lambda log, seed: unskew.simulate(20, 20, density=0.3, test_per_user=5, seed=seed),
     "cross-fit": lambda log, seed: cross_fit(unskew.Naive(), log, n_folds=2, seed=seed, training=BRIEF),
     "bootstrap": lambda log, seed: calibration_interval(log.ratings, log.ratings * 0.8 + 0.1, seed=seed),
-    "tune": lambda log, seed: tune(log, "naive", 2, judging=Judging(folds=2, judges=1, seed=seed, training=BRIEF)),
+    "tune": lambda log, seed: tune(log, "naive", 2, validation=Validation(seed=seed, training=BRIEF)),
 }
 
 

@@ -1,6 +1,5 @@
-from .exam import Exam
-from .judge import Judging
-from .protocol import Result, benchmark
-from .search import Tuned, tune
+from .measure import Setup
+from .protocol import Benchmark, benchmark
+from .search import Tuned, Validation, tune
 
-__all__ = ["Exam", "Judging", "Result", "Tuned", "benchmark", "tune"]
+__all__ = ["Benchmark", "Setup", "Tuned", "Validation", "benchmark", "tune"]

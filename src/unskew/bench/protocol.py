@@ -1,60 +1,126 @@
-"""Methods compared fairly: as much tuning for each, on validation alone; then seeds; then the test set, once."""
+"""Methods compared fairly: as much tuning for each, on the log alone; then seeds; then the test, once."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
-from unskew.bench.exam import Exam, examine
-from unskew.bench.jobs import Outcome, opened
-from unskew.bench.judge import Judging
-from unskew.bench.records import Records
-from unskew.bench.report import Costs, costs_of, publish, rules, tabled
-from unskew.bench.search import Search, refuse_another_log, search, searches_of
-from unskew.bench.table import Table
+from unskew.bench.measure import Setup
+from unskew.bench.records import Records, Values, refuse_another_log, versions
+from unskew.bench.run import Job, Outcome, opened, run
+from unskew.bench.search import Search, Validation, search
+from unskew.bench.standings import NAIVE, SURE, Standing, figure_name, results, shown, standings_of
+from unskew.charts import Chart
 from unskew.data.log import RatingLog
 from unskew.data.world import World
-from unskew.errors import ParameterError
-from unskew.files.atomic import reason
+from unskew.errors import FileError, ParameterError
+from unskew.files.atomic import reason, write_file
 from unskew.files.logs import fingerprint
+from unskew.findings import Table
 from unskew.methods.base import Method
 from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
-from unskew.recipe import write_recipe
+from unskew.recipe import to_plain, write_recipe
 from unskew.training.options import Training
 
-RECORDS = "records.jsonl"
+RECORDS, RECORD, JOURNAL = "records.jsonl", "benchmark.json", "trials.journal"
+FIRST = ("true_risk", "mse", "auc", "user_auc")  # in tables, before nDCG
 
 
 @dataclass(frozen=True)
-class Result:
-    """The table, the recipes that were chosen, and what fits cost, by method."""
+class Benchmark:
+    """What a benchmark found, as plain data: benchmark.json of its folder."""
 
-    table: Table
-    recipes: dict[str, Method]
-    costs: Costs
+    methods: tuple[str, ...]
+    scores: dict[str, list[dict[str, float]]]  # of methods with a fit for every seed: what each found
+    setting: tuple[str, ...]  # how it was found, in words
+    choices: tuple[tuple[str, ...], ...]  # of each tuned method: name, best trial, its score, that of the start, what
+    notes: tuple[str, ...]  # what failed or was left out
+    recipes: dict[str, Any]
+    facts: dict[str, Any]  # versions, and the fingerprints of log and test
 
+    @classmethod
+    def read(cls, folder: Path) -> Benchmark:
+        """Read it from the folder that `benchmark` wrote."""
+        try:
+            found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            found |= {name: tuple(found[name]) for name in ("methods", "setting", "notes")}
+            return cls(**found | {"choices": tuple(tuple(choice) for choice in found["choices"])})
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise FileError(f"{folder / RECORD} is not the record of a benchmark ({error}).") from error
 
-def examined(
-    exam: Exam,
-    methods: Mapping[str, Method],
-    searches: Sequence[Search],
-    records: Records,
-    *,
-    seeds: int,
-    trials: int,
-    judging: Judging,
-    workers: int,
-) -> tuple[dict[str, Method], Outcome]:
-    """Tune by the searches, if any; then the seeds, then the test. The chosen recipes, and what their fits found."""
-    refuse_another_log(records, exam.log, fingerprint(exam.log))
-    if searches:
-        search(searches, trials, records, workers)
-    recipes = {each.name: each.best.method for each in searches if each.best} if searches else dict(methods)
-    return recipes, examine(exam, recipes, seeds, {"criterion": judging.criterion}, records, workers)
+    @cached_property
+    def standings(self) -> dict[str, Standing]:
+        return standings_of(self.scores)
+
+    @property
+    def shown(self) -> list[Standing]:
+        """The figures that tables show; results.csv has all."""
+        ndcg = [name for name in self.standings if name.startswith("ndcg@")]
+        return [self.standings[name] for name in (*FIRST, *ndcg) if name in self.standings]
+
+    @property
+    def headline(self) -> str:
+        """Who is best by the first figure, and against whom that is more than chance."""
+        if not self.shown or not self.shown[0].order:
+            return "No method has a result for every seed: run the same command again."
+        first = self.shown[0]
+        best = first.order[0]
+        mean = shown(first.figure, first.means[best])
+        words = f"{best} is best of {len(first.order)} methods by {figure_name(first.figure)}: {mean}"
+        versus = [first.against_best.get(best), first.against_naive.get(best)]
+        for one in dict.fromkeys(v for v in versus if v is not None):
+            sure = "beyond chance" if one.p_holm < SURE else "which may be chance"
+            words += f"; against {one.other} {one.difference:+.4f}, {sure} (p {one.p_holm:.2g})"
+        return words + "."
+
+    def results(self) -> Table:
+        """Return the mean ± standard deviation of every method by every figure that is shown."""
+        return results(self.methods, self.shown, "Mean ± standard deviation over seeds; the best is marked.")
+
+    def costs(self) -> Table:
+        """Return what fits took; seconds depend on what else the machine did."""
+        costs = [self.standings[name] for name in ("seconds", "parameters") if name in self.standings]
+        return results(self.methods, costs, "What a fit takes.")
+
+    def chosen(self) -> Table:
+        """Return what was tuned."""
+        header = ("method", "best trial", "its score", "score as it was", "failed", "chosen")
+        return Table("What was chosen, by the log alone.", header, self.choices)
+
+    def tests(self) -> list[Table]:
+        return [table for standing in self.shown if (table := standing.tests()) is not None]
+
+    def charts(self) -> list[Chart]:
+        return [standing.chart() for standing in self.shown if standing.order]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def publish(self, folder: Path) -> None:
+        """Write benchmark.json, results.csv, table.md and table.tex; the same bytes whenever the same was found."""
+        lines = [
+            (method, figure, seed, value)
+            for method, seeds in self.scores.items()
+            for seed, found in enumerate(seeds)
+            for figure, value in found.items()
+        ]
+        tables = [self.results(), *self.tests(), *([self.chosen()] if self.choices else [])]
+        words = "\n\n".join(["# Benchmark", self.headline, *self.setting, *(f"Note: {note}" for note in self.notes)])
+        files = {
+            RECORD: json.dumps(self.to_dict(), indent=1),
+            "results.csv": Table("", ("method", "figure", "seed", "value"), lines).csv(),
+            "table.md": "\n\n".join([words, *(f"{table.caption}\n\n{table.markdown()}" for table in tables)]) + "\n",
+            "table.tex": "\n\n".join(table.latex() for table in tables) + "\n",
+        }
+        for file, text in files.items():
+            write_file(folder / file, text.encode())
 
 
 def benchmark(
@@ -65,67 +131,95 @@ def benchmark(
     *,
     seeds: int = 10,
     trials: int = 0,
-    judging: Judging | None = None,
+    validation: Validation | None = None,
     workers: int = 1,
     empty_users: EmptyUsers = "skip",
     on_unknown: OnUnknown = "raise",
     world: World | None = None,
     about: Sequence[str] = (),
-) -> Result:
+) -> Benchmark:
     """Compare methods by their names, and write everything to the folder `out`.
 
-    Each method has `trials` trials (0: its settings stay as they are), judged as `judging` says on folds of `log`. The
-    best is fitted on the whole log with seeds 0 to `seeds` - 1, and only these fits are asked `test`. A run that was
-    stopped, however rudely, goes on with `out` where it ended. `about` are sentences for the page on what the data are.
+    Each method has `trials` trials (0: its settings stay as they are), judged as `validation` says on folds of `log`.
+    The best is fitted on the whole log with seeds 0 to `seeds` - 1, and only these fits are asked `test`. A run that
+    was stopped, also by kill -9, goes on with `out` where it ended. `about` are sentences on what the data are.
     """
-    require_count(seeds, "seeds")
-    require_count(workers, "workers")
-    judging = judging or Judging()
-    names = _file_names(methods)
-    if trials:
-        require_count(trials, "trials")
-    searches = searches_of(methods, log, judging) if trials else []
-    exam = Exam(
-        log=log,
-        test=test,
-        training=judging.training,
-        empty_users=empty_users,
-        on_unknown=on_unknown,
-        world=world,
-    )
-    folder = made_folder(out, inside="recipes")
-    with opened(folder / RECORDS) as records:
-        recipes, outcome = examined(
-            exam,
-            methods,
-            searches,
-            records,
-            seeds=seeds,
-            trials=trials,
-            judging=judging,
-            workers=workers,
-        )
-        for name, method in recipes.items():
-            usual = judging.training == Training()
-            write_recipe(folder / "recipes" / names[name], method, None if usual else judging.training)
-        setting = (*about, *rules(exam, seeds, trials, judging))
-        table = tabled(list(methods), outcome, searches, seeds, setting)
-        costs = costs_of(list(recipes), outcome, seeds)
-        publish(table, costs, folder)
-    return Result(table, recipes, costs)
-
-
-def _file_names(methods: Mapping[str, Method]) -> dict[str, str]:
+    validation = validation or Validation()
+    for value, what in ((seeds, "seeds"), (workers, "workers"), (trials or 1, "trials")):
+        require_count(value, what)
     names = {name: re.sub(r"[^\w.-]", "-", name) + ".toml" for name in methods}
     if not methods:
         raise ParameterError("There is no method to compare: name at least one.")
     if len(set(names.values())) < len(names):
         raise ParameterError("Two methods have names that differ in punctuation only: rename one of them.")
-    return names
+    settings: dict[str, Any] = {"empty_users": empty_users, "on_unknown": on_unknown, "world": world}
+    setup = Setup(log=log, test=test, training=validation.training, **settings)
+    folder = made_folder(out, inside="recipes")
+    with opened(folder / RECORDS) as records:
+        recipes, searches, outcome = measured(setup, methods, folder, records, seeds, trials, validation, workers)
+        for name, method in recipes.items():
+            usual = validation.training == Training()
+            write_recipe(folder / "recipes" / names[name], method, None if usual else validation.training)
+        scores = {name: fits for name in recipes if (fits := of_every_seed(outcome, name, seeds))}
+        found = Benchmark(
+            methods=tuple(methods),
+            scores=scores,
+            setting=(*about, *setup.rules(seeds, trials)),
+            choices=tuple(each.choice() for each in searches),
+            notes=tuple(_notes(methods, searches, outcome)),
+            recipes={name: to_plain(method) for name, method in recipes.items()},
+            facts={"versions": versions(), "seeds": seeds, "trials": trials, **setup.facts()},
+        )
+        found.publish(folder)
+    return found
+
+
+def measured(
+    setup: Setup,
+    methods: Mapping[str, Method],
+    folder: Path,
+    records: Records,
+    seeds: int,
+    trials: int,
+    validation: Validation,
+    workers: int,
+) -> tuple[dict[str, Method], list[Search], Outcome]:
+    """Tune, if there are trials; then fit every recipe for every seed and measure it on the test."""
+    log = fingerprint(setup.log)
+    refuse_another_log(records, setup.log, log)
+    searches = search(methods, setup.log, trials, validation, workers, folder / JOURNAL) if trials else []
+    recipes = {each.name: best[1] for each in searches if (best := each.best())} if trials else dict(methods)
+    facts = setup.facts() | {"tuned": trials > 0}
+    jobs = [
+        Job(f"fit/{name}/{seed}", {"method": to_plain(method), "seed": seed} | facts, partial(_fitted, method, seed))
+        for seed in range(seeds)
+        for name, method in recipes.items()
+    ]
+    return recipes, searches, run(jobs, records, workers, setup)
+
+
+def _fitted(method: Method, seed: int, setup: Setup) -> Values:
+    return setup.fit_and_measure(method, seed)
+
+
+def of_every_seed(outcome: Outcome, name: str, seeds: int) -> list[dict[str, float]]:
+    """Return what the fits of a method found, with what they cost; nothing if one of them failed."""
+    fits = [outcome.values.get(f"fit/{name}/{seed}") for seed in range(seeds)]
+    if None in fits:
+        return []
+    return [fit["test"] | {cost: float(fit[cost]) for cost in ("seconds", "parameters")} for fit in fits if fit]
+
+
+def _notes(methods: Mapping[str, Method], searches: Sequence[Search], outcome: Outcome) -> list[str]:
+    notes = list(dict.fromkeys(note for fit in outcome.values.values() for note in fit["notes"]))
+    failed = [each for each in searches if each.best() is None]
+    notes += [f"All trials of {each.name} failed, the first because: {each.trials[0].failure}" for each in failed]
+    notes += [f"Failed: {fit}: {sentence}" for fit, sentence in outcome.failures.items()]
+    return notes + ([] if NAIVE in methods else [f"{NAIVE} is not among the methods: nothing is compared with it."])
 
 
 def made_folder(out: Path, inside: str = "") -> Path:
-    """The folder, made if it was not there, with another one inside if that is asked for."""
+    """Make the folder if it is not there, with another one inside if that is asked for."""
     try:
         (out / inside).mkdir(parents=True, exist_ok=True)
     except OSError as error:

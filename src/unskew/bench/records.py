@@ -55,9 +55,9 @@ class Records:
         """What this job has found before; None if it has not been run."""
         return self._values.get(Record(key, recipe, versions(), {}).identity)
 
-    def stale(self, key: str, recipe: Any) -> bool:
-        """Whether the job has been run, but with another recipe or version."""
-        return key in self._keys and self.values(key, recipe) is None
+    def stale(self, key: str) -> bool:
+        """Whether a job of this name was recorded when the file was opened."""
+        return key in self._keys
 
     def add(self, key: str, recipe: Any, values: Values) -> None:
         """Keep what a job has found, on the disk before this returns."""
@@ -99,6 +99,22 @@ def read_records(file: Path) -> tuple[list[Record], int]:
     if rest and not (rest.startswith(start) or start.startswith(rest)):
         raise _not_a_record(file, len(lines) + 1)
     return records, len(rest)
+
+
+def refuse_another_log(records: Records, log: Any, mark: str) -> None:
+    """Refuse to go on from records of a log that has changed since; `mark` is its fingerprint now."""
+    for record in records.known:
+        of = record.recipe.get("log", mark) if isinstance(record.recipe, dict) else mark
+        if of != mark:
+            raise another_log(records.file, of, log, mark)
+
+
+def another_log(file: Path | None, of: str, log: Any, mark: str) -> DataError:
+    """Return the sentence about records of a log that has changed since."""
+    return DataError(
+        f"{file} holds records of another log, of fingerprint {of}, while this one ({log!r}) has {mark}: the ratings "
+        "or how they are read have changed. Choose another place, or delete that file."
+    )
 
 
 def _append(file: Path, line: bytes) -> None:

@@ -1,162 +1,264 @@
-"""The search for settings: as many trials for every method, judged by validation alone.
+"""The search for settings: as many trials for every method, judged by folds of the log alone.
 
-Trials are asked for in rounds of four and told in their order. What a round asks for depends on the rounds before it
-and on nothing else, so any number of workers finds the same, and a run that was stopped asks for the same again and
-reads from the records what it had found.
+Trials come in order, each drawn from those before it by a seed of its own; their fits, of all methods on all folds, run
+side by side. So any number of workers finds the same, and so does a search that was stopped and goes on from Optuna's
+journal.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args
 
-from unskew.bench.jobs import Job, Runner, opened
-from unskew.bench.judge import Judging, Panel
-from unskew.bench.records import Records, Values
-from unskew.bench.sampler import Sampler
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.bench.measure import warm_up
+from unskew.bench.records import another_log, versions
+from unskew.bench.run import Forecast, Stopped
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, UnskewError, checked_seed
+from unskew.evaluation.estimators import estimate
+from unskew.evaluation.judge import N_FOLDS, Evidence, gather
+from unskew.files.lock import locked
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
-from unskew.methods.settings import defaults_of, with_chosen
-from unskew.metrics.checks import require_count
+from unskew.methods.settings import Choice, defaults_of, with_chosen
+from unskew.metrics.checks import require_choice, require_count
+from unskew.metrics.table import find
 from unskew.recipe import to_plain
 from unskew.registry import make
+from unskew.runtime import bar, say, side_by_side
+from unskew.training.options import Training
 
-ROUND = 4
+Criterion = Literal["mse", "log_loss", "auc", "user_auc"]
+RANDOM_TRIALS = 10  # before the sampler begins to learn
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What was chosen from a method's space, nothing for the first trial, and how it was judged.
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """How a trial is judged: fitted without each of the judge's five folds of the log in turn.
 
-    `method` has the settings for the whole log; `score` is None for a trial that failed, and before it is judged.
+    The criterion is doubly robust over the pairs that nobody chose, by a propensity and an imputation that are the
+    judge's own and the same for all methods.
     """
 
-    number: int
-    method: Method
+    criterion: Criterion = "mse"
+    seed: int = 0
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        require_choice(self.criterion, "criterion", get_args(Criterion))
+        object.__setattr__(self, "seed", checked_seed(self.seed))
+
+
+class Trial(NamedTuple):
+    """What was chosen from a method's space, and how it was judged; the first trial is the method as it is."""
+
     chosen: Mapping[str, Any]
-    score: float | None = None
-    failure: str = ""
+    score: float | None
+    failure: str
 
 
 class Search:
-    """The trials of one method: first the method as it is, then what a seeded TPE sampler asks for."""
+    """The trials of one method, in a study of Optuna's."""
 
-    def __init__(self, name: str, method: Method, log: RatingLog, judging: Judging) -> None:
-        self.name, self.method, self.log, self.judging = name, method, log, judging
-        self.space, self.trials = method.space(), list[Trial]()
-        if not self.space:
-            raise ParameterError(
-                f"{type(method).__name__} declares no settings to tune: give its class a `space`, or do without tuning."
-            )
-        self._sampler = Sampler(self.space, judging.seed, judging.higher_is_better)
-
-    def ask(self, count: int, first: int) -> list[Trial]:
-        return [self._trial(number) for number in range(first, first + count)]
-
-    def _trial(self, number: int) -> Trial:
-        if number == 0:
-            if (defaults := defaults_of(self.method, self.space, self.log)) is not None:
-                self._sampler.begin(0, defaults)
-            return Trial(0, self.method, {})
-        chosen = self._sampler.ask(number)
-        return Trial(number, with_chosen(self.method, self.space, chosen, self.log), chosen)
-
-    def tell(self, trial: Trial, verdicts: list[Values]) -> None:
-        """Keep how the trial was judged, and let the sampler learn from it."""
-        failures = [verdict["failure"] for verdict in verdicts if "failure" in verdict]
-        score = None if failures else self.judging.score(verdicts)
-        self.trials.append(replace(trial, score=score, failure="".join(failures[:1])))
-        self._sampler.tell(trial.number, score)
+    def __init__(self, name: str, method: Method, log: RatingLog, validation: Validation, study: Any, n: int) -> None:
+        self.name, self.method, self.log, self.validation, self.study = name, method, log, validation, study
+        self.space = method.space()
+        self.wanted = n if self.space else 1  # what has no settings is judged once, as it is
 
     @property
-    def best(self) -> Trial | None:
-        """The trial of the best score, the first of equals; None if every trial failed."""
-        scored = [trial for trial in self.trials if trial.score is not None]
-        sign = -1 if self.judging.higher_is_better else 1
-        return min(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
+    def trials(self) -> list[Trial]:
+        """Those that are finished, in order, as many as are wanted; a crash may leave others in the journal."""
+        done = [trial for trial in self.study.trials if trial.state.is_finished()]
+        done.sort(key=lambda trial: int(trial.user_attrs["number"]))
+        return [Trial(trial.params, trial.value, trial.user_attrs["failure"]) for trial in done[: self.wanted]]
 
-    def in_words(self, trial: Trial) -> dict[str, str]:
-        """What a trial chose."""
-        return {name: self.space[name].shown(value) for name, value in trial.chosen.items()}
+    def ask(self, number: int) -> Any:
+        """Draw a trial by a tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
+        optuna = _optuna()
+        seed = int(np.random.SeedSequence([self.validation.seed, number]).generate_state(1)[0])
+        settings = {"n_startup_trials": RANDOM_TRIALS, "constant_liar": False}
+        self.study.sampler = optuna.samplers.TPESampler(seed=seed, **settings)
+        if number == 0:
+            defaults = defaults_of(self.method, self.space, self.log)
+            if defaults is None:
+                return self.study.ask()
+            if not any(trial.state == optuna.trial.TrialState.WAITING for trial in self.study.trials):
+                self.study.enqueue_trial(defaults)
+        kinds = optuna.distributions
+        return self.study.ask(
+            {
+                name: kinds.CategoricalDistribution(each.values)
+                if isinstance(each, Choice)
+                else kinds.FloatDistribution(each.low, each.high, log=True)
+                for name, each in self.space.items()
+            }
+        )
 
-    def jobs(self, trial: Trial, log_mark: str) -> list[Job]:
-        """One for every judge."""
-        recipe = {
-            "method": to_plain(trial.method),
-            "chosen": dict(trial.chosen),
-            "training": to_plain(self.judging.training),
-            "criterion": self.judging.criterion,
-            "folds": self.judging.folds,
-            "folds_seed": self.judging.seed,
-            "log": log_mark,
-        }
-        return [
-            Job(
-                f"trial/{self.name}/{trial.number}/{fold}",
-                recipe | {"seed": fold},
-                partial(_verdict, fold=fold, method=self.method, chosen=trial.chosen),
-            )
-            for fold in range(self.judging.judges)
-        ]
+    def tell(self, trial: Any, number: int, score: float | None, failure: str) -> None:
+        """Keep how a trial was judged."""
+        for key, value in (("number", number), ("failure", failure)):
+            trial.set_user_attr(key, value)
+        state = _optuna().trial.TrialState
+        self.study.tell(trial, score, state=state.FAIL if score is None else state.COMPLETE)
 
+    def best(self) -> tuple[int, Method] | None:
+        """Return number and method of the best trial, the first of equals; None if every trial failed."""
+        sign = -1 if find(self.validation.criterion).higher_is_better else 1
+        scores = [math.inf if trial.score is None else sign * trial.score for trial in self.trials]
+        number = int(np.argmin(scores))
+        if scores[number] == math.inf:
+            return None
+        chosen = self.trials[number].chosen if number else {}
+        return number, with_chosen(self.method, self.space, chosen, self.log)
 
-def _verdict(panel: Panel, *, fold: int, method: Method, chosen: Mapping[str, Any]) -> Values:
-    return panel.judge(fold).verdict(method, chosen)
+    def in_words(self, number: int) -> dict[str, str]:
+        """Return what a trial chose; nothing for the first."""
+        chosen = self.trials[number].chosen if number else {}
+        return {name: self.space[name].shown(value) for name, value in chosen.items()}
 
-
-def searches_of(methods: Mapping[str, Method], log: RatingLog, judging: Judging) -> list[Search]:
-    """One for each method, refused if the log or a method is not for searching."""
-    if judging.folds > len(log):
-        raise ParameterError(f"A log of {len(log)} ratings cannot be cut into {judging.folds} folds: give fewer.")
-    return [Search(name, method, log, judging) for name, method in methods.items()]
-
-
-def search(searches: Sequence[Search], trials: int, records: Records, workers: int = 1) -> None:
-    """As many trials for each of the methods, side by side."""
-    log, judging = searches[0].log, searches[0].judging
-    mark = fingerprint(log)
-    refuse_another_log(records, log, mark)
-    total = len(searches) * trials * judging.judges
-    with Runner(records, total, workers, Panel(log, judging), "fit") as runner:
-        for first in range(0, trials, ROUND):
-            asked = [(each, trial) for each in searches for trial in each.ask(min(ROUND, trials - first), first)]
-            jobs = [each.jobs(trial, mark) for each, trial in asked]
-            found = _judged(runner, [job for own in jobs for job in own], judging)
-            for (each, trial), own in zip(asked, jobs, strict=True):
-                each.tell(trial, [found[job.key] for job in own])
-
-
-def _judged(runner: Runner, jobs: Sequence[Job], judging: Judging) -> dict[str, Values]:
-    outcome = runner.run(jobs)
-    for key, sentence in outcome.failures.items():  # a fit that fails is a finding; this is a judge that cannot judge
-        raise DataError(f"Trials cannot be judged by {judging.criterion} ({key}), choose another criterion: {sentence}")
-    return outcome.values
+    def choice(self) -> tuple[str, ...]:
+        """Return a line about what was found: name, best trial, its score, that of the first, failed ones, chosen."""
+        trials, best = self.trials, self.best()
+        failed = str(sum(trial.score is None for trial in trials))
+        if best is None:
+            return self.name, "none", "", "", failed, ""
+        number, _ = best
+        chosen = ", ".join(f"{name} {value}" for name, value in self.in_words(number).items()) or "as it is"
+        scores = ("failed" if each.score is None else f"{each.score:.4f}" for each in (trials[number], trials[0]))
+        return self.name, str(number), *scores, failed, chosen
 
 
-def refuse_another_log(records: Records, log: RatingLog, mark: str) -> None:
-    """Records of a log that has changed since are nothing to go on from."""
-    for record in records.known:
-        of = record.recipe.get("log", mark) if isinstance(record.recipe, dict) else mark
-        if of != mark:
-            raise DataError(
-                f"{records.file} holds records of another log, of fingerprint {of}, while this one ({log!r}) has "
-                f"{mark}: the ratings or how they are read have changed. Choose another place, or delete that file."
-            )
+def search(
+    methods: Mapping[str, Method],
+    log: RatingLog,
+    trials: int,
+    validation: Validation,
+    workers: int = 1,
+    journal: Path | None = None,
+) -> list[Search]:
+    """Give each of the methods as many trials."""
+    studies = _studies(methods, log, validation, journal)
+    searches = [Search(name, methods[name], log, validation, study, trials) for name, study in studies.items()]
+    kinds = [each.name for each in searches for _ in range(N_FOLDS * (each.wanted - len(each.trials)))]
+    if not kinds:
+        return searches
+    say(f"{len(kinds)} fits to tune by: {N_FOLDS} for each of {trials} trials of every method, but for finished ones.")
+    evidence, forecast = gather(log, seed=validation.seed % 2**31), Forecast(kinds, workers)
+    rows = evidence.fold, evidence.users, evidence.items
+    work = partial(_answered, log, evidence.fold_of_ratings, rows, validation.training)
+    try:
+        with bar("tuning", len(kinds), "fit") as shown:
+            for number in range(trials):
+                asked = [(s, s.ask(number)) for s in searches if len(s.trials) == number < s.wanted]
+                tasks = [
+                    _Task(n, fold, each.method, trial.params if number else {})
+                    for n, (each, trial) in enumerate(asked)
+                    for fold in range(N_FOLDS)
+                ]
+                found: dict[tuple[int, int], _Answers] = {}
+                with closing(side_by_side(work, tasks, workers)) as attempts:
+                    for one in attempts:
+                        found[one.n, one.fold] = one
+                        forecast.learn(asked[one.n][0].name, one.seconds)
+                        shown.advance(f"{asked[one.n][0].name}, trial {number}")
+                for n, (each, trial) in enumerate(asked):
+                    own = [found[n, fold] for fold in range(N_FOLDS)]
+                    failure = next((one.failure for one in own if one.failure), "")
+                    each.tell(trial, number, None if failure else _score(evidence, validation, own), failure)
+    except KeyboardInterrupt:
+        kept = "lost" if journal is None else f"kept in {journal}"
+        raise Stopped(f"Stopped; finished trials are {kept}; run the same command again to go on.") from None
+    return searches
 
 
-@dataclass(frozen=True)
-class Tuned:
+class _Task(NamedTuple):
+    n: int
+    fold: int
+    method: Method
+    chosen: Mapping[str, Any]
+
+
+class _Answers(NamedTuple):
+    n: int
+    fold: int
+    values: NDArray[np.float64]
+    failure: str
+    seconds: float
+
+
+def _answered(log: RatingLog, fold_of: NDArray[np.int64], rows: Any, training: Training, task: _Task) -> _Answers:
+    """Fit a method on the ratings outside a fold and answer for the rows that it is judged on."""
+    warm_up()
+    train, of_fold, began = log.take(fold_of != task.fold), rows[0] == task.fold, time.perf_counter()
+    values, failure = np.empty(0), ""
+    try:
+        method = with_chosen(task.method, task.method.space(), task.chosen, train)
+        model = method.fit(train, seed=task.fold, training=replace(training, progress=False))
+        values = model.predict_codes(rows[1][of_fold], rows[2][of_fold])
+    except UnskewError as error:
+        failure = str(error)
+    return _Answers(task.n, task.fold, values, failure, time.perf_counter() - began)
+
+
+def _score(evidence: Evidence, validation: Validation, own: Sequence[_Answers]) -> float:
+    answers = np.empty(len(evidence.fold))
+    for one in own:
+        answers[evidence.fold == one.fold] = one.values
+    return estimate(evidence, find(validation.criterion), "dr", answers).value
+
+
+def _studies(
+    methods: Mapping[str, Method], log: RatingLog, validation: Validation, journal: Path | None
+) -> dict[str, Any]:
+    """Open a study for each method, with its trials of before unless something that they depend on has changed."""
+    optuna, mark, storage = _optuna(), fingerprint(log), None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if journal is not None:
+        if journal.exists() and (written := journal.read_bytes()) and not written.endswith(b"\n"):
+            os.truncate(journal, written.rfind(b"\n") + 1)  # what a crash left of a line
+        Path(f"{journal}.lock").unlink(missing_ok=True)  # of a run that was killed: who is here holds a lock of ours
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+        for known in optuna.get_all_study_summaries(storage):
+            if known.user_attrs.get("log", mark) != mark:
+                raise another_log(journal, known.user_attrs["log"], log, mark)
+    direction = "maximize" if find(validation.criterion).higher_is_better else "minimize"
+    studies = {}
+    for name, method in methods.items():
+        facts = [to_plain(method), to_plain(validation.training), validation.criterion, validation.seed, versions()]
+        digest = hashlib.sha256(json.dumps([facts, mark], sort_keys=True).encode()).hexdigest()[:12]
+        settings = {"study_name": f"{name} {digest}", "direction": direction, "load_if_exists": True}
+        studies[name] = optuna.create_study(storage=storage, **settings)
+        studies[name].set_user_attr("log", mark)
+    return studies
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise ParameterError("Tuning needs Optuna, which is not installed: pip install 'unskew[tune]'.") from None
+    return optuna
+
+
+class Tuned(NamedTuple):
     """What a search found: the best method, its score, what was chosen for it in words, and all trials."""
 
     method: Method
     score: float
     chosen: dict[str, str]
-    trials: tuple[Trial, ...]
+    trials: Sequence[Trial]
 
 
 def tune(
@@ -164,12 +266,12 @@ def tune(
     method: Method | str,
     trials: int = 50,
     *,
-    judging: Judging | None = None,
+    validation: Validation | None = None,
     workers: int = 1,
-    records: Path | None = None,
+    journal: Path | None = None,
     name: str = "",
 ) -> Tuned:
-    """Search the space of a method on a log; with `records`, a file, a search that is stopped can go on.
+    """Search the space of a method on a log; with `journal`, a file, a search that is stopped can go on.
 
     `name` is what the method is called there, by default the name it is registered by or that of its class.
     """
@@ -177,9 +279,11 @@ def tune(
     require_count(trials, "trials")
     require_count(workers, "workers")
     start = make(method) if isinstance(method, str) else method
-    (found,) = searches_of({name: start}, log, judging or Judging())
-    with opened(records) as known:
-        search([found], trials, known, workers)
-    if (best := found.best) is None or best.score is None:
+    if not start.space():
+        raise ParameterError(f"{name} has no settings to tune: fit it as it is, or give its class a `space`.")
+    with locked(journal):
+        (found,) = search({name: start}, log, trials, validation or Validation(), workers, journal)
+    if (best := found.best()) is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
-    return Tuned(best.method, best.score, found.in_words(best), tuple(found.trials))
+    number, chosen = best
+    return Tuned(chosen, found.trials[number].score or 0.0, found.in_words(number), found.trials)

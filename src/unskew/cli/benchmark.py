@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import unskew
 from unskew.cli import options, settings
-from unskew.cli.output import print_json, print_table
+from unskew.cli.output import print_json
 from unskew.cli.reading import Reading, reads
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
-    from unskew.bench import Result
     from unskew.methods.base import Method
 
 EXAMPLE = "unskew benchmark ratings.csv --test test.csv --methods naive,ips,dce-dr --tune 30 --workers 2 --out results"
@@ -54,9 +53,7 @@ def command(
         typer.Option("--empty-users", help="What a user without a liked test pair counts in the means."),
     ] = options.EmptyUsers.SKIP,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
-    criterion: options.CriterionOption = options.Criterion.WEIGHTED_LOG_LOSS,
-    judge_folds: options.JudgeFolds = 10,
-    judges: options.Judges = 5,
+    criterion: options.CriterionOption = options.Criterion.MSE,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Of folds, search, simulated world and --test-fraction.")
     ] = 0,
@@ -66,36 +63,31 @@ def command(
 ) -> None:
     """Compare methods: as much tuning for each, then seeds, then the test once.
 
-    Trials are judged on held-out folds of the log alone; the test is used for the final fits only. Whatever is
-    finished is kept: run the same command again after an interruption, and it goes on where it ended. The folder holds
-    records.jsonl, table.csv, .md, .tex and .html, costs.csv and recipes/METHOD.toml.
+    Trials are judged by folds of the log alone; the test is used for the final fits only. Whatever is finished is
+    kept: run the same command again after an interruption, and it goes on where it ended. The folder holds
+    records.jsonl, trials.journal, benchmark.json, results.csv, table.md, table.tex and recipes/METHOD.toml.
 
     \b
     unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
     unskew benchmark world --methods naive,snips,dce-dr --seeds 5 --out world
     """
-    from unskew.bench import Judging, benchmark
+    from unskew.bench import Validation, benchmark
     from unskew.cli.material import Options, material
 
     chosen = _methods(methods)
     reading.refuse_unread(chosen)
-    judging = Judging(
-        criterion=criterion.value,
-        folds=judge_folds,
-        judges=judges,
-        seed=seed,
-        training=settings.limited(unskew.Training(), epochs, batch_size),
-    )
+    training = settings.limited(unskew.Training(), epochs, batch_size)
+    validation = Validation(criterion=criterion.value, seed=seed, training=training)
     asked = Options(data=data, test=test, test_fraction=test_fraction, on_unknown=on_unknown.value, seed=seed)
     given = material(source, reading, asked)
-    result = benchmark(
+    found = benchmark(
         given.log,
         given.test,
         chosen,
         out,
         seeds=seeds,
         trials=tune,
-        judging=judging,
+        validation=validation,
         workers=workers,
         empty_users=empty_users.value,
         on_unknown=on_unknown.value,
@@ -103,9 +95,14 @@ def command(
         about=given.about,
     )
     if as_json:
-        print_json(_facts(result))
+        print_json(found.to_dict())
         return
-    _show(result, out)
+    for sentence in found.setting:
+        typer.echo(f"{sentence}\n")
+    typer.echo(found.results().text())
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(f"\n{found.headline}\nwrote the tables, with tests of significance, and the recipes to {out}")
 
 
 def _methods(names: str) -> dict[str, Method]:
@@ -116,38 +113,3 @@ def _methods(names: str) -> dict[str, Method]:
             raise ParameterError(f"--methods names {name} twice: name it once.")
         chosen[name] = unskew.make(name)
     return chosen
-
-
-def _show(result: Result, out: Path) -> None:
-    from unskew.bench.document import results
-
-    for sentence in result.table.setting:
-        typer.echo(f"{sentence}\n")
-    grid, marks = results(result.table), {1: "¹", 2: "²"}
-    rows = [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows]
-    print_table(grid.header, rows, numbers=grid.header[1:])
-    for note in result.table.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(f"\nwrote the tables, with tests of significance, and the recipes to {out}")
-
-
-def _facts(result: Result) -> dict[str, Any]:
-    from unskew.recipe import to_plain
-
-    table = result.table
-    return {
-        "setting": list(table.setting),
-        "methods": {
-            method: {
-                "recipe": to_plain(result.recipes[method]) if method in result.recipes else None,
-                "costs": result.costs.get(method),
-                "metrics": {
-                    name: standing.cells[method]._asdict()
-                    for name, standing in table.standings.items()
-                    if method in standing.cells
-                },
-            }
-            for method in table.methods
-        },
-        "notes": list(table.notes),
-    }

@@ -55,7 +55,7 @@ def material(source: str, reading: Reading, options: Options) -> Material:
 
 
 def _simulated(reading: Reading, options: Options) -> Material:
-    from unskew.demo import WORLD_SETTINGS
+    from unskew.bench.measure import WORLD_SETTINGS
 
     _refuse_tests(options, WORLD)
     if reading != Reading() or options.data is not None:

@@ -22,9 +22,10 @@ class EmptyUsers(StrEnum):
 
 
 class Criterion(StrEnum):
-    WEIGHTED_LOG_LOSS = "weighted_log_loss"
+    MSE = "mse"
     LOG_LOSS = "log_loss"
     AUC = "auc"
+    USER_AUC = "user_auc"
 
 
 class OnUnknown(StrEnum):
@@ -87,12 +88,6 @@ Workers = Annotated[
 ]
 CriterionOption = Annotated[
     Criterion, typer.Option("--criterion", help="By what trials are judged; the same for all methods.")
-]
-JudgeFolds = Annotated[
-    int, typer.Option("--judge-folds", metavar="N", help="Into how many random folds trials cut the log.")
-]
-Judges = Annotated[
-    int, typer.Option("--judges", metavar="N", help="On how many of the folds, one after the other, a trial is judged.")
 ]
 PropensityName = Annotated[
     str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")

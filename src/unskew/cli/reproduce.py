@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from unskew.cli import options
-from unskew.cli.output import print_json, print_table
+from unskew.cli.output import print_json
 from unskew.cli.reading import Reading
 from unskew.errors import ParameterError
-
-if TYPE_CHECKING:
-    from unskew.reproduce import Reproduced
 
 EXAMPLE = "unskew reproduce table1 --dataset coat --data DATA --workers 2 --out reproduced"
 
@@ -61,16 +58,17 @@ def command(
 ) -> None:
     """Make the tables and figures of the DCE paper anew, the paper's numbers beside ours.
 
-    Each target becomes data (.csv), a picture (.svg, .png) and a page (.md, .html) in the folder. Whatever is finished
-    is kept in records.jsonl there: run the same command again after an interruption, and it goes on where it ended;
-    targets share the fits that they have in common.
+    Each target becomes data (.csv), a page (.md) and charts (.svg) in the folder. Whatever is finished is kept in
+    records.jsonl there: run the same command again after an interruption, and it goes on where it ended; targets share
+    the fits that they have in common.
 
     \b
     unskew reproduce all --dataset world --seeds 3 --out world
     unskew reproduce table1 --dataset coat --data DATA --as-published --only DCE-DR --out coat
     """
+    from unskew.bench.paper import reproduce
+    from unskew.bench.suite import TARGETS
     from unskew.cli.material import Options, material
-    from unskew.reproduce import TARGETS, reproduce
 
     if data is None and dataset is not DatasetName.WORLD:
         raise ParameterError(f"--dataset {dataset.value}: name the folder of its files by --data FOLDER.")
@@ -95,27 +93,10 @@ def command(
         for name in (TARGETS if target is Target.ALL else (target.value,))
     ]
     if as_json:
-        print_json([_facts(one) for one in made])
+        print_json([one.to_dict() for one in made])
         return
     for one in made:
-        _show(one)
-
-
-def _show(one: Reproduced) -> None:
-    from unskew.reproduce.pages import results
-
-    grid, marks = results(one.rows, beside_paper=False), {1: "¹", 2: "²"}
-    rows = [[cell.text + marks.get(cell.place, " ") for cell in row] for row in grid.rows]
-    print_table(grid.header, rows, numbers=grid.header[1:])
-    for fit, sentence in one.failures.items():
-        typer.echo(f"failed: {fit}: {sentence}")
-    typer.echo(f"wrote {', '.join(str(path) for path in one.files)}\n")
-
-
-def _facts(one: Reproduced) -> dict[str, Any]:
-    return {
-        "target": one.target,
-        "files": [str(path) for path in one.files],
-        "entries": {row.name: {name: found._asdict() for name, found in row.found.items()} for row in one.rows},
-        "failures": one.failures,
-    }
+        typer.echo(f"{one.suite.number}: {one.suite.title} ({one.dataset.title})\n{one.table().text()}")
+        for fit, sentence in one.failures.items():
+            typer.echo(f"failed: {fit}: {sentence}")
+        typer.echo(f"wrote {', '.join(str(path) for path in one.files)}\n")

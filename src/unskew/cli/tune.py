@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,9 +34,7 @@ def command(
     ] = None,
     workers: options.Workers = 1,
     assignments: options.Settings = None,
-    criterion: options.CriterionOption = options.Criterion.WEIGHTED_LOG_LOSS,
-    judge_folds: options.JudgeFolds = 10,
-    judges: options.Judges = 5,
+    criterion: options.CriterionOption = options.Criterion.MSE,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the folds and of the search.")] = 0,
     epochs: options.Epochs = None,
     batch_size: options.BatchSize = None,
@@ -44,15 +42,15 @@ def command(
 ) -> None:
     """Search the settings of a method on a log and write the best as a recipe.
 
-    The search is the one of `unskew benchmark`: every trial is fitted on a part of the log and judged on a fold left
-    out. Settings given by --set are where it starts. Finished trials are kept beside the recipe, in
-    RECIPE.trials.jsonl: run the same command again after an interruption, and it goes on where it ended.
+    The search is the one of `unskew benchmark`: every trial is fitted without each of five folds of the log in turn
+    and judged by them. Settings given by --set are where it starts. Finished trials are kept in RECIPE.trials.journal:
+    run the same command again after an interruption, and it goes on where it ended.
 
     \b
     unskew tune ratings.csv --method ips --set propensity=additive --trials 20
     unskew fit ratings.csv --recipe ips.toml --out model
     """
-    from unskew.bench import Judging, tune
+    from unskew.bench import Validation, tune
     from unskew.recipe import write_recipe
 
     start = settings.method_from(method, assignments or [])
@@ -61,15 +59,10 @@ def command(
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise ParameterError(f"{target} cannot be written: give the path of a file in a folder that exists.")
     training = settings.limited(unskew.Training(), epochs, batch_size)
-    judging = Judging(
-        criterion=criterion.value,
-        folds=judge_folds,
-        judges=judges,
-        seed=seed,
-        training=training,
-    )
-    records = target.with_name(f"{target.stem}.trials.jsonl")
-    found = tune(reading.log(log), start, trials, judging=judging, workers=workers, records=records, name=method)
+    validation = Validation(criterion=criterion.value, seed=seed, training=training)
+    journal = target.with_name(f"{target.stem}.trials.journal")
+    given: dict[str, Any] = {"validation": validation, "workers": workers, "journal": journal, "name": method}
+    found = tune(reading.log(log), start, trials, **given)
     write_recipe(target, found.method, None if training == unskew.Training() else training)
     if as_json:
         print_json(_facts(found, target))
@@ -79,7 +72,7 @@ def command(
     for name, value in found.chosen.items():
         typer.echo(f"  {name} {value}")
     if failed := sum(trial.score is None for trial in found.trials):
-        typer.echo(f"note: {failed} of {len(found.trials)} trials failed; {records} says why")
+        typer.echo(f"note: {failed} of {len(found.trials)} trials failed; {journal} says why")
     fit = shlex.join(["unskew", "fit", log, *reading.words, "--recipe", str(target), "--out", "MODEL"])
     typer.echo(f"wrote the recipe to {target}; next: {fit}")
 
@@ -91,8 +84,5 @@ def _shown(score: float | None) -> str:
 def _facts(found: Tuned, target: Path) -> dict[str, object]:
     from unskew.recipe import to_plain
 
-    trials = [
-        {"number": trial.number, "score": trial.score, "chosen": dict(trial.chosen), "failure": trial.failure}
-        for trial in found.trials
-    ]
+    trials = [trial._asdict() for trial in found.trials]
     return {"recipe": str(target), "method": to_plain(found.method), "score": found.score, "trials": trials}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import signal
 import time
 
 import pytest
 
 import unskew
-from unskew.bench.jobs import Job, Stopped, run
+from unskew.bench.run import Job, Stopped, run
 from unskew.files.lock import locked
 
 
@@ -37,16 +35,16 @@ def file(tmp_path):
     return tmp_path / "records.jsonl"
 
 
-def test_a_finished_job_is_read_from_its_record_and_not_run_again(file, capsys):
+def test_a_finished_job_is_not_run_again(file, capsys):
     first, second = Counted(0.1), Counted(0.2)
     run([job("a", first)], file)
     outcome = run([job("a", first), job("b", second)], file)
     assert (first.times, second.times) == (1, 1)
     assert outcome.values == {"a": {"x": 0.1}, "b": {"x": 0.2}}
-    assert f"1 of 2 jobs had been finished before and were read from {file}." in capsys.readouterr().err
+    assert f"1 jobs to run; 1 of 2 had been finished before and were read from {file}." in capsys.readouterr().err
 
 
-def test_records_of_another_recipe_or_version_are_counted_and_run_anew(file, capsys, monkeypatch):
+def test_stale_records_are_counted_and_run_anew(file, capsys, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr(unskew, "__version__", "0.0.1")
         run([job("old version", Counted())], file)
@@ -63,7 +61,7 @@ def test_records_of_another_recipe_or_version_are_counted_and_run_anew(file, cap
     assert "run anew" not in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(file):
+def test_ctrl_c_keeps_what_is_finished(file):
     done, interrupted = Counted(), Counted(KeyboardInterrupt())
     with pytest.raises(Stopped, match=r"1 of 2 jobs finished and kept in .*; run the same command again"):
         run([job("a", done), job("b", interrupted)], file)
@@ -73,7 +71,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(file):
 
 
 @pytest.mark.parametrize("cut", [1, 12, 60])
-def test_a_line_cut_short_by_a_crash_costs_only_its_own_job(file, cut, capsys):
+def test_a_line_cut_short_costs_only_its_own_job(file, cut, capsys):
     first, second = Counted(), Counted()
     run([job("a", first), job("b", second)], file)
     whole, torn = file.read_text().splitlines()
@@ -85,7 +83,7 @@ def test_a_line_cut_short_by_a_crash_costs_only_its_own_job(file, cut, capsys):
 
 
 @pytest.mark.parametrize("text", ["hello", "hello\n", "{}\n", '{"key": 1}\n{"key"', "[1]\n", "\n"])
-def test_a_file_that_holds_no_records_is_refused_and_left_alone(file, text):
+def test_a_file_without_records_is_left_alone(file, text):
     file.write_text(text)
     work = Counted()
     with pytest.raises(unskew.DataError, match=r"Line 1 of .* is not a record"):
@@ -94,14 +92,14 @@ def test_a_file_that_holds_no_records_is_refused_and_left_alone(file, text):
     assert work.times == 0
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+def test_a_bad_place_is_refused_before_the_work(tmp_path):
     work = Counted()
     with pytest.raises(unskew.ParameterError, match=r"cannot be used: no such file or directory"):
         run([job("a", work)], tmp_path / "missing" / "records.jsonl")
     assert work.times == 0
 
 
-def test_a_failed_job_stops_no_other_leaves_no_record_and_is_tried_again(file):
+def test_a_failed_job_stops_no_other(file):
     failing, odd, fine = Counted(unskew.DivergedError("It left.")), Counted(float("nan")), Counted()
     jobs = [job("a", failing), job("b", odd), job("c", fine)]
     outcome = run(jobs, file)
@@ -116,58 +114,47 @@ def test_a_defect_is_no_failure_and_keeps_its_trace(file):
         run([job("a", Counted(ZeroDivisionError()))], file)
 
 
-def wait_until_nobody_is_left(group):
-    """Workers of a process that was killed end by themselves."""
-    for _ in range(400):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
+def numbers(given):
+    return {"given": given}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_any_number_of_workers_finds_the_same(file, workers):
+    outcome = run([job(f"n/{n}", numbers) for n in range(3)], file, workers=workers, given=[1.0, 2.0])
+    assert outcome.values == {f"n/{n}": {"given": [1.0, 2.0]} for n in range(3)}
+    assert list(outcome.values) == ["n/0", "n/1", "n/2"]
+
+
+def test_a_killed_run_goes_on_where_it_ended(file, forked):
+    def slow(given):
         time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("workers have outlived the process that was killed")
+        return {"x": 1.0}
 
-
-def test_workers_compute_on_one_thread_with_what_they_are_given_and_end_when_their_parent_is_killed(
-    file, tmp_path, monkeypatch, forked
-):
-    (tmp_path / "observed_threads.py").write_text(
-        "import numba, time\n"
-        "def threads(given):\n"
-        "    return {'numba': numba.get_num_threads(), 'given': given}\n"
-        "def sleep(given):\n"
-        "    time.sleep(60)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    observed = importlib.import_module("observed_threads")
-    jobs = [job(key, observed.threads) for key in ("first", "second", "third")]
-
-    def lead():
-        os.setpgid(0, 0)
-        before = dict(os.environ)
-        run(jobs, file, workers=2, given=[1.0, 2.0])
-        assert dict(os.environ) == before
-        run([*jobs, job("fourth", observed.sleep)], file, workers=2, given=[])
-
-    running = forked(lead)
+    running = forked(lambda: run([job(f"s/{n}", slow) for n in range(200)], file))
     while not file.exists() or file.read_bytes().count(b"\n") < 3:
         assert running.is_alive(), "it ended by itself"
         time.sleep(0.01)
     running.kill()
     running.join()
-    wait_until_nobody_is_left(running.pid)
-    seen = {"numba": 1, "given": [1.0, 2.0]}
-    assert run([job(key, None) for key in ("first", "second", "third")], file).values == dict.fromkeys(
-        ("first", "second", "third"), seen
-    )
+    kept, work = file.read_bytes().count(b"\n"), Counted()
+    run([job(f"s/{n}", work) for n in range(200)], file)
+    assert 3 <= kept < 200
+    assert work.times == 200 - kept
 
 
-def test_a_value_that_is_not_finite_is_found_however_deep_it_stands(file):
+def test_how_many_and_how_long_is_said_beforehand(file, capsys):
+    run([job(f"{kind}/{n}", Counted()) for n in range(3) for kind in ("fit/a", "fit/b")], file)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "6 jobs to run."
+    assert second == "The other 4 will take about 0:00:00, by one of each kind."
+
+
+def test_a_value_that_is_not_finite_is_a_failure(file):
     outcome = run([job("a", lambda given: {"test": {"mse": 0.1, "auc": float("inf")}})], file)
     assert outcome.failures == {"a": "test auc is inf"}
 
 
-def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_bars_nobody(file, tmp_path, forked):
+def test_one_run_at_a_time_writes_to_a_file(file, tmp_path, forked):
 
     def hold():
         with locked(file):
@@ -188,7 +175,7 @@ def test_a_second_run_on_the_same_file_is_told_who_writes_to_it_and_a_dead_one_b
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["holds", file.name]
 
 
-def test_no_more_than_one_block_at_a_time_has_the_lock(file):
+def test_one_block_at_a_time_has_the_lock(file):
     with locked(file), pytest.raises(unskew.ParameterError, match=f"Process {os.getpid()} is writing"), locked(file):
         pass
     with locked(file):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import unskew
+from unskew.bench.suite import TARGETS, dataset_of, suite
 from unskew.errors import ParameterError
-from unskew.reproduce.suite import TARGETS, dataset_facts, suite
 
 PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
 needs_published = pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the repository's benchmarks/published.py")
@@ -18,14 +18,14 @@ DATASETS = ("coat", "yahoo-r3", "kuairec", "world")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, dataset):
-    check(suite(target).recipes(dataset, as_published=False))
+    check(suite(target).recipes(dataset_of(dataset), as_published=False))
 
 
 @needs_published
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_as_published_every_entry_is_a_method(target, dataset):
-    check(suite(target).recipes(dataset, as_published=True))
+    check(suite(target).recipes(dataset_of(dataset), as_published=True))
 
 
 def check(recipes):
@@ -37,10 +37,10 @@ def test_without_the_published_variants_a_sentence_says_where_they_are(monkeypat
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("unskew.reproduce.suite.registered", lambda: ())
-    monkeypatch.setattr("unskew.reproduce.suite.import_module", missing)
+    monkeypatch.setattr("unskew.bench.suite.registered", lambda: ())
+    monkeypatch.setattr("unskew.bench.suite.import_module", missing)
     with pytest.raises(ParameterError, match=r"needs the repository's benchmarks/published\.py: .*\.$"):
-        suite("table1").recipes("coat", as_published=True)
+        suite("table1").recipes(dataset_of("coat"), as_published=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -50,7 +50,7 @@ def test_every_number_of_the_paper_belongs_to_a_quantity_and_every_panel_shows_o
         for numbers in (entry.paper, entry.paper_sd, entry.released):
             assert numbers.keys() <= set(DATASETS)
             assert all(len(stated) == len(asked.quantities) for stated in numbers.values())
-        assert all({x, y} <= {"entry", *entry.place, *asked.quantities} for x, y in asked.panels)
+        assert all({x, y} <= {*entry.place, *asked.quantities} for x, y in asked.panels)
     assert len({entry.name for entry in asked.entries}) == len(asked.entries)
 
 
@@ -68,38 +68,56 @@ def test_figures_compare_what_the_paper_compares():
     assert [entry.place["experts"] for entry in suite("figure3").entries[:6]] == [1, 2, 5, 10, 20, 50]
     ablation = {entry.name for entry in suite("figure2").entries}
     assert {"Global", "User-specific", "Only-ImpCal", "Only-PropCal", "DR-JL", "DCE-DR"} < ablation
-    calibrated = suite("figure2").recipes("coat", as_published=False)["base rate only"][1]
+    calibrated = suite("figure2").recipes(dataset_of("coat"), as_published=False)["base rate only"][1]
     assert calibrated.propensity == calibrated.imputation == unskew.GlobalPlatt(slope=False, step_back=False)
 
 
 @needs_published
 def test_as_published_the_released_settings_are_those_of_the_dataset():
-    coat, yahoo = (suite("table1").recipes(name, as_published=True) for name in ("coat", "yahoo-r3"))
+    coat, yahoo = (suite("table1").recipes(dataset_of(name), as_published=True) for name in ("coat", "yahoo-r3"))
     assert coat["DCE-DR"][1] == unskew.make("dce-dr-published")
     assert (yahoo["DCE-DR"][1].propensity.n_experts, yahoo["DCE-DR"][1].base.clip) == (20, 0.062)
     assert coat["IPS"][1].net == unskew.make("dce-dr-published").base.net
     assert coat["Multi-DR"][1] == unskew.make("multi-dr")
-    training = dataset_facts("coat").training(as_published=True)
+    training = unskew.Training(**dataset_of("coat").published_training)
     assert (training.holdout_by, training.batch_size, training.max_epochs) == ("last", 128, 1000)
-    assert dataset_facts("coat").training(as_published=False) == unskew.Training()
+
+
+@needs_published
+@pytest.mark.parametrize("target", ["table1", "table2", "figure1", "figure2", "figure3"])
+def test_as_published_every_suite_has_the_settings_of_its_dataset(target):
+    own = {name: suite(target).recipes(dataset_of(name), as_published=True) for name in ("coat", "yahoo-r3", "kuairec")}
+    clips = {"coat": {0.05, 0.0903}, "yahoo-r3": {0.062}, "kuairec": {0.0583}}
+    for name, recipes in own.items():
+        found = [getattr(method, "base", method) for _, method in recipes.values()]
+        released = [method for method in found if type(method).__name__ == "DRJLPublished"]
+        assert released
+        assert {method.clip for method in released} <= clips[name]
 
 
 def test_a_suite_can_be_limited_to_some_entries_in_its_own_order():
-    assert [entry.name for entry in suite("table1").limited(["DCE-DR", "Naive"]).entries] == ["Naive", "DCE-DR"]
-    assert suite("table1").limited(()) == suite("table1")
+    coat, world = dataset_of("coat"), dataset_of("world")
+    assert [entry.name for entry in suite("table1").on(coat, ["DCE-DR", "Naive"]).entries] == ["Naive", "DCE-DR"]
+    assert suite("table1").on(coat).entries == suite("table1").entries
+    assert suite("table1").on(coat).quantities == ("mse", "auc", "ndcg@5", "ndcg@10")
+    assert suite("figure1").on(world).quantities[-3:] == ("true_risk", "theorem_2", "bias")
 
 
 def test_unknown_targets_datasets_and_entries_are_refused_with_the_nearest():
     with pytest.raises(ParameterError, match="Table 1 has no entry 'DCE-D'; did you mean 'DCE-"):
-        suite("table1").limited(["DCE-D"])
+        suite("table1").on(dataset_of("coat"), ["DCE-D"])
     with pytest.raises(ParameterError, match="no target 'table9'; did you mean 'table"):
         suite("table9")
     with pytest.raises(ParameterError, match="no dataset 'cot' in the suites; did you mean 'coat'"):
-        dataset_facts("cot")
+        dataset_of("cot")
 
 
 def test_no_calibrator_steps_back_where_the_paper_is_reproduced():
-    recipes = {name: method for target in TARGETS for name, (_, method) in suite(target).recipes("coat", False).items()}
+    recipes = {
+        name: method
+        for target in TARGETS
+        for name, (_, method) in suite(target).recipes(dataset_of("coat"), False).items()
+    }
     calibrated = [method for method in recipes.values() if isinstance(method, unskew.DoublyCalibrated)]
     assert len(calibrated) >= 2
     parts = [part for method in calibrated for part in (method.propensity, method.imputation) if part is not None]

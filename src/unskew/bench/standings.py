@@ -1,0 +1,192 @@
+"""Who is best, and whether that is more than chance: means over seeds, places, paired t-tests corrected by Holm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+from scipy.stats import ttest_rel
+
+from unskew.charts import Chart, Row, rows
+from unskew.errors import ParameterError
+from unskew.findings import Interval, Table
+from unskew.metrics.table import find
+
+NAIVE = "naive"
+Scores = Mapping[str, Sequence[Mapping[str, float]]]  # of each method, the figures of each seed
+LABELS = {
+    "true_risk": "true error",
+    "mse": "MSE",
+    "auc": "AUC",
+    "user_auc": "order within users",
+    "propensity_ece": "propensity ECE",
+    "propensity_ece_mass": "propensity ECE by mass",
+    "imputation_ece": "imputation ECE",
+    "bias": "bias",
+    "theorem_2": "bound (Theorem 2)",
+}
+LOWER = ("true_risk", "propensity_ece", "propensity_ece_mass", "imputation_ece", "bias", "theorem_2")
+COUNTS = ("parameters", "users", "items", "train", "test")
+SURE = 0.05  # of a p-value, after correction
+
+
+def direction(figure: str) -> int:
+    """Return 1 if higher is better, -1 if lower is, 0 for what is only counted."""
+    if figure in LOWER:
+        return -1
+    try:
+        return 1 if find(figure).higher_is_better else -1
+    except ParameterError:  # no metric: seconds, counts
+        return 0
+
+
+def figure_name(figure: str) -> str:
+    """Return what a figure is called."""
+    return LABELS.get(figure, figure.replace("ndcg", "nDCG").replace("_", " "))
+
+
+def label(figure: str) -> str:
+    """Return the heading of a figure, with an arrow to where it is better."""
+    return figure_name(figure) + {1: " ↑", 0: "", -1: " ↓"}[direction(figure)]
+
+
+def shown(figure: str, value: float | None, sd: float | None = None) -> str:
+    """Return a number as tables have it, with its standard deviation if there is one; nothing for None."""
+    form = ",.0f" if figure in COUNTS else ".1f" if figure == "seconds" else ".4f"
+    return "" if value is None else f"{value:{form}}" + (f" ± {sd:{form}}" if sd else "")
+
+
+class Versus(NamedTuple):
+    """A method against another: how their means differ, and the two-sided p-value, as it is and corrected."""
+
+    other: str
+    difference: float
+    p: float
+    p_holm: float
+
+    def __str__(self) -> str:
+        return f"{self.difference:+.4f} (p {self.p_holm:.2g})"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All methods by one figure; those that lack it for a seed are left out.
+
+    Each is compared with the best of the others, so the best with its runner-up, and with the method named naive;
+    p-values are corrected over the pairs of methods in one such comparison. With a single seed nothing is compared.
+    """
+
+    figure: str
+    values: dict[str, list[float]]
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        return {method: float(np.mean(own)) for method, own in self.values.items()}
+
+    def sd(self, method: str) -> float | None:
+        own = self.values.get(method, ())
+        return float(np.std(own, ddof=1)) if len(own) > 1 else None
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Methods, the best first."""
+        return sorted(self.means, key=lambda method: -(direction(self.figure) or -1) * self.means[method])
+
+    def is_best(self, method: str) -> bool:
+        ranked = direction(self.figure) != 0 and len(self.order) > 1
+        return ranked and method in self.means and self.means[method] == self.means[self.order[0]]
+
+    @cached_property
+    def against_best(self) -> dict[str, Versus]:
+        return self._against({method: next((o for o in self.order if o != method), "") for method in self.values})
+
+    @cached_property
+    def against_naive(self) -> dict[str, Versus]:
+        return self._against({method: NAIVE for method in self.values if method.lower() != NAIVE})
+
+    def _against(self, others: Mapping[str, str]) -> dict[str, Versus]:
+        known = {name.lower() if name.lower() == NAIVE else name: name for name in self.values}
+        tests = {}
+        for method, other in others.items():
+            if other in known and len(self.values[method]) > 1:
+                tests[method] = known[other], paired(self.values[method], self.values[known[other]])
+        pairs = {frozenset({method, other}): p for method, (other, p) in tests.items()}
+        corrected = dict(zip(pairs, holm(list(pairs.values())), strict=True))
+        return {
+            method: Versus(other, self.means[method] - self.means[other], p, corrected[frozenset({method, other})])
+            for method, (other, p) in tests.items()
+        }
+
+    def tests(self) -> Table | None:
+        """Return who differs from the best of the others and from naive training; None if nothing was compared."""
+        if not self.against_best:
+            return None
+        cells = [
+            (method, versus.other, str(versus), str(self.against_naive.get(method, "")))
+            for method, versus in self.against_best.items()
+        ]
+        caption = f"{label(self.figure)}: mean difference over seeds, p of a paired t-test, corrected by Holm."
+        return Table(caption, ("method", "best competitor", "minus it", "minus naive"), cells)
+
+    def chart(self) -> Chart:
+        """Draw a dot a seed, and the mean with its 95% interval, the best first."""
+        data = [
+            Row(method, _interval(self.values[method]), "accent" if n == 0 else "plain", dots=self.values[method])
+            for n, method in enumerate(self.order)
+        ]
+        best, name = self.order[0], label(self.figure)
+        meaning = f"A dot is a seed. Best is {best} with {shown(self.figure, self.means[best])}."
+        here = next((mean for method, mean in self.means.items() if method.lower() == NAIVE), None)
+        return rows(f"{name} by method", meaning, data, axis=name, here=here)
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    mean, n = float(np.mean(values)), len(values)
+    reach = float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    return Interval(mean, mean - reach, mean + reach, ".4f")
+
+
+def standings_of(scores: Scores) -> dict[str, Standing]:
+    """Return all methods by every figure that any has."""
+    figures = dict.fromkeys(figure for seeds in scores.values() for found in seeds for figure in found)
+    return {figure: standing(figure, scores) for figure in figures}
+
+
+def standing(figure: str, scores: Scores) -> Standing:
+    """Return all methods by one figure."""
+    complete = {m: seeds for m, seeds in scores.items() if seeds and all(figure in found for found in seeds)}
+    return Standing(figure, {method: [float(f[figure]) for f in seeds] for method, seeds in complete.items()})
+
+
+def results(methods: Sequence[str], standings: Sequence[Standing], caption: str) -> Table:
+    """Return the mean ± standard deviation of every method by every figure, the best marked."""
+    cells = [
+        (m, *(shown(s.figure, s.means[m], s.sd(m)) if m in s.means else "failed" for s in standings)) for m in methods
+    ]
+    strong = {(n, k + 1) for n, m in enumerate(methods) for k, s in enumerate(standings) if s.is_best(m)}
+    return Table(caption, ("method", *(label(s.figure) for s in standings)), cells, frozenset(strong))
+
+
+def paired(own: ArrayLike, other: ArrayLike) -> float:
+    """Return the two-sided p of a paired t-test; 1 where all differences are zero, 0 where they are all one other."""
+    difference = np.asarray(own, np.float64) - np.asarray(other, np.float64)
+    if np.ptp(difference) == 0:
+        return 0.0 if difference.any() else 1.0
+    return float(ttest_rel(own, other).pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected so that the chance of any false rejection is bounded (Holm, 1979).
+
+    The k-th smallest of m, counted from 0, becomes the largest of (m - j) p_(j) over j <= k, at most 1.
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = len(p_values) - np.arange(len(p_values))
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(factors * np.asarray(p_values, np.float64)[order]), 1.0)
+    return [float(value) for value in corrected]

@@ -1,0 +1,158 @@
+"""Bias, variance and bounds of doubly robust estimates (Kweon & Yu, WWW 2024), true forms beside the printed ones.
+
+One value a pair over all n = |D| pairs, or one for all: p and p_hat the true and the estimated chance of being seen, q
+and r_tilde the true and the imputed chance of a positive rating, e1 and e0 the error of the prediction if the rating is
+1 and 0, residual = e - e_imputed. A pair is seen independently of all others and, but for `rating_driven_bias`, of its
+own rating. Given ratings are the case q = r. p_hat and r_tilde must not depend on which pairs happened to be seen.
+
+As proved, the paper's "ECE" is the mean gap pair by pair, mean |p - p_hat| or mean |q - r_tilde|. An ECE that can be
+measured averages within bins first: it is never larger, may be zero where the gap is not, and with it no bound holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.errors import DataError
+from unskew.metrics.calibration import calibration_error
+from unskew.metrics.checks import finite_vector, refuse_rows, require_choice, require_unit_interval
+from unskew.metrics.table import logarithmic, squared
+
+__all__ = ["Bound", "bias", "corollary_3", "expected_residual", "label_errors", "label_variance"]
+__all__ += ["rating_driven_bias", "theorem_2", "theorem_4", "variance"]
+Values = NDArray[np.float64]
+ROUNDING = 1e-9  # of sums in floating point
+
+
+class Bound(NamedTuple):
+    """A quantity and what is said to bound it: it never exceeds `sharp`, `by_gap` and `by_largest_gap`.
+
+    `as_printed` has ECE and MCE over bins in place of the gaps and is no bound.
+    """
+
+    exact: float
+    sharp: float
+    by_gap: float
+    by_largest_gap: float
+    as_printed: tuple[float, float]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the true forms hold, up to rounding; they always do."""
+        return self.exact <= min(self.sharp, self.by_gap, self.by_largest_gap) * (1 + ROUNDING) + ROUNDING**2
+
+    @property
+    def holds_as_printed(self) -> bool:
+        return self.exact <= min(self.as_printed) * (1 + ROUNDING) + ROUNDING**2
+
+
+def label_errors(prediction: ArrayLike, error: str = "log") -> tuple[Values, Values]:
+    """(e1, e0): (-log r, -log(1 - r)), r held 1e-6 off 0 and 1, or with "squared" ((1 - r)^2, r^2)."""
+    require_choice(error, "error", ("log", "squared"))
+    (r,) = _columns(prediction=prediction)
+    cell = {"log": logarithmic, "squared": squared}[error]
+    return cell(r, np.ones_like(r)), cell(r, np.zeros_like(r))
+
+
+def expected_residual(q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike) -> Values:
+    """(q - r_tilde)(e1 - e0): e - e_imputed over the rating, for cross-entropy and y (1 - r)^2 + (1 - y) r^2.
+
+    The plug-in square (r - y)^2 leaves q(1 - q) more, so no imputation, not even the truth, makes it vanish.
+    """
+    q, r_tilde, e1, e0 = _columns(q=q, r_tilde=r_tilde, e1=e1, e0=e0)
+    return np.asarray((q - r_tilde) * (e1 - e0))
+
+
+def bias(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike) -> float:
+    """E[DR] - truth = mean_D (p - p_hat)/p_hat (e - e_imputed), Lemma 1; with residual = e it is that of IPS."""
+    p, p_hat, residual = _columns(p=p, p_hat=p_hat, residual=residual)
+    return float(((p - p_hat) / p_hat * residual).mean())
+
+
+def variance(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike) -> float:
+    """Var[DR] = (1/n) mean_D p (1 - p)/p_hat^2 (e - e_imputed)^2 over which pairs are seen, ratings given (Lemma 1)."""
+    p, p_hat, residual = _columns(p=p, p_hat=p_hat, residual=residual)
+    return float((p * (1 - p) * (residual / p_hat) ** 2).mean() / len(p))
+
+
+def label_variance(p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, e1: ArrayLike, e0: ArrayLike) -> float:
+    """(1/n) mean_D p q (1 - q)(e1 - e0)^2/p_hat^2: what drawn ratings add; the printed Theorem 4 has lost it."""
+    p, p_hat, q, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, e1=e1, e0=e0)
+    return float((p * q * (1 - q) * ((e1 - e0) / p_hat) ** 2).mean() / len(p))
+
+
+def rating_driven_bias(
+    p1: ArrayLike, p0: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike
+) -> float:
+    """E[DR] - truth if a pair is seen with chance p1 when its rating is 1 and p0 when it is 0.
+
+    mean_D [q p1 (1 - r_tilde) - (1 - q) p0 r_tilde](e1 - e0)/p_hat - (q - r_tilde)(e1 - e0): not zero for p_hat =
+    P(seen) and r_tilde = q, as one propensity a pair cannot undo a choice made by its rating.
+    """
+    p1, p0, p_hat, q, r_tilde, e1, e0 = _columns(p1=p1, p0=p0, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
+    seen = q * p1 * (1 - r_tilde) - (1 - q) * p0 * r_tilde
+    return float(((seen / p_hat - (q - r_tilde)) * (e1 - e0)).mean())
+
+
+def theorem_2(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike, *, n_bins: int = 15) -> Bound:
+    """|Bias| <= rho mean_D |p - p_hat| <= rho max_D |p - p_hat|, rho = max_D |e - e_imputed|/p_hat.
+
+    Sharp: mean_D |p - p_hat| |e - e_imputed|/p_hat. Printed: rho ECE and rho MCE of the propensity.
+    """
+    exact = abs(bias(p, p_hat, residual))
+    p, p_hat, residual = _columns(p=p, p_hat=p_hat, residual=residual)
+    return _bound(exact, np.abs(residual) / p_hat, p, p_hat, n_bins)
+
+
+def corollary_3(
+    p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike, *, n_bins: int = 15
+) -> Bound:
+    """|Bias| <= pi mean_D |q - r_tilde| <= pi max_D |q - r_tilde|, pi = max_D |p_hat - p| |e1 - e0|/p_hat.
+
+    The bias is over seeing and rating; errors must be linear in the label. Printed: with ECE and MCE of the imputation.
+    """
+    exact = abs(bias(p, p_hat, expected_residual(q, r_tilde, e1, e0)))
+    p, p_hat, q, r_tilde, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
+    return _bound(exact, np.abs(p_hat - p) * np.abs(e1 - e0) / p_hat, q, r_tilde, n_bins)
+
+
+def theorem_4(
+    p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike, *, n_bins: int = 15
+) -> Bound:
+    """Var <= omega (mean_D |q - r_tilde|)^2 + L and Var <= (omega/n) max_D (q - r_tilde)^2 + L.
+
+    omega = max_D p (1 - p)(e1 - e0)^2/p_hat^2 and L = `label_variance`. Sharp: (omega/n) mean_D (q - r_tilde)^2 + L.
+    The first is true and of no use: a variance falls with n and it does not. Printed: without L, with ECE and MCE.
+    """
+    labels = label_variance(p, p_hat, q, e1, e0)
+    exact = variance(p, p_hat, expected_residual(q, r_tilde, e1, e0)) + labels
+    p, p_hat, q, r_tilde, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
+    gap, omega, n = np.abs(q - r_tilde), float((p * (1 - p) * ((e1 - e0) / p_hat) ** 2).max()), len(q)
+    ece, mce = (calibration_error(q, r_tilde, norm=norm, n_bins=n_bins) for norm in ("mean", "max"))
+    sharp, by_gap = omega * (gap**2).mean() / n + labels, omega * gap.mean() ** 2 + labels
+    largest = omega * (gap**2).max() / n + labels
+    return Bound(exact, float(sharp), float(by_gap), float(largest), (omega * ece**2, omega * mce**2 / n))
+
+
+def _bound(exact: float, slope: Values, truth: Values, estimate: Values, n_bins: int) -> Bound:
+    """Return the mean of slope times gap, and the largest slope times the mean and the largest gap."""
+    gap, most = np.abs(truth - estimate), float(slope.max())
+    ece, mce = (calibration_error(truth, estimate, norm=norm, n_bins=n_bins) for norm in ("mean", "max"))
+    return Bound(exact, float((slope * gap).mean()), most * gap.mean(), most * gap.max(), (most * ece, most * mce))
+
+
+def _columns(**named: ArrayLike) -> tuple[Values, ...]:
+    """Return finite columns of one length, probabilities where they must be; a single number stands for every pair."""
+    vectors = {name: finite_vector(np.atleast_1d(np.asarray(values)), name) for name, values in named.items()}
+    length = max(vector.size for vector in vectors.values())
+    for name, vector in vectors.items():
+        if vector.size not in (1, length):
+            raise DataError(f"{name} has {vector.size} values for {length} pairs; give one a pair or one for all.")
+        if name not in ("e1", "e0", "residual"):
+            require_unit_interval(vector, name)
+    if "p_hat" in vectors:
+        refuse_rows(vectors["p_hat"] == 0, vectors["p_hat"], "p_hat", "is 0, by which nothing can be divided")
+    return tuple(np.broadcast_to(vector, length) for vector in vectors.values())

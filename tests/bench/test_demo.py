@@ -1,0 +1,73 @@
+"""The demo: its numbers are the library's, its words follow from them, its picture shows them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import unskew
+from unskew.bench import demo
+from unskew.bench.demo import Demo, Row, believed_error
+from unskew.cli import app
+from unskew.losses.batch import Parts
+
+NAIVE, BAYES = Row("Naive", 0.20, 0.25, 0.60), Row("DCE-Bayes", 0.21, 0.22, 0.64)
+
+
+def told(*rows, decision="use"):
+    return Demo(0, "", 0.6, 0.4, 0.1, rows, decision, "It is better.").sentences()
+
+
+def test_the_words_follow_from_the_numbers():
+    first, judge, truth = told(NAIVE, BAYES)
+    assert first == (
+        "Naive believes in an error of 0.2000 and makes one of 0.2500; DCE-Bayes believes in 0.2100 and makes 0.2200: "
+        "it saves 20% of the error that can be saved."
+    )
+    assert judge == "The judge, by the log alone: USE IT. It is better."
+    assert truth == "The truth: +4.0 points of liked items above disliked ones, squared error -0.0300."
+    assert "does not save any of it" in told(NAIVE, replace(BAYES, true=0.26))[0]
+    assert "TEST IT FIRST" in told(NAIVE, BAYES, decision="test")[1]
+
+
+def test_a_believed_error_weighs_by_clipped_propensities():
+    log = unskew.RatingLog.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [5, 1, 1, 5])
+    error, p = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.01, 1.0])
+    predicted = np.abs(log.ratings - np.sqrt(error))
+    model = SimpleNamespace(
+        predict_codes=lambda users, items: predicted,
+        scores=lambda role, users, items: p,
+        parts=Parts({"prediction": 0, "propensity": 0}, clips={"propensity": 0.1}),
+    )
+    weight = 1 / np.array([0.5, 0.25, 0.1, 1.0])
+    assert believed_error(model, log) == pytest.approx((weight * error).sum() / weight.sum())
+    model.parts = Parts({"prediction": 0})
+    assert believed_error(model, log) == pytest.approx(error.mean())
+
+
+def test_the_demo_shows_what_the_library_finds(monkeypatch, tmp_path):
+    tiny = demo.WORLD | {"n_users": 60, "n_items": 40, "density": 0.2}
+    monkeypatch.setattr(demo, "WORLD", tiny)
+    monkeypatch.setattr(demo, "METHODS", {"Naive": unskew.Naive(), "EIB": unskew.EIB()})
+    found = CliRunner().invoke(app, ["demo", "--seed", "3", "--out", str(tmp_path / "demo.svg")])
+    assert found.exit_code == 0, found.output
+    facts = json.loads(CliRunner().invoke(app, ["demo", "--seed", "3", "--json"]).stdout)
+    world = unskew.simulate(**tiny, seed=3)
+    naive = unskew.Naive().fit(world.log, seed=3, training=unskew.Training(progress=False))
+    assert facts["rows"][0]["true"] == pytest.approx(world.risk(naive.predict_codes))
+    users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
+    test = unskew.RatingLog.from_arrays(users, items, world.rating(users, items), positive=1)
+    order = unskew.evaluate(naive.predict_codes(users, items), test)["user_auc"]
+    assert facts["rows"][0]["order"] == pytest.approx(order)
+    assert facts["liked_in_log"] > facts["liked_in_world"]
+    for row in facts["rows"]:
+        line = next(line for line in found.stdout.splitlines() if line.startswith(f"{row['method']}  "))
+        assert all(f"{row[name]:.4f}" in line for name in ("believed", "true"))
+    assert all(sentence in found.stdout for sentence in facts["sentences"])
+    assert ElementTree.parse(tmp_path / "demo.svg").getroot().get("role") == "img"
