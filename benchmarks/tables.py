@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import ttest_ind, ttest_rel
 
 import unskew
-from unskew.bench.significance import holm
+from unskew.bench.standings import holm
 
 Record = dict[str, Any]
 Key = tuple[str, str, int]

@@ -10,7 +10,7 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
     *("_version", "errors", "gone", "runtime", "registry"),
-    *("findings", "files.atomic", "charts", "metrics", "theory", "data", "datasets"),
+    *("findings", "files.atomic", "charts", "metrics", "data", "datasets"),
     *(
         "losses",
         "nets",

@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import bench, datasets, export, metrics, theory
+from . import bench, datasets, export, metrics
 from ._version import __version__
 from .calibration.experts import ExpertPlatt
 from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
@@ -115,5 +115,4 @@ __all__ = [
     "register",
     "registered",
     "simulate",
-    "theory",
 ]

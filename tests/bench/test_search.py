@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from unskew.evaluation.estimators import estimate
-from unskew.evaluation.judge import gather
-from unskew.metrics.table import find
 
 import unskew
 from unskew.bench import Validation, tune
 from unskew.bench import search as module
 from unskew.bench.search import search
 from unskew.errors import DataError, ParameterError
+from unskew.evaluation.estimators import estimate
+from unskew.evaluation.judge import gather
 from unskew.methods.settings import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
+from unskew.metrics.table import find
 
 METHODS = {"naive": unskew.Naive(), "cvib": unskew.CVIB()}
 
