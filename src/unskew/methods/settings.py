@@ -8,6 +8,7 @@ from typing import Any
 
 from unskew.data.log import RatingLog
 from unskew.data.split import scarcity
+from unskew.registry import settings_of
 from unskew.training.checks import check_choice, check_number
 from unskew.training.loop import L2_PER_SCARCITY
 
@@ -118,7 +119,7 @@ def check_settings(method: Any) -> None:
 def searched(method: Any) -> Space:
     """The search space that a method's settings declare, with the size of its net."""
     own = {each.name: each.metadata["search"] for each in fields(method) if each.metadata.get("search")}
-    return own | ({"net.n_factors": N_FACTORS} if hasattr(getattr(method, "net", None), "n_factors") else {})
+    return own | ({"net.n_factors": N_FACTORS} if "n_factors" in settings_of(getattr(method, "net", None)) else {})
 
 
 def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | None:

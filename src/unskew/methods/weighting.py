@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unskew.losses.batch import Loss, View
-from unskew.losses.columns import where
+from unskew.losses.columns import value_of, where
 from unskew.losses.joint import agreement, contrast, negative_entropy
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
@@ -63,8 +63,7 @@ class EIB(NetMethod):
         if self.form == "same":
             return eib(v, self.weight * v.sampled.error(label=self.imputed_rating))
         gap = v.sampled.probability() - self.imputed_rating
-        positive = (gap.value if hasattr(gap, "value") else gap) > 0
-        return eib(v, self.weight * where(positive, gap, -1.0 * gap))
+        return eib(v, self.weight * where(value_of(gap) > 0, gap, -1.0 * gap))
 
     def plan(self) -> Plan:
         stage = Stage("prediction", ((Update(PREDICTION, self.loss),),), validate=self.loss)
