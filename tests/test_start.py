@@ -41,7 +41,7 @@ LIGHT = {
     "import": "import unskew",
     "help": HELP,
     "help of fit": COMMAND.format("'fit', '--help'"),
-    "help of methods": COMMAND.format("'methods', '--help'"),
+    "help of list": COMMAND.format("'list', '--help'"),
     "version": COMMAND.format("'--version'"),
 }
 

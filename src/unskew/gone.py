@@ -55,7 +55,7 @@ NAMES = {
     "sensitivity": "diagnose",
     "write_report": "diagnose, and the function write_page of unskew.report.page",
 }
-COMMANDS = {"odds": "use `unskew diagnose`"}
+COMMANDS = {"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 OPTIONS = {
     "--clip": "the judge needs none",
@@ -70,6 +70,7 @@ OPTIONS = {
     "--checkpoint": CHECKPOINT,
     "--checkpoint-every": CHECKPOINT,
     "--no-checkpoint": "leave it out",
+    "--recipe": "name the file by --method",
     "--delimiter": "leave it out; it is found by looking",
     "--device": "nets compute on the CPU",
     "--header": "leave it out; it is found by looking",

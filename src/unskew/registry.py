@@ -103,9 +103,7 @@ def make(name: str, **settings: Any) -> Any:
         return known[name].build(**settings)
     if (sentence := sentence_about_method(name, known)) is not None:
         raise ParameterError(sentence)
-    raise ParameterError(
-        f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew methods` lists them.')}"
-    )
+    raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")
 
 
 def classes() -> dict[str, type]:

@@ -64,6 +64,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model(files: Path, run: Run) -> Path:
     folder = files / "model"
-    few = ("--epochs", 2, "--set", "propensity=additive")
+    few = ("--set", "training.max_epochs=2", "--set", "propensity=additive")
     run("fit", files / "ratings.csv", "--method", "ips", "--out", folder, *few)
     return folder

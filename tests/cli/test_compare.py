@@ -38,7 +38,9 @@ def test_known_propensities_are_read_from_a_column(run: Run, files: Path, tmp_pa
 
 
 def test_two_models_of_one_log_need_no_other_log(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
-    run("fit", files / "ratings.csv", "--method", "naive", "--epochs", 1, "--out", tmp_path / "other")
+    run(
+        "fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=1", "--out", tmp_path / "other"
+    )
     text = run("compare", model, tmp_path / "other").stdout
     assert "model" in text
     assert "other" in text

@@ -71,7 +71,7 @@ def test_export_writes_vectors_and_scorers_beside_the_model(
 
 
 def test_a_net_without_vectors_is_refused(run: Run, files: Path, tmp_path: Path) -> None:
-    words = ("--method", "naive", "--set", "net=ncf", "--epochs", 1, "--out", tmp_path / "m")
+    words = ("--method", "naive", "--set", "net=ncf", "--set", "training.max_epochs=1", "--out", tmp_path / "m")
     run("fit", files / "ratings.csv", *words)
     said = run("export", tmp_path / "m", "--to", "parquet", code=2).stderr
     assert (
@@ -81,15 +81,15 @@ def test_a_net_without_vectors_is_refused(run: Run, files: Path, tmp_path: Path)
 
 
 def test_a_models_folder_is_a_log_and_holds_its_recipe(run: Run, model: Path, tmp_path: Path) -> None:
-    run("fit", model, "--recipe", model / "recipe.toml", "--out", tmp_path / "again")
+    run("fit", model, "--method", model / "recipe.toml", "--out", tmp_path / "again")
     one, other = ((folder / "weights.safetensors").read_bytes() for folder in (model, tmp_path / "again"))
     assert one == other
 
 
 def test_the_recipe_of_a_model_reads_the_file_on_its_scale_with_its_seed(run: Run, files: Path, tmp_path: Path) -> None:
-    few = ("--method", "naive", "--epochs", 1, "--positive", 4, "--seed", 9)
+    few = ("--method", "naive", "--set", "training.max_epochs=1", "--positive", 4, "--seed", 9)
     run("fit", files / "ratings.csv", *few, "--out", tmp_path / "a")
-    again = ("fit", files / "ratings.csv", "--recipe", tmp_path / "a" / "recipe.toml")
+    again = ("fit", files / "ratings.csv", "--method", tmp_path / "a" / "recipe.toml")
     said = run(*again, "--out", tmp_path / "b").stderr
     assert said == ""  # nothing had to be guessed
     one, other = (unskew.load(tmp_path / name) for name in "ab")

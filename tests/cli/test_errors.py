@@ -24,14 +24,14 @@ BENCHMARK = ("benchmark", "ratings.csv", "--out", "new")
 REFUSED = {
     "unknown method": ((*FIT, "nave"), "There is no method 'nave'; did you mean 'naive'?"),
     "beginning of several methods": ((*FIT, "dce"), "There is no method 'dce'; did you mean 'dce-dr', 'dce-tdr', "),
-    "method like no other": ((*FIT, "xyzzy"), "There is no method 'xyzzy'; `unskew methods` lists them."),
+    "method like no other": ((*FIT, "xyzzy"), "There is no method 'xyzzy'; `unskew list` lists them."),
     "unknown command": (("fti", "ratings.csv"), "no such command 'fti'. Did you mean 'fit'?"),
     "unknown option": (("doctor", "--foo"), "no such option: --foo; `unskew doctor --help` has an example."),
-    "one argument too many": (("datasets", "coat"), "more arguments than it takes: (coat); `unskew datasets --help`"),
+    "one argument too many": (("list", "coat"), "more arguments than it takes: (coat); `unskew list --help`"),
     "missing option": (("predict", "model", "test.csv"), "missing option '--out'; `unskew predict --help` has an exam"),
     "missing choice": (("export", "model"), "missing option '--to': choose from onnx, parquet; `unskew export --help`"),
     "unknown choice": (("export", "model", "--to", "csv"), "invalid value for '--to': 'csv' is not one of 'onnx', 'p"),
-    "word for a number": ((*FIT, "naive", "--epochs", "many"), "'--epochs': must be a whole number, not 'many'; `uns"),
+    "word for a number": ((*FIT, "naive", "--seed", "many"), "'--seed': must be a whole number, not 'many'; `uns"),
     "an option that went": (("diagnose", "model", "--propensity", "x"), "--propensity is gone: the judge fits its own"),
     "missing log": (("fit", "none.csv", "--out", "new", "--method", "naive"), "none.csv does not exist"),
     "unknown setting": ((*FIT, "ips", "--set", "clp=1"), "IPS has no setting 'clp'; did you mean 'clip'?"),
@@ -52,8 +52,8 @@ REFUSED = {
     "rating off the scale": ((*FIT, "naive", "--graded", 1, 4), "widen --graded"),
     "falling scale": ((*FIT, "naive", "--graded", 5, 1), "--graded must rise from low to high"),
     "missing column": ((*FIT, "naive", "--user", "usr"), "has no column 'usr'"),
-    "no epochs": ((*FIT, "naive", "--epochs", 0), "--epochs must be at least 1, not 0"),
-    "no batch": ((*FIT, "naive", "--batch-size", 0), "--batch-size must be at least 1"),
+    "no epochs": ((*FIT, "naive", "--set", "training.max_epochs=0"), "max_epochs must be at least 1, not 0"),
+    "no batch": ((*FIT, "naive", "--set", "training.batch_size=0"), "batch_size must be at least 1"),
     "negative seed": ((*FIT, "naive", "--seed", -1), "seed must be a whole number"),
     "unknown dataset": (("fit", "coatt:x", "--out", "new", "--method", "naive"), "did you mean 'coat'?"),
     "missing dataset": (("fit", "coat:x", "--out", "new", "--method", "naive"), "x does not exist: get Coat"),
@@ -106,8 +106,7 @@ REFUSED = {
         ("fit", "model", "--method", "naive", "--out", "new", "--user", "who"),
         "--user is for files, and model is the folder of a model",
     ),
-    "method and recipe": ((*FIT, "naive", "--recipe", "a.toml"), "give one of the two"),
-    "missing recipe": (("fit", "ratings.csv", "--out", "new", "--recipe", "a.toml"), "a.toml cannot be read"),
+    "missing recipe": (("fit", "ratings.csv", "--out", "new", "--method", "a.toml"), "a.toml cannot be read"),
     "unknown method to tune": (("tune", "ratings.csv", "--method", "nave"), "did you mean 'naive'?"),
     "recipe in a missing folder": (
         ("tune", "ratings.csv", "--method", "naive", "--out", "no/a.toml"),
@@ -187,7 +186,7 @@ def test_an_interrupt_gets_one_sentence_and_exit_code_130(run: Run, monkeypatch:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(unskew.datasets, "available", interrupted)
-    result = run("datasets", code=130)
+    result = run("list", code=130)
     assert (result.stdout, result.stderr.count("\n")) == ("", 1)
     assert result.stderr.startswith("interrupted")
 
@@ -197,7 +196,7 @@ def test_any_other_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> No
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(unskew.datasets, "available", broken)
-    result = CliRunner().invoke(app, ["datasets"])
+    result = CliRunner().invoke(app, ["list"])
     assert isinstance(result.exception, RuntimeError)
 
 

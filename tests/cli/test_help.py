@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -30,7 +31,7 @@ COMMANDS = (
     "tune",
     "benchmark",
 )
-COMMANDS += ("reproduce", "report", "datasets", "methods", "export", "doctor")
+COMMANDS += ("reproduce", "report", "export", "list", "doctor")
 Run = Callable[..., Result]
 
 LIST_IMPORTS = """
@@ -94,7 +95,35 @@ def test_every_line_of_help_that_is_a_command_can_be_pasted(run: Run, command: s
 def test_every_command_answers_machines_too() -> None:
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         options = {option for parameter in command.params for option in parameter.opts}
-        assert {"--json", "--quiet"} <= options, name
+        assert {"--json", "--quiet", "--verbose"} <= options, name
+
+
+MOST = {"fit": 15} | dict.fromkeys(("predict", "recommend", "similar", "split", "export", "list", "doctor"), 12)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_command_has_few_options(name: str) -> None:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    options = [parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("--")]
+    assert len(set(options) - {"--json", "--quiet", "--verbose", "--help"}) <= MOST[name], options
+
+
+def test_help_has_a_short_name(run: Run) -> None:
+    assert run("fit", "-h").stdout == run("fit", "--help").stdout
+
+
+def test_verbose_says_what_is_done(run: Run, files: Path, tmp_path: Path) -> None:
+    words = (
+        "fit",
+        files / "ratings.csv",
+        "--method",
+        "naive",
+        "--set",
+        "training.max_epochs=1",
+        "--out",
+        tmp_path / "m",
+    )
+    assert re.search(r"unskew\.data\.read: read [\d,]+ rows of .*ratings\.csv", run(*words, "--verbose").stderr)
 
 
 def test_the_examples_work_one_after_the_other(
@@ -111,12 +140,13 @@ def test_the_examples_work_one_after_the_other(
         "evaluate",
         "diagnose",
         "compare",
-        "datasets",
-        "methods",
+        "similar",
+        "split",
+        "list",
         "export",
     ):
         run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
     assert {path.name for path in tmp_path.iterdir()} == {
         *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv"),
-        *("A.csv", "B.csv", "new-ratings.csv", "vectors"),
+        *("A.csv", "B.csv", "new-ratings.csv", "vectors", "parts"),
     }

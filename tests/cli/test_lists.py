@@ -19,7 +19,7 @@ Run = Callable[..., Result]
 
 
 def test_methods_lists_every_method_with_its_settings(run: Run) -> None:
-    listed = json.loads(run("methods", "--json").stdout)["methods"]
+    listed = json.loads(run("list", "--json").stdout)["methods"]
     assert [row["name"] for row in listed] == [entry.name for entry in unskew.registered()]
     for row, entry in zip(listed, unskew.registered(), strict=True):
         assert row["summary"] == entry.summary
@@ -30,7 +30,7 @@ def test_methods_lists_every_method_with_its_settings(run: Run) -> None:
 
 
 def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
-    parts = {row["name"]: row for row in json.loads(run("methods", "--json").stdout)["parts"]}
+    parts = {row["name"]: row for row in json.loads(run("list", "--json").stdout)["parts"]}
     for name in ("uniform", "popularity", "additive", "factors", "logistic", "naivebayes"):
         assert name in parts
         assert type(method_from("ips", [f"propensity={name}"]).propensity).__name__.lower() == name  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
 
 
 def test_methods_shows_a_table_that_names_all_of_them(run: Run) -> None:
-    text = run("methods").stdout
+    text = run("list").stdout
     for entry in unskew.registered():
         assert any(line.startswith(f"{entry.name} ") for line in text.splitlines())
 
@@ -81,11 +81,11 @@ def test_a_wrapper_hands_on_the_settings_of_its_base() -> None:
 
 
 def test_datasets_says_where_to_get_each_and_on_what_terms(run: Run) -> None:
-    text = run("datasets").stdout
+    text = run("list").stdout
     for source in unskew.datasets.available():
         for fact in (source.title, source.where, source.terms, *source.files):
             assert fact in text
-    assert [row["name"] for row in json.loads(run("datasets", "--json").stdout)] == [
+    assert [row["name"] for row in json.loads(run("list", "--json").stdout)["datasets"]] == [
         source.name for source in unskew.datasets.available()
     ]
 
@@ -102,7 +102,7 @@ def small_coat(tmp_path: Path) -> Path:
 
 def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Run, small_coat: Path) -> None:
     source, model = f"coat:{small_coat}", small_coat / "model"
-    fitted = run("fit", source, "--method", "naive", "--epochs", 1, "--out", model)
+    fitted = run("fit", source, "--method", "naive", "--set", "training.max_epochs=1", "--out", model)
     dataset = unskew.datasets.load("coat", small_coat, expect_original=False)
     assert repr(dataset.train) in fitted.stdout
     assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
@@ -111,7 +111,7 @@ def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Ru
 
 
 def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coat: Path) -> None:
-    words = ("fit", f"coat:{small_coat}", "--method", "naive", "--epochs", 1)
+    words = ("fit", f"coat:{small_coat}", "--method", "naive", "--set", "training.max_epochs=1")
     assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
     run(*words, "--out", small_coat / "m", "--graded", 1, 5)
     assert unskew.load(small_coat / "m").log.binary is False

@@ -31,7 +31,16 @@ def random_ratings(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_fit_says_what_random_ratings_were_used_for(
     run: Run, files: Path, random_ratings: Path, tmp_path: Path
 ) -> None:
-    words = ("fit", files / "ratings.csv", "--method", "naive", "--epochs", 2, "--random-ratings", random_ratings)
+    words = (
+        "fit",
+        files / "ratings.csv",
+        "--method",
+        "naive",
+        "--set",
+        "training.max_epochs=2",
+        "--random-ratings",
+        random_ratings,
+    )
     text = run(*words, "--out", tmp_path / "m").stdout
     model = unskew.load(tmp_path / "m")
     assert " ".join(str(model.random_ratings).split()) in text
@@ -44,6 +53,15 @@ def test_fit_says_what_random_ratings_were_used_for(
 def test_the_old_option_works_and_says_its_new_name(
     run: Run, files: Path, random_ratings: Path, tmp_path: Path
 ) -> None:
-    words = ("fit", files / "ratings.csv", "--method", "naive", "--epochs", 2, "--unbiased", random_ratings)
+    words = (
+        "fit",
+        files / "ratings.csv",
+        "--method",
+        "naive",
+        "--set",
+        "training.max_epochs=2",
+        "--unbiased",
+        random_ratings,
+    )
     assert "--unbiased is called --random-ratings now" in run(*words, "--out", tmp_path / "m").stderr
     assert unskew.load(tmp_path / "m").random_ratings is not None

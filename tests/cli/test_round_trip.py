@@ -25,7 +25,19 @@ def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 
 def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_path: Path) -> None:
     settings = ("--set", "propensity=additive", "--set", "net.n_factors=3", "--set", "clip=0.1")
-    run("fit", files / "ratings.csv", "--method", "ips", "--out", tmp_path / "m", "--epochs", 2, "--seed", 5, *settings)
+    run(
+        "fit",
+        files / "ratings.csv",
+        "--method",
+        "ips",
+        "--out",
+        tmp_path / "m",
+        "--set",
+        "training.max_epochs=2",
+        "--seed",
+        5,
+        *settings,
+    )
     method = unskew.IPS(propensity=unskew.Additive(), net=unskew.MF(n_factors=3), clip=0.1)
     log = unskew.read_log(files / "ratings.csv")
     expected = method.fit(log, seed=5, training=unskew.Training(max_epochs=2))
@@ -38,7 +50,7 @@ def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_p
 def test_fit_says_what_was_read_what_happened_and_where_the_model_is(run: Run, files: Path, tmp_path: Path) -> None:
     text = run(
         *("fit", files / "ratings.csv", "--method", "ips", "--set", "propensity=additive"),
-        *("--out", tmp_path / "m", "--epochs", 1),
+        *("--out", tmp_path / "m", "--set", "training.max_epochs=1"),
     ).stdout
     assert repr(unskew.read_log(files / "ratings.csv")) in text
     assert "0 duplicates merged" in text
@@ -53,8 +65,18 @@ def test_fit_counts_merged_duplicates_and_passes_columns_and_scale_on(run: Run, 
     (tmp_path / "log.csv").write_text("who;what;stars\n" + "\n".join(lines))
     columns = ("--user", "who", "--item", "what", "--rating", "stars")
     result = run(
-        *("fit", tmp_path / "log.csv", "--method", "naive", "--out", tmp_path / "m", "--epochs", 1, "--json"),
-        *(*columns, "--duplicates", "last", "--graded", 1, 5, "--batch-size", 64),
+        *(
+            "fit",
+            tmp_path / "log.csv",
+            "--method",
+            "naive",
+            "--out",
+            tmp_path / "m",
+            "--set",
+            "training.max_epochs=1",
+            "--json",
+        ),
+        *(*columns, "--duplicates", "last", "--graded", 1, 5, "--set", "training.batch_size=64"),
     )
     facts = json.loads(result.stdout)
     assert facts["log"]["duplicates_merged"] == 2
@@ -68,7 +90,7 @@ def test_fit_hands_features_and_random_ratings_to_the_method(run: Run, files: Pa
     for side, ids in (("user", [f"u{n}" for n in range(60)]), ("item", range(40))):
         text = "".join(f"{name},{number % 7}\n" for number, name in enumerate(ids))
         (tmp_path / f"{side}s.csv").write_text(f"{side}_id,x\n{text}")
-    common = ("fit", files / "ratings.csv", "--method", "ips", "--epochs", 1)
+    common = ("fit", files / "ratings.csv", "--method", "ips", "--set", "training.max_epochs=1")
     features = ("--user-features", tmp_path / "users.csv", "--item-features", tmp_path / "items.csv")
     run(*common, *features, "--set", "propensity=logistic", "--out", tmp_path / "a")
     assert unskew.load(tmp_path / "a").log.user_features is not None
@@ -105,7 +127,18 @@ def test_evaluate_writes_a_row_per_user(run: Run, files: Path, model: Path, tmp_
 
 
 def test_evaluate_uses_the_models_threshold_unless_told_otherwise(run: Run, files: Path, tmp_path: Path) -> None:
-    run("fit", files / "ratings.csv", "--method", "naive", "--positive", 4, "--epochs", 1, "--out", tmp_path / "m")
+    run(
+        "fit",
+        files / "ratings.csv",
+        "--method",
+        "naive",
+        "--positive",
+        4,
+        "--set",
+        "training.max_epochs=1",
+        "--out",
+        tmp_path / "m",
+    )
     facts = json.loads(run("evaluate", tmp_path / "m", files / "test.csv", "--json").stdout)
     assert (facts["positive_from"], facts["notes"]) == (4, [])
     other = json.loads(run("evaluate", tmp_path / "m", files / "test.csv", "--positive", 3, "--json").stdout)
@@ -214,7 +247,7 @@ def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path)
     titles = "".join(f'{item},"Film {item}, the"\n' for item in range(40))
     (tmp_path / "films.csv").write_text(f"item_id,title\n{titles}")
     names, model = ("--item-names", tmp_path / "films.csv"), tmp_path / "m"
-    run("fit", files / "ratings.csv", "--method", "naive", "--epochs", 1, *names, "--out", model)
+    run("fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=1", *names, "--out", model)
     assert "Film" in run("recommend", model, "--k", 2).stdout
     rows = json.loads(run("similar", model, "--item", 3, "--k", 2, "--json").stdout)
     assert [row["title"] for row in rows] == ["Film 3, the"] * 2

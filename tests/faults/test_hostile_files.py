@@ -121,7 +121,7 @@ def test_a_recipe_cannot_say_where_to_write(place, commanded, ratings, tmp_path,
         (f'method = "naive"\nout = "{place}"\n', "may hold 'method', 'training', 'seed', 'scale', not 'out'"),
     ):
         (inside / "recipe.toml").write_text(text)
-        assert sentence in commanded("fit", ratings, "--recipe", "recipe.toml", code=2)
+        assert sentence in commanded("fit", ratings, "--method", "recipe.toml", code=2)
     assert [path.name for path in tmp_path.rglob("*")] == ["inside", "recipe.toml"]
 
 

@@ -8,6 +8,7 @@ from shutil import copytree
 import pytest
 
 FEW = ("--epochs", 2, "--batch-size", 64)
+FEW_OF_FIT = ("--set", "training.max_epochs=2", "--set", "training.batch_size=64")
 WRITERS = {
     "fit": "fit RATINGS --method naive --seed 1 --out PLACE/model",
     "tune": "tune RATINGS --method naive --trials 3 --judge-folds 3 --judges 1 --out PLACE/naive.toml",
@@ -23,7 +24,7 @@ def words_of(name, ratings, place):
     places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv")}
     words = [places.get(word) or word.replace("PLACE", str(place)) for word in WRITERS[name].split()]
     words = [str(word).replace("OTHER", str(place.with_name("other"))) for word in words]
-    return (*words, *(FEW if name in ("fit", "tune", "benchmark") else ()))
+    return (*words, *{"fit": FEW_OF_FIT, "tune": FEW, "benchmark": FEW}.get(name, ()))
 
 
 def bytes_in(folder):

@@ -18,8 +18,9 @@ from unskew.training.crossfit import cross_fit
 from unskew.training.loop import Loop
 
 FEW = ("--epochs", 2, "--batch-size", 64)
+FEW_OF_FIT = ("--set", "training.max_epochs=2", "--set", "training.batch_size=64")
 COMMANDS = {
-    "fit": ("fit", "RATINGS", "--method", "naive", "--out", "model", *FEW),
+    "fit": ("fit", "RATINGS", "--method", "naive", "--out", "model", *FEW_OF_FIT),
     "tune": ("tune", "RATINGS", "--method", "naive", "--trials", 2, "--out", "naive.toml", *FEW),
     "benchmark": (
         "benchmark",

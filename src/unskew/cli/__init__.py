@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Annotated, Any
 
@@ -14,14 +16,13 @@ from unskew._version import __version__
 from unskew.cli import (
     benchmark,
     compare,
-    datasets,
     demo,
     diagnose,
     doctor,
     evaluate,
     export,
     fit,
-    methods,
+    lists,
     options,
     predict,
     recommend,
@@ -35,12 +36,12 @@ from unskew.cli.errors import OneSentenceErrors
 
 COMMANDS = (
     *(demo, fit, predict, recommend, similar, split, evaluate, diagnose, compare, tune, benchmark, reproduce, report),
-    *(datasets, methods, export, doctor),
+    *(export, lists, doctor),
 )
 app = typer.Typer(
     cls=OneSentenceErrors,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,  # plain help: quick to show, and examples keep their lines
     pretty_exceptions_enable=False,
 )
@@ -61,26 +62,44 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the option --quiet."""
+def _with_volume(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options --quiet and --verbose."""
     signature = inspect.signature(command, eval_str=True)
-    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=options.Quiet)
+    kinds = {"quiet": options.Quiet, "verbose": options.Verbose}
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, by_name, default=False, annotation=kind) for name, kind in kinds.items()]
 
     @wraps(command)
-    def run(quiet: bool, **given: Any) -> None:
+    def run(quiet: bool, verbose: bool, **given: Any) -> None:
         runtime.silence(quiet)
-        try:
-            command(**given)
-        finally:
-            runtime.silence(False)
+        with _logged() if verbose else nullcontext():
+            try:
+                command(**given)
+            finally:
+                runtime.silence(False)
 
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), quiet])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
     return run
 
 
+@contextmanager
+def _logged() -> Iterator[None]:
+    """What the library logs goes to standard error, but for the notes of logs, which commands print themselves."""
+    logger, handler = logging.getLogger("unskew"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    handler.addFilter(lambda record: record.name != "unskew.data.log")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+
+
 for _module in COMMANDS:
-    _name = _module.__name__.rpartition(".")[2]
-    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_quiet(_module.command))
+    _name = {"lists": "list"}.get(_name := _module.__name__.rpartition(".")[2], _name)
+    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_volume(_module.command))
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ def command(
         Path, typer.Option("--out", metavar="FOLDER", help="Where everything is written.", show_default=False)
     ],
     methods: Annotated[
-        str, typer.Option("--methods", metavar="NAMES", help="Names of `unskew methods` with commas, or all.")
+        str, typer.Option("--methods", metavar="NAMES", help="Names of `unskew list` with commas, or all.")
     ] = "all",
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="How often each method is fitted.")] = 10,
     tune: Annotated[

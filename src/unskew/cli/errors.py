@@ -22,16 +22,16 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 SETTINGS = {
     *("user", "item", "rating", "time", "positive", "duplicates", "on_unknown", "item_names", "user_features"),
     *("item_features", "random_ratings", "rating_scale", "propensity", "seed", "seeds", "trials", "workers"),
-    *("draws", "max_epochs", "batch_size", "judges", "k"),
+    *("draws", "judges", "k"),
 }
-SPELLED = {"rating_scale": "--graded", "max_epochs": "--epochs", "draws": "--seeds"}
+SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w.-]+))?| (?=must))")
 _SENTENCES = (
     ("judge it by ratings it has not seen (log=None takes those it held out)", "give ratings it has not seen by --log"),
     ("log is missing", "--log is missing"),
     ("pass a log that neither has seen", "give --log LOG that neither has seen"),
     ("pass random_ratings=random_log to the fit", "pass --random-ratings FILE"),
-    ("unskew.registered() lists", "`unskew methods` lists"),
+    ("unskew.registered() lists", "`unskew list` lists"),
     ("hoose another place", "ive another --out"),
 )
 

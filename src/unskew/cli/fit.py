@@ -29,12 +29,9 @@ def command(
         typer.Option("--out", metavar="FOLDER", help="Where to write the model; model, if there is none yet."),
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", metavar="NAME", help=f"A name of `unskew methods`; {DEFAULT_METHOD}.")
-    ] = None,
-    recipe: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--recipe", metavar="FILE", help="A recipe instead of a method: of `unskew tune`, or of a model's folder."
+            "--method", metavar="NAME", help=f"A name of `unskew list`, or a recipe, FILE.toml; {DEFAULT_METHOD}."
         ),
     ] = None,
     assignments: options.Settings = None,
@@ -46,8 +43,6 @@ def command(
         int | None,
         typer.Option("--seed", metavar="N", help="The same seed gives the same result; the recipe's, or 0."),
     ] = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
     diagnose: Annotated[
         bool, typer.Option("--diagnose", help="Judge the model too, as `unskew diagnose` does.")
     ] = False,
@@ -59,9 +54,8 @@ def command(
     """
     from unskew.diagnosis.diagnose import known_already
 
-    chosen = settings.recipe_from(method or (None if recipe else DEFAULT_METHOD), recipe, assignments or [])
+    chosen = settings.recipe_from(method or DEFAULT_METHOD, assignments or [])
     target = _model_path(out)
-    training = settings.limited(chosen.training, epochs, batch_size)
     reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
     say = _silent if as_json else typer.echo
@@ -70,7 +64,7 @@ def command(
     if random is not None:
         say(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
     seed = (chosen.seed or 0) if seed is None else seed
-    model = chosen.method.fit(ratings, seed=seed, training=training, random_ratings=random)
+    model = chosen.method.fit(ratings, seed=seed, training=chosen.training, random_ratings=random)
     model.save(target)
     if as_json:
         print_json(_facts(model, target, reading))

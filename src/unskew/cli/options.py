@@ -90,7 +90,7 @@ CriterionOption = Annotated[
     Criterion, typer.Option("--criterion", help="By what trials are judged; the same for all methods.")
 ]
 PropensityName = Annotated[
-    str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew methods`.")
+    str, typer.Option("--propensity", metavar="NAME", help="How propensities are fitted; a part of `unskew list`.")
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same result.")]
 Settings = Annotated[
@@ -99,9 +99,10 @@ Settings = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="A setting of the method, repeatable: clip=0.05, net.n_factors=32 for a setting inside another, "
-        "propensity=additive for a part by its name.",
+        "propensity=additive for a part by its name, training.max_epochs=20 for the training of `unskew fit`.",
         show_default=False,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Say on standard error what is done, and when.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE_HELP = (
     "A file (CSV, TSV, u.data, .dat, .inter, JSON lines, Parquet; also .gz, .bz2, .zst, .zip), - for standard input, a "
-    "folder of such files or of a model, or NAME:FOLDER for a dataset of `unskew datasets`."
+    "folder of such files or of a model, or NAME:FOLDER for a dataset of `unskew list`."
 )
 GROUPS = {  # of options, which commands have together
     "columns": ("user", "item", "rating"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unskew
@@ -23,15 +22,21 @@ def method_from(name: str, assignments: Sequence[str]) -> Method:
     return changed(unskew.make(name), assignments)
 
 
-def recipe_from(name: str | None, file: Path | None, assignments: Sequence[str]) -> FitRecipe:
-    """What a method's name or a recipe file stands for, with these settings instead of its own."""
-    if (name is None) == (file is None):
-        raise ParameterError("--method and --recipe both say what to fit: give one of the two.")
-    from unskew.recipe import FitRecipe, read_fit
+def recipe_from(name: str, assignments: Sequence[str]) -> FitRecipe:
+    """What a method's name or a recipe file stands for, with these settings instead of its own.
 
-    found = read_fit(file or "") if name is None else FitRecipe(unskew.make(name))
-    method = changed(found.method, assignments) if assignments else found.method
-    return found._replace(method=method)
+    Settings called training.NAME are those of training.
+    """
+    from unskew.recipe import FitRecipe, from_plain, read_fit, to_plain
+
+    found = read_fit(name) if name.endswith(".toml") else FitRecipe(unskew.make(name))
+    of_training = [one.removeprefix("training.") for one in assignments if one.startswith("training.")]
+    own = [one for one in assignments if not one.startswith("training.")]
+    if of_training:
+        plain = to_plain(found.training)
+        _assign(plain, of_training)
+        found = found._replace(training=from_plain(plain))
+    return found._replace(method=changed(found.method, own)) if own else found
 
 
 def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
@@ -48,6 +53,13 @@ def changed(method: Method, assignments: Sequence[str]) -> Method:
     from unskew.recipe import from_plain, to_plain
 
     recipe = to_plain(method)
+    _assign(recipe, assignments)
+    edited: Method = from_plain(recipe)
+    return edited
+
+
+def _assign(recipe: dict[str, Any], assignments: Sequence[str]) -> None:
+    """Put settings into a recipe that is plain data."""
     done: set[str] = set()
     for assignment in assignments:
         setting, equals, text = assignment.partition("=")
@@ -57,8 +69,6 @@ def changed(method: Method, assignments: Sequence[str]) -> Method:
             raise ParameterError(f"--set {setting} is given twice: give it once.")
         done.add(setting)
         _put(recipe, setting.split("."), literal(text))
-    edited: Method = from_plain(recipe)
-    return edited
 
 
 def propensity_from(name: str) -> Propensity:
@@ -69,7 +79,7 @@ def propensity_from(name: str) -> Propensity:
     try:
         found = from_plain({"kind": _class_name(name)})
     except ParameterError as error:
-        hint = str(error).partition("; ")[2] or "`unskew methods` lists all parts."
+        hint = str(error).partition("; ")[2] or "`unskew list` lists all parts."
         raise ParameterError(f"--propensity {name} is not known; {hint}") from error
     if not isinstance(found, Propensity):
         raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")

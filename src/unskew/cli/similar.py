@@ -11,7 +11,7 @@ from unskew.cli import options
 from unskew.cli.output import print_json, print_table
 from unskew.errors import ParameterError
 
-EXAMPLE = "unskew similar model --item 318"
+EXAMPLE = "unskew similar model --item 12"
 
 
 def command(

@@ -14,7 +14,7 @@ from unskew.cli.output import print_json, write_table
 from unskew.cli.reading import SOURCE_HELP, Reading, reads
 from unskew.errors import ParameterError
 
-EXAMPLE = "unskew split ratings.csv --by time --test 0.2 --out parts"
+EXAMPLE = "unskew split ratings.csv --by user --test 0.2 --out parts"
 
 
 class By(StrEnum):

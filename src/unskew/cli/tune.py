@@ -25,7 +25,7 @@ def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
     reading: Reading,
     method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help="A name of `unskew methods`.", show_default=False)
+        str, typer.Option("--method", metavar="NAME", help="A name of `unskew list`.", show_default=False)
     ],
     trials: Annotated[int, typer.Option("--trials", metavar="N", help="The first is the method as it is.")] = 50,
     out: Annotated[
@@ -48,7 +48,7 @@ def command(
 
     \b
     unskew tune ratings.csv --method ips --set propensity=additive --trials 20
-    unskew fit ratings.csv --recipe ips.toml --out model
+    unskew fit ratings.csv --method ips.toml --out model
     """
     from unskew.bench import Validation, tune
     from unskew.recipe import write_recipe
@@ -73,7 +73,7 @@ def command(
         typer.echo(f"  {name} {value}")
     if failed := sum(trial.score is None for trial in found.trials):
         typer.echo(f"note: {failed} of {len(found.trials)} trials failed; {journal} says why")
-    fit = shlex.join(["unskew", "fit", log, *reading.words, "--recipe", str(target), "--out", "MODEL"])
+    fit = shlex.join(["unskew", "fit", log, *reading.words, "--method", str(target), "--out", "MODEL"])
     typer.echo(f"wrote the recipe to {target}; next: {fit}")
 
 

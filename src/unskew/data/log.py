@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
@@ -17,6 +18,7 @@ from unskew.data.pairs import pair_keys
 from unskew.data.scale import Scale, as_ratings
 from unskew.errors import DataError, ParameterError, chosen, nearest
 
+LOGGER = logging.getLogger(__name__)
 Duplicates = Literal["error", "last", "mean"]
 
 
@@ -251,6 +253,8 @@ class Rows(NamedTuple):
         named = None if titles is None else titles_for(titles, item_ids, notes)
         names = (like.names if like is not None else NAMES)._replace(**self.called)
         prefix = f"{self.where}: " if self.where else ""
+        for note in notes:
+            LOGGER.info("%s%s", prefix, note)
         return RatingLog(
             users,
             items,

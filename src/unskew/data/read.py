@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
 TEXT = pa.large_string()
 STANDARD_INPUT = "-"
+LOGGER = logging.getLogger(__name__)
 
 
 def read_log(
@@ -144,6 +146,7 @@ def _from_files(
         notes += table.layout.notes
     columns = {role: rows[name] for role, name in found.items()}
     called = found if table.layout is None or table.layout.header else {}
+    LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
     read = Rows(columns, found, where, "pyarrow", (*notes, *guessed), narrow=table.layout is not None)
     log = read.log({name: rows[name] for name in extra}, **settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,7 @@ from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
+LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
 OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, USER_FEATURES, ITEM_FEATURES)  # files that a folder may hold besides
 UNREADABLE = (pa.ArrowException, SafetensorError)
@@ -139,6 +141,7 @@ def load(path: PathLike) -> Recommender:
             raise ModelFileError(f"{MANIFEST} is missing.")
         content = _manifest((folder / MANIFEST).read_bytes())
         files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
+        LOGGER.debug("read %s files of the model %s", len(files), folder)
         return _model(content, files)
 
 

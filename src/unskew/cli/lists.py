@@ -1,9 +1,9 @@
-"""unskew methods"""
+"""unskew list"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, NamedTuple
 
 import typer
@@ -12,7 +12,7 @@ import unskew
 from unskew.cli import options
 from unskew.cli.output import print_json, print_table
 
-EXAMPLE = "unskew methods --json"
+EXAMPLE = "unskew list --json"
 
 
 class Described(NamedTuple):
@@ -36,17 +36,29 @@ class Described(NamedTuple):
 
 
 def command(as_json: options.AsJson = False) -> None:
-    """List the methods, their parts and their settings."""
+    """List the methods, their parts and their settings, and the published datasets that can be read."""
     methods = [Described.of(entry.name, entry.summary, entry.build()) for entry in unskew.registered()]
-    parts = list(_parts())
+    parts, sources = list(_parts()), unskew.datasets.available()
     if as_json:
-        print_json({"methods": [row._asdict() for row in methods], "parts": [row._asdict() for row in parts]})
+        facts = {"methods": [row._asdict() for row in methods], "parts": [row._asdict() for row in parts]}
+        print_json(facts | {"datasets": [asdict(source) for source in sources]})
         return
     for title, rows in (("method", methods), ("part", parts)):
         shown = [(row.name, row.summary, row.in_words) for row in rows]
         print_table((title, "what it is", "settings and their defaults"), shown)
         typer.echo()
-    typer.echo("A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32")
+    typer.echo("A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32\n")
+    for source in sources:
+        typer.echo(f"{source.name}: {source.title}")
+        for title, text in (
+            ("where", source.where),
+            ("terms", source.terms),
+            ("files", ", ".join(source.files)),
+            ("cite", source.citation),
+            ("liked", f"a rating of at least {source.positive:g}, unless --positive says otherwise"),
+            ("use", f"unskew fit {source.name}:FOLDER --out MODEL"),
+        ):
+            typer.echo(f"  {title:<6} {text}")
 
 
 def _parts() -> Iterator[Described]:
