@@ -21,8 +21,8 @@ EXAMPLE = "unskew diagnose ratings.csv --json"
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL|LOG",
-        help=f"A folder that `unskew fit` wrote, or a log: {SOURCE_HELP}",
+        metavar="MODEL|LOG|RESULTS",
+        help=f"A folder that `unskew fit` or `unskew benchmark` wrote, or a log: {SOURCE_HELP}",
         show_default=False,
     ),
 ]
@@ -66,6 +66,9 @@ def run(
 ) -> None:
     """Diagnose, print, and write a page if asked to."""
     check_file_path(out, (".html", ".htm"))
+    if (Path(source) / "benchmark.json").is_file():
+        _benchmark(source, out, as_json)
+        return
     subject, log = _subject(source, reading)
     random = None if random_ratings is None else reading.random_ratings(random_ratings, log)
     found = unskew.diagnose(
@@ -88,6 +91,15 @@ def _show(found: Findings, out: Path | None, as_json: bool) -> None:
     typer.echo(found.text(details=out is None))
     if out is not None:
         typer.echo(f"\nwrote the page to {out}; open it in a browser")
+
+
+def _benchmark(source: str, out: Path | None, as_json: bool) -> None:
+    from unskew.report.benchmark_page import write_benchmark_page
+
+    if out is None:
+        raise ParameterError(f"{source} holds results of a benchmark: name a page for them by --out.")
+    write_benchmark_page(source, out)
+    print_json({"page": str(out)}) if as_json else typer.echo(f"wrote the page to {out}; open it in a browser")
 
 
 def _subject(source: str, reading: Reading) -> tuple[Any, Any]:

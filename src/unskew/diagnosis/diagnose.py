@@ -14,7 +14,7 @@ from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration
 from unskew.diagnosis.lists import K, Names, lists, shown_by, some_users
 from unskew.diagnosis.reach import data, reach
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError
 from unskew.evaluation.compare import Comparison, answers, read_like
 from unskew.evaluation.estimators import liked_of_shown
 from unskew.evaluation.judge import Evidence, Values, gain, gather, order_gain, order_of, random_evidence
@@ -47,6 +47,8 @@ def diagnose(
     if not isinstance(source, RatingLog | Recommender):
         source = as_log(source)
     log = source.log if isinstance(source, Recommender) else source
+    if not len(log):
+        raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")
     random = None if random_ratings is None else in_codes(log, read_like(log, random_ratings))[0]
     evidence, refusal = None, ""
     try:
