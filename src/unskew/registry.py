@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
+from importlib.metadata import entry_points
 from inspect import getdoc
 from typing import Any
 
@@ -11,6 +12,7 @@ from unskew.errors import ParameterError, nearest
 from unskew.gone import refuse_gone_setting, sentence_about_method
 
 KINDS = ("method", "net", "propensity", "imputation", "calibrator")
+GROUPS = ("unskew.methods", "unskew.nets", "unskew.propensities", "unskew.calibrators")  # of entry points
 BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for
 
 
@@ -53,6 +55,7 @@ class Entry:
 
 _entries: dict[str, Entry] = {}
 _loaded: list[str] = []
+_broken: dict[str, str] = {}
 
 
 def settings_of(made: Any) -> dict[str, Any]:
@@ -91,7 +94,26 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
     if not _loaded:
         import_module(BUILT_IN)
         _loaded.append(BUILT_IN)
+        _load_outside()
     return tuple(entry for entry in _entries.values() if entry.kind == kind)
+
+
+def broken() -> dict[str, str]:
+    """Entries of installed packages that could not be loaded, by name, with a sentence each."""
+    registered()
+    return dict(_broken)
+
+
+def _load_outside() -> None:
+    """Register what installed packages offer as entry points; one that is broken is noted, and the others work."""
+    for group in GROUPS:
+        for point in entry_points(group=group):
+            try:
+                register(point.name, point.load())
+            except Exception as error:  # a door: whatever the import of somebody's package raises
+                of = "" if point.dist is None else f" of {point.dist.name}"
+                said = " ".join(str(error).split()).rstrip(".")
+                _broken[point.name] = f"{point.name}{of} cannot be used: {type(error).__name__}: {said}."
 
 
 def make(name: str, **settings: Any) -> Any:
@@ -101,6 +123,8 @@ def make(name: str, **settings: Any) -> Any:
         raise ParameterError(f"A method goes by its name, such as 'dce-bayes', not {name!r}.")
     if name in known:
         return known[name].build(**settings)
+    if name in _broken:
+        raise ParameterError(_broken[name])
     if (sentence := sentence_about_method(name, known)) is not None:
         raise ParameterError(sentence)
     raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")

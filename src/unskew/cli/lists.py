@@ -38,16 +38,20 @@ class Described(NamedTuple):
 def command(as_json: options.AsJson = False) -> None:
     """List the methods, their parts and their settings, and the published datasets that can be read."""
     methods = [Described.of(entry.name, entry.summary, entry.build()) for entry in unskew.registered()]
+    from unskew.registry import broken
+
     parts, sources = list(_parts()), unskew.datasets.available()
     if as_json:
         facts = {"methods": [row._asdict() for row in methods], "parts": [row._asdict() for row in parts]}
-        print_json(facts | {"datasets": [asdict(source) for source in sources]})
+        print_json(facts | {"datasets": [asdict(source) for source in sources], "broken": broken()})
         return
     for title, rows in (("method", methods), ("part", parts)):
         shown = [(row.name, row.summary, row.in_words) for row in rows]
         print_table((title, "what it is", "settings and their defaults"), shown)
         typer.echo()
     typer.echo("A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32\n")
+    for sentence in broken().values():
+        typer.echo(f"warning: {sentence}", err=True)
     for source in sources:
         typer.echo(f"{source.name}: {source.title}")
         for title, text in (

@@ -214,4 +214,4 @@ class TopLists:
     def same_first(self) -> float:
         """The share of users who get the most frequent first item."""
         first = self.items[self.rank == 1]
-        return float(np.bincount(first).max() / len(first))
+        return float(np.bincount(first).max() / len(first)) if len(first) else 0.0
