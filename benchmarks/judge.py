@@ -249,6 +249,13 @@ def sign_of(metrics: Mapping[str, float], pair: str) -> int | None:
     return None if {1, -1} <= signs else sum(signs)
 
 
+def kind_of(case: str) -> str:
+    """What drives seeing in a case."""
+    kinds = {"half": "liking, for half of the items", "taste": "taste", "rating": "the rating", "liking": "the rating"}
+    kinds |= {"uniform": "nothing", "coat": "whatever it is on Coat"}
+    return next((kind for word, kind in kinds.items() if word in case), "exposure")
+
+
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """Count decisions that are right, wrong and open, by law and by pair, and how often intervals hold the truth."""
     counts: dict[str, dict[str, int]] = {}
@@ -262,11 +269,9 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
                 kind = "level, decided" if found else "level, open"
             else:
                 kind = "open" if not found else "right" if found == true else "wrong"
-            groups = (
-                (f"judge with a {judged_by[2:]}",) if judged_by else ("all", f"law: {record['case']}", f"pair: {pair}")
-            )
-            if record["case"] == "half of the items" and not judged_by:
-                groups = ("law: half of the items",)
+            law = f"seeing driven by {kind_of(record['case'])}"
+            groups = [f"judge with a {judged_by[2:]}"] if judged_by else [law, "all", pair]
+            groups = groups[:1] if "half" in law else groups
             for group in groups:
                 own = counts.setdefault(group, dict.fromkeys(KINDS, 0))
                 own[kind] += 1
