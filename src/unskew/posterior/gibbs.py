@@ -292,10 +292,10 @@ class Sampler:
         self.thresholds = np.concatenate([[-FAR], defaults.START_SIZE * inner, [FAR]])
 
     def _side(self, rng: np.random.Generator, columns: Columns, codes: Int, place: Int, other: Int) -> Side:
-        """Start one side: random rows, unit scales."""
+        """Start one side: small random rows, unit scales; wide ones are forgotten slowly by rows of few ratings."""
         n = len(columns.values)
         rows = np.zeros((n, (self.d | 3) + 1))
-        rows[:, : self.d] = 0.5 * rng.standard_normal((n, self.d))
+        rows[:, : self.d] = 0.1 * rng.standard_normal((n, self.d))
         rows[:, self.d] = 1.0
         pointer = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n))])
         prior = RowPrior.start(self.d + 1, columns.values.shape[1])

@@ -91,7 +91,7 @@ class RowPrior:
     @staticmethod
     def start(width: int, columns: int) -> RowPrior:
         """Return the point from which sampling starts."""
-        return RowPrior(2.0 * np.eye(width), np.zeros((columns, width)), np.ones(columns))
+        return RowPrior(10.0 * np.eye(width), np.zeros((columns, width)), np.ones(columns))
 
     def draw(
         self,
