@@ -18,8 +18,8 @@ import unskew
 COMMANDS = {
     "fit": "fit --out out --method dr-jl --set propensity.n_folds=2",
     "calibrated fit": "fit --out out --method dce-tdr --set base.propensity.n_folds=2",
-    "tune": "tune --out out.toml --method ips --set propensity=additive --trials 5 --judge-folds 3 --judges 2",
-    "benchmark": "benchmark --out out --methods naive,snips --tune 2 --seeds 2 --judge-folds 3 --judges 1",
+    "tune": "tune --out out.toml --method ips --set propensity=additive --trials 3",
+    "benchmark": "benchmark --out out --methods naive,snips --tune 2 --seeds 2",
     "benchmark by two": "benchmark --out out --methods naive,ips --seeds 3 --workers 2",
 }
 ONLY_LONG = ("calibrated fit", "benchmark by two")
@@ -38,7 +38,7 @@ def found_in(folder):
     found = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if path.is_dir() or path.name == "costs.csv" or "/." in f"/{name}":
+        if path.is_dir() or path.suffix == ".journal" or path.name == "results.csv" or "/." in f"/{name}":
             continue
         if path.suffix == ".jsonl":
             *lines, _ = path.read_bytes().split(b"\n")

@@ -11,7 +11,7 @@ FEW = ("--epochs", 2, "--batch-size", 64)
 FEW_OF_FIT = ("--set", "training.max_epochs=2", "--set", "training.batch_size=64")
 WRITERS = {
     "fit": "fit RATINGS --method naive --seed 1 --out PLACE/model",
-    "tune": "tune RATINGS --method naive --trials 3 --judge-folds 3 --judges 1 --out PLACE/naive.toml",
+    "tune": "tune RATINGS --method naive --trials 3 --out PLACE/naive.toml",
     "benchmark": "benchmark RATINGS --test TEST --on-unknown fallback --methods naive --seeds 3 --out PLACE/bench",
     "predict": "predict PLACE/model TEST --on-unknown fallback --out PLACE/predictions.csv",
     "recommend": "recommend PLACE/model --k 5 --out PLACE/recommendations.parquet",
@@ -69,7 +69,7 @@ def further(words):
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(name, ratings, mine, commanded, contained):
     before = bytes_in(mine)
-    records = {"tune": "naive.trials.jsonl", "benchmark": "bench/records.jsonl"}.get(name)
+    records = {"tune": "naive.trials.journal", "benchmark": "bench/records.jsonl"}.get(name)
     limit = 300 + (len(before[records]) if records else 0)
 
     def with_full_disk():
@@ -80,6 +80,9 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(name, ratings, mine,
 
     contained(with_full_disk)
     after = bytes_in(mine)
+    journal = "naive.trials.journal"
+    if name == "tune":  # to which lines of unfinished trials may have been added
+        after[journal] = after[journal][: len(before[journal])]
     assert {path: after.get(path) for path in before} == before
     assert not [path for path in after if ".unskew-" in path]
 

@@ -20,13 +20,13 @@ QUICK = "--epochs 4 --batch-size 64"
 OF_FIT = "--set training.max_epochs=4 --set training.batch_size=64"
 COMMANDS = {
     "fit": f"fit ratings.csv --method naive --out out {OF_FIT}".split(),
-    "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 --judge-folds 2 --judges 2 {QUICK}".split(),
+    "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 {QUICK}".split(),
     "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
 }
-WHEN = {"fit": "2 of 4 epochs", "tune": "2 of 4 fits", "benchmark": "2 of 3 fits"}
+WHEN = {"fit": "2 of 4 epochs", "tune": "2 of 10 fits", "benchmark": "2 of 3 jobs"}
 KEPT = {
     "fit": "interrupted: no half-written file was left behind.",
-    "tune": "of 4 jobs finished and kept in out.trials.jsonl; run the same command again to go on.",
+    "tune": "finished trials are kept in out.trials.journal; run the same command again to go on.",
     "benchmark": "of 3 jobs finished and kept in out/records.jsonl; run the same command again to go on.",
 }
 SECONDS = 60
@@ -100,6 +100,6 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(name, rat
                 assert lines.pop() == f"to go on: unskew {' '.join(COMMANDS[name])}"
             assert KEPT[name] in lines[-1]
         commanded(*COMMANDS[name])
-        outcome = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.csv"}[name]
+        outcome = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.md"}[name]
         written[folder] = (tmp_path / folder / outcome).read_bytes()
     assert written["disturbed"] == written["undisturbed"]

@@ -28,7 +28,7 @@ from unskew.model import Recommender
 from unskew.runtime import bar
 from unskew.training.options import Training
 
-WORLD: dict[str, Any] = {"n_users": 300, "n_items": 150, "density": 0.08, "strength": 1.5, "selection": "taste"}
+WORLD: dict[str, Any] = {"n_users": 300, "n_items": 100, "density": 0.2, "strength": 1.2, "selection": "taste"}
 METHODS: dict[str, Method] = {
     "Naive": Naive(),
     "IPS": IPS(),

@@ -29,6 +29,7 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, UnskewError, checked_seed
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
+from unskew.files.atomic import reason
 from unskew.files.lock import locked
 from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
@@ -177,6 +178,10 @@ def search(
                     own = [found[n, fold] for fold in range(N_FOLDS)]
                     failure = next((one.failure for one in own if one.failure), "")
                     each.tell(trial, number, None if failure else _score(evidence, validation, own), failure)
+    except OSError as error:
+        raise ParameterError(
+            f"The journal {journal} cannot be added to: {reason(error)}; make room and go on."
+        ) from error
     except KeyboardInterrupt:
         kept = "lost" if journal is None else f"kept in {journal}"
         raise Stopped(f"Stopped; finished trials are {kept}; run the same command again to go on.") from None
