@@ -84,7 +84,7 @@ def test_small_logs_have_no_power_and_say_so():
     assert "no evidence" in Slope(0.05, 0.06, 0.5).sentence()
     assert Slope(0.05, 0.06, 0.5).used == 0
     tiny = estimate_slope(Pairs(users[:50], items[:50], 60, 40), liked[:50], fold[:50], {}, np.random.default_rng(0))
-    assert "too small" in tiny.sentence()
+    assert "cannot tell" in tiny.sentence()
     assert tiny.used == 0
 
 
@@ -137,3 +137,15 @@ def test_random_ratings_tell_k(fitted):
         assert "too few to tell" in few.sentence()
         assert few.needed > 40
     assert "Without a slope" in unexplained_from_random(posterior, u, i, liked, 0.0).sentence()
+
+
+def test_interactions_that_nothing_confirms_tell_no_slope():
+    """Models of noise: the slope would be a ratio by what is 0 up to chance."""
+    users, items, y, f, fold, _ = world(0.5)
+    noise = np.random.default_rng(1).standard_normal(f.shape)
+    found = estimate_slope(
+        Pairs(users, items, *f.shape), (y[users, items] > 0).astype(int), fold, dict.fromkeys(range(5), Truth(noise)),
+        np.random.default_rng(0),
+    )  # fmt: skip
+    assert found.used == 0
+    assert not np.isfinite(found.error)

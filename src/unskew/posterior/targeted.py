@@ -8,12 +8,12 @@ empirical Bayes. The map is applied only if it lowers the cross-fitted weighted 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
+from unskew.metrics.intervals import two_way_error
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Float32, Int
 
@@ -87,7 +87,7 @@ def target(
         corrected[held] = log_loss(liked[held], predicted(x[held], group[held], beta, deviations))
     difference = identity - corrected
     gain = float(np.average(difference, weights=weights))
-    error = two_way_error(weights * (difference - gain), users, items) / float(weights.sum())
+    error = two_way_error(users, items, weights * (difference - gain)) / float(weights.sum())
     beta, deviations = shrunk_logistic(x, liked, tempered, group, n_experts)
     beta = np.array([beta[0] - beta[2] * centre, beta[1], beta[2]])
     residual = liked - expit(logit_q)
@@ -98,13 +98,6 @@ def target(
         residuals(residual, weights, decile, tuple(f"p, tenth {k + 1}" for k in range(10))),
         residuals(residual, weights, group, tuple(f"expert {k + 1}" for k in range(n_experts))), effective,
     )  # fmt: skip
-
-
-def two_way_error(terms: Float, users: Int, items: Int) -> float:
-    """Return the standard error of a sum whose terms share users and items (Cameron, Gelbach, Miller, 2011)."""
-    by_user, by_item = (float((np.bincount(codes, terms) ** 2).sum()) for codes in (users, items))
-    alone = float((terms**2).sum())
-    return math.sqrt(max(by_user + by_item - alone, by_user, by_item, alone))
 
 
 def log_loss(liked: Int, logits: Float) -> Float:

@@ -56,7 +56,7 @@ class Slope:
         """Say what the log tells."""
         figure = f"{self.value:.2f} +- {self.error:.2f}"
         if not math.isfinite(self.error):
-            return "The log is too small to tell whether liking drives seeing: the level is left as it is."
+            return "The log cannot tell whether liking drives seeing: the level is left as it is."
         if self.evidence:
             return f"Liking drives seeing: slope {figure} from the log alone."
         if self.error > USEFUL_ERROR:
@@ -89,8 +89,9 @@ def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Score
     coefficients, deviations = probit(
         np.concatenate([np.ones((len(answers), 1)), np.concatenate(parts)], axis=1), answers
     )
-    confirmed = float(coefficients[3])
-    calibration = max(confirmed, 0.05)
+    calibration = float(coefficients[3])
+    if calibration < defaults.STANDARD_ERRORS * deviations[3]:  # a slope is a ratio by it: one by noise can be anything
+        return Slope(0.0, math.inf, calibration)
     found: list[tuple[Float, Float]] = []
     for c in cells:
         x = np.concatenate([(calibration * c.interaction)[:, None], c.controls], axis=1)
@@ -98,7 +99,7 @@ def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Score
     value = float(np.mean([slopes[0] for slopes, _ in found]))
     counted = float(np.mean([errors[0] ** 2 for _, errors in found])) / len(found)
     error = math.sqrt(counted + (value * float(deviations[3]) / calibration) ** 2)  # s is a ratio by the calibration
-    return Slope(value, error, confirmed)
+    return Slope(value, error, calibration)
 
 
 def cells_of(log: Pairs, held: Int, model: Scores, rng: np.random.Generator) -> Cells:
