@@ -10,7 +10,7 @@ from unskew.calibration.before_after import report_of
 from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
-from unskew.errors import checked_seed
+from unskew.errors import ParameterError, checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
 from unskew.methods.settings import CLIP, L2, Space, check_settings, searched, setting
@@ -67,7 +67,11 @@ class Method(ABC):
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]
         with announced(training.progress):
             split = training.split(log, seed)
-            trained = train(plan, split, seed=seed, training=training, random_ratings=known)
+            try:
+                trained = train(plan, split, seed=seed, training=training, random_ratings=known)
+            except MemoryError as error:
+                advice = "lower n_factors, batch_size or pairs_per_row"
+                raise ParameterError(f"The fit needs more memory than there is: {advice}.") from error
         if log.features != (None, None) and not self.reads_features:
             trained.history.notes.append("The log has features, and no part of this method reads them.")
         calibrates = {name: role.part for name, role in plan.roles.items() if isinstance(role.part, Calibrates)}
