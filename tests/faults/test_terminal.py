@@ -23,7 +23,7 @@ COMMANDS = {
     "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 {QUICK}".split(),
     "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
 }
-WHEN = {"fit": "2 of 4 epochs", "tune": "2 of 10 fits", "benchmark": "2 of 3 jobs"}
+WHEN = {"fit": "2 of at most 4 epochs", "tune": "2 of 10 fits", "benchmark": "2 of 3 jobs"}
 KEPT = {
     "fit": "interrupted: no half-written file was left behind.",
     "tune": "finished trials are kept in out.trials.journal; run the same command again to go on.",
