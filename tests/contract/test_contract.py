@@ -10,6 +10,7 @@ from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import make, registered
@@ -38,6 +39,8 @@ PROPENSITIES = [
     Factors(net=NCF(n_factors=4)),
     Logistic(),
     NaiveBayes(),
+    Spectral(directions=4),
+    Ridge(penalty=10.0),
 ]
 CALIBRATORS = [
     GlobalPlatt(),

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit, logit
@@ -134,8 +135,9 @@ def test_corrected_graded_ratings_are_corrected_in_the_scorer_and_ranked_by_vect
 
 
 def test_new_users_are_exported_as_all_others(models, tmp_path):
-    new = log().take(log().users == 3).to_arrow().drop_columns("user_id")
-    joined = models["towers"].fold_in(new.append_column("user_id", [["new"] * len(new)]))
+    own = log().take(log().users == 3)
+    new = {"user_id": ["new"] * len(own), "item_id": own.item_ids.take(own.items), "rating": own.stars}
+    joined = models["towers"].fold_in(pa.table(new))
     to_parquet(joined, tmp_path / "vectors")
     assert "new" in vectors(tmp_path / "vectors", "user")[0]
     assert_scores_alike(joined, tmp_path / "model.onnx")

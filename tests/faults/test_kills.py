@@ -38,7 +38,7 @@ def found_in(folder):
     found = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if path.is_dir() or path.suffix == ".journal" or path.name == "results.csv" or "/." in f"/{name}":
+        if path.is_dir() or path.suffix in (".journal", ".lock") or path.name == "results.csv" or "/." in f"/{name}":
             continue
         if path.suffix == ".jsonl":
             *lines, _ = path.read_bytes().split(b"\n")
