@@ -125,6 +125,6 @@ def as_ratings(values: Any, where: str) -> NDArray[np.float64]:
 
 
 def _number(value: object, name: str) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, np.integer, np.floating)):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, np.integer, np.floating)):
         raise ParameterError(f"{name} must be made of numbers, but holds {value!r}.")
     return float(value)

@@ -49,6 +49,7 @@ from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
+LARGEST_JSON = 1 << 28  # bytes, far beyond what is ever written: nothing larger is read to find out what it is
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
 LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
@@ -139,6 +140,8 @@ def load(path: PathLike) -> Recommender:
             raise ModelFileError("it is not a folder." if folder.exists() else "there is no such folder.")
         if not (folder / MANIFEST).is_file():
             raise ModelFileError(f"{MANIFEST} is missing.")
+        if (size := (folder / MANIFEST).stat().st_size) > LARGEST_JSON:
+            raise ModelFileError(f"{MANIFEST} has {size:,} bytes, and none of unskew's has more than {LARGEST_JSON:,}.")
         content = _manifest((folder / MANIFEST).read_bytes())
         files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
         LOGGER.debug("read %s files of the model %s", len(files), folder)
@@ -150,7 +153,8 @@ def foreign_names(folder: Path) -> list[str]:
     names = {entry.name for entry in folder.iterdir()}
     manifest = folder / MANIFEST
     try:
-        content = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
+        small = manifest.is_file() and manifest.stat().st_size <= LARGEST_JSON
+        content = json.loads(manifest.read_bytes()) if small else {}
     except (ValueError, RecursionError):
         content = {}
     known = isinstance(content, dict) and content.get("format") == FORMAT
