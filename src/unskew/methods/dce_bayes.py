@@ -240,8 +240,8 @@ def level(
     ]
     if random is None:
         return None, sentences
-    told = unexplained_from_random(posterior, random.users, random.items, random.ratings, slope.used)
-    return (told.value if told.error <= USEFUL_ERROR else None), [*sentences, told.sentence()]
+    estimate = unexplained_from_random(posterior, random.users, random.items, random.ratings, slope.used)
+    return (estimate.value if estimate.error <= USEFUL_ERROR else None), [*sentences, estimate.sentence()]
 
 
 def correction(
