@@ -89,7 +89,7 @@ def rating_driven_bias(
 ) -> float:
     """E[DR] - truth if a pair is seen with chance p1 when its rating is 1 and p0 when it is 0.
 
-    mean_D [q p1 (1 - r_tilde) - (1 - q) p0 r_tilde](e1 - e0)/p_hat - (q - r_tilde)(e1 - e0): not zero for p_hat =
+    mean_D (e1 - e0) [q p1 (1 - r_tilde) - (1 - q) p0 r_tilde]/p_hat - (q - r_tilde)(e1 - e0): not zero for p_hat =
     P(seen) and r_tilde = q, as one propensity a pair cannot undo a choice made by its rating.
     """
     p1, p0, p_hat, q, r_tilde, e1, e0 = _columns(p1=p1, p0=p0, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
