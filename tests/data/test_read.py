@@ -508,9 +508,3 @@ def test_reading_works_without_pandas_and_polars(file):
     )
     done = subprocess.run([sys.executable, "-c", code, file(GOOD)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "3"
-
-
-def test_a_path_that_does_not_exist_is_named_once():
-    with pytest.raises(DataError) as refused:
-        read_log("nothing.csv")
-    assert str(refused.value) == "nothing.csv does not exist: check the path."

@@ -395,8 +395,6 @@ def files_of(path: str) -> list[File]:
         if not place.is_dir():
             return [File(path)]
         entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not BESIDE.match(entry.name)]
-    except DataError:
-        raise
     except (OSError, ValueError) as error:
         raise DataError(f"{path[:80]} cannot be read ({_words(error)}): check the path.") from None
     for entry in entries:
