@@ -9,7 +9,7 @@ import unskew
 from unskew import gone
 from unskew.cli import app
 from unskew.errors import ParameterError
-from unskew.recipe import from_plain
+from unskew.store.recipe import from_plain
 
 REGISTERED = {entry.name for entry in unskew.registered()}
 

@@ -10,7 +10,7 @@ import unskew
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
     *("_version", "errors", "gone", "runtime", "registry"),
-    *("findings", "files.atomic", "charts", "metrics", "data", "datasets"),
+    *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
     *(
         "losses",
         "nets",
@@ -26,18 +26,18 @@ ORDER = (
     ),
 )
 # The learning side is in order; all other rooms only come after it.
-AFTER = ("files", "recipe", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
+AFTER = ("store", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
 AFTER += ("report", "health", "cli", "__main__", "suites")
 FACADES = {  # which hand on to a later room, each in one function
     ("model", "folding"): "fold_in",
     ("model", "diagnosis"): "diagnose",
-    ("model", "files"): "save",
+    ("model", "store"): "save",
 }
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.name != "__init__.py"]
 
 
 def room(module):
-    """The longest name in the order that the module lies in; parts of `files` lie before the others."""
+    """The longest name in the order that the module lies in; parts of `store` lie before the others."""
     parts = module.removeprefix("unskew.").split(".")
     return next((name for name in (".".join(parts[:2]), parts[0]) if name in ORDER), parts[0])
 

@@ -7,7 +7,7 @@ from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
 from .data.log import RatingLog
 from .data.read import read_log
 from .data.split import Split, folds, holdout_split
-from .data.world import World, simulate
+from .datasets.world import World, simulate
 from .diagnosis.diagnose import diagnose
 from .errors import (
     DataError,
@@ -20,7 +20,6 @@ from .errors import (
 from .evaluation.compare import Comparison, compare
 from .evaluation.estimators import Risk, estimate_risk
 from .evaluation.evaluate import Evaluation, evaluate
-from .files.model import load
 from .findings import Finding, Findings
 from .methods.base import Method
 from .methods.bayesian import Bayes, BayesianFactors, DCEBayes
@@ -40,6 +39,7 @@ from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .registry import make, register, registered
 from .selection.random_ratings import RandomRatings
+from .store.model import load
 from .training.options import Training
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from unskew.files.atomic import write_file
 from unskew.findings import Interval, Table, plain
+from unskew.store.atomic import write_file
 
 WIDTH, ROW, PAD, LINE = 420, 40, 22, 18  # units of a drawing; letters are 13 high, which a phone shows as 11 or 12
 LEFT, HEIGHT = 52, 190  # of the axes of lines

@@ -387,7 +387,7 @@ class Recommender:
         The folder holds the log. Without it the model answers as before, but nobody can tell what users have rated
         (`exclude_seen`, `explain`), fold new users in, or diagnose it.
         """
-        from unskew.files.model import save  # which imports this module
+        from unskew.store.model import save  # which imports this module
 
         save(self, path, without_log=without_log)
 

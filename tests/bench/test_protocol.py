@@ -16,7 +16,7 @@ from unskew.bench.protocol import JOURNAL, RECORDS
 from unskew.errors import DataError, FileError, ParameterError
 from unskew.metrics.calibration import calibration_error
 from unskew.metrics.theory import label_errors, theorem_2
-from unskew.recipe import read_recipe, to_plain
+from unskew.store.recipe import read_recipe, to_plain
 
 METHODS = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
 TABLES = ("table.md", "table.tex")

@@ -14,7 +14,7 @@ import unskew
 from unskew.bench import protocol
 from unskew.bench.run import Stopped
 from unskew.cli import benchmark, material, options, tune
-from unskew.recipe import read_recipe
+from unskew.store.recipe import read_recipe
 
 Run = Callable[..., Result]
 QUICK = ("--epochs", 1, "--criterion", "log_loss")

@@ -221,7 +221,7 @@ def test_an_output_that_fails_leaves_the_old_file_as_it_was(
 
     out = tmp_path / "out.csv"
     out.write_text("old")
-    monkeypatch.setattr("unskew.files.atomic.write_synced", full_disk)
+    monkeypatch.setattr("unskew.store.atomic.write_synced", full_disk)
     assert "no space left on device" in run("predict", model, files / "pairs.csv", "--out", out, code=2).stderr
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]

@@ -21,8 +21,8 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
-from unskew.recipe import FitRecipe, read_fit
 from unskew.registry import make
+from unskew.store.recipe import FitRecipe, read_fit
 
 many = settings.get_profile("faults")
 BRIEF = unskew.Training(max_epochs=1, batch_size=64, progress=False)

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import Calibrates, GlobalPlatt, UserPlatt
-from unskew.data.world import World, simulate
+from unskew.datasets.world import World, simulate
 from unskew.errors import ParameterError, PlanError
 from unskew.losses.columns import Column
 from unskew.losses.weighting import naive

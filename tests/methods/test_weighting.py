@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unskew.data.world import simulate
+from unskew.datasets.world import simulate
 from unskew.errors import DataError
 from unskew.losses.weighting import snips
 from unskew.methods.robust import DRJL, TDR

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unskew.data.log import RatingLog
-from unskew.data.world import simulate
+from unskew.datasets.world import simulate
 from unskew.propensity.additive import Additive, activity, solve_margins
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from unskew.data.log import RatingLog
-from unskew.data.world import simulate
+from unskew.datasets.world import simulate
 from unskew.errors import DataError, ParameterError
 from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity, refuse_collapsed

@@ -9,9 +9,9 @@ from scipy.special import expit
 import unskew
 from unskew.data.scale import Scale
 from unskew.errors import DataError, ParameterError
-from unskew.files.model import load
 from unskew.selection import random_ratings
 from unskew.selection.random_ratings import PRIOR, Line, fit_line, learn
+from unskew.store.model import load
 
 SHORT = unskew.Training(max_epochs=30, progress=False)
 NAIVE = unskew.Naive(net=unskew.MF(n_factors=2, init_std=0.1))

@@ -7,7 +7,7 @@ import pytest
 
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split, scarcity
-from unskew.data.world import simulate
+from unskew.datasets.world import simulate
 from unskew.errors import DivergedError, ParameterError, PlanError
 from unskew.losses.columns import Column, Total, value_of
 from unskew.losses.doubly_robust import dr

@@ -15,7 +15,7 @@ import numpy as np
 from unskew.charts import Chart, rows
 from unskew.charts import Row as ChartRow
 from unskew.data.log import RatingLog
-from unskew.data.world import simulate
+from unskew.datasets.world import simulate
 from unskew.evaluation.compare import Comparison, compare
 from unskew.findings import LABELS, Interval, Table
 from unskew.methods.base import Method

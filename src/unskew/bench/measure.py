@@ -13,9 +13,8 @@ import unskew
 from unskew.bench.records import Values
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
-from unskew.data.world import World, simulate
+from unskew.datasets.world import World, simulate
 from unskew.evaluation import evaluate, positive_from
-from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
 from unskew.methods.robust import DRJL
 from unskew.metrics.calibration import calibration_error
@@ -23,7 +22,8 @@ from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
 from unskew.model import OnUnknown, Recommender
 from unskew.propensity.additive import Additive
-from unskew.recipe import to_plain
+from unskew.store.logs import fingerprint
+from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 
 WORLD_SETTINGS = {"n_users": 500, "n_items": 300, "density": 0.06, "strength": 1.0}  # of a simulated world

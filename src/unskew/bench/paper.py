@@ -16,10 +16,10 @@ from unskew.bench.standings import COUNTS, Standing, figure_name, label, shown, 
 from unskew.bench.suite import Dataset, Entry, Suite, dataset_of, suite
 from unskew.charts import Chart, Point, Row, lines, rows
 from unskew.data.log import RatingLog
-from unskew.data.world import World
-from unskew.files.atomic import write_file
+from unskew.datasets.world import World
 from unskew.findings import Interval, Table
 from unskew.metrics.ranking import POSITIVE_FROM
+from unskew.store.atomic import write_file
 from unskew.training.options import Training
 
 PRINTED = ("paper", "paper_sd", "released")

@@ -17,16 +17,16 @@ from unskew.bench.search import Search, Validation, search
 from unskew.bench.standings import NAIVE, SURE, Standing, figure_name, results, shown, standings_of
 from unskew.charts import Chart
 from unskew.data.log import RatingLog
-from unskew.data.world import World
+from unskew.datasets.world import World
 from unskew.errors import FileError, ParameterError
-from unskew.files.atomic import reason, write_file
-from unskew.files.logs import fingerprint
 from unskew.findings import Table
 from unskew.methods.base import Method
 from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
-from unskew.recipe import to_plain, write_recipe
+from unskew.store.atomic import reason, write_file
+from unskew.store.logs import fingerprint
+from unskew.store.recipe import to_plain, write_recipe
 from unskew.training.options import Training
 
 RECORDS, RECORD, JOURNAL = "records.jsonl", "benchmark.json", "trials.journal"

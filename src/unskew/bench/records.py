@@ -13,7 +13,7 @@ from typing import Any
 
 import unskew
 from unskew.errors import DataError, ParameterError
-from unskew.files.atomic import reason
+from unskew.store.atomic import reason
 
 Values = dict[str, Any]  # what was found: numbers, texts and further such mappings
 

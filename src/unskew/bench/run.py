@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from unskew.bench.records import Records, Values
 from unskew.errors import ParameterError, UnskewError
-from unskew.files.lock import locked
 from unskew.runtime import bar, say, side_by_side
+from unskew.store.lock import locked
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,16 @@ from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, UnskewError, checked_seed
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
-from unskew.files.atomic import reason
-from unskew.files.lock import locked
-from unskew.files.logs import fingerprint
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, defaults_of, with_chosen
 from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.table import find
-from unskew.recipe import to_plain
 from unskew.registry import make
 from unskew.runtime import bar, say, side_by_side
+from unskew.store.atomic import reason
+from unskew.store.lock import locked
+from unskew.store.logs import fingerprint
+from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 
 Criterion = Literal["mse", "log_loss", "auc", "user_auc"]

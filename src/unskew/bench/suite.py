@@ -17,8 +17,8 @@ from unskew.errors import ParameterError, nearest
 from unskew.methods.base import Method
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.metrics.ranking import EmptyUsers
-from unskew.recipe import from_plain
 from unskew.registry import make, registered, settings_of
+from unskew.store.recipe import from_plain
 
 TARGETS = ("table1", "table2", "table3", "figure1", "figure2", "figure3")
 

@@ -82,7 +82,7 @@ def _silent(_: str) -> None:
 
 def _model_path(out: Path | None) -> Path:
     """Where the model goes; what could not be written to is refused before training, not after."""
-    from unskew.files.model import foreign_names
+    from unskew.store.model import foreign_names
 
     if out is None and DEFAULT_OUT.exists():
         raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")
@@ -97,7 +97,7 @@ def _model_path(out: Path | None) -> Path:
 
 
 def _facts(model: Recommender, out: Path, reading: Reading) -> dict[str, Any]:
-    from unskew.recipe import to_plain
+    from unskew.store.recipe import to_plain
 
     log, history = model.log, model.history
     return {

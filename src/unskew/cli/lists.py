@@ -24,7 +24,7 @@ class Described(NamedTuple):
 
     @classmethod
     def of(cls, name: str, summary: str, recipe: Any) -> Described:
-        from unskew.recipe import to_plain
+        from unskew.store.recipe import to_plain
 
         plain = to_plain(recipe)
         kinds = {setting: value["kind"].lower() for setting, value in plain.items() if isinstance(value, dict)}

@@ -12,7 +12,7 @@ from unskew.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from unskew.data.log import RatingLog
-    from unskew.data.world import World
+    from unskew.datasets.world import World
 
 WORLD = "world"
 DEFAULT_FRACTION = 0.2

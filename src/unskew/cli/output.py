@@ -81,6 +81,6 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    from unskew.files import atomic
+    from unskew.store import atomic
 
     atomic.write_file(path, data)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from unskew.data.log import RatingLog
     from unskew.data.scale import Scale
-    from unskew.data.sources.source import Dataset
+    from unskew.datasets.source import Dataset
     from unskew.methods.base import Method
 
 SOURCE_HELP = (

@@ -13,7 +13,7 @@ from unskew.errors import ParameterError
 if TYPE_CHECKING:
     from unskew.methods.base import Method
     from unskew.propensity.base import Propensity
-    from unskew.recipe import FitRecipe
+    from unskew.store.recipe import FitRecipe
     from unskew.training.options import Training
 
 
@@ -27,7 +27,7 @@ def recipe_from(name: str, assignments: Sequence[str]) -> FitRecipe:
 
     Settings called training.NAME are those of training.
     """
-    from unskew.recipe import FitRecipe, from_plain, read_fit, to_plain
+    from unskew.store.recipe import FitRecipe, from_plain, read_fit, to_plain
 
     found = read_fit(name) if name.endswith(".toml") else FitRecipe(unskew.make(name))
     of_training = [one.removeprefix("training.") for one in assignments if one.startswith("training.")]
@@ -50,7 +50,7 @@ def changed(method: Method, assignments: Sequence[str]) -> Method:
 
     The recipe is edited as plain data and read back, so that every name and every value is checked by the library.
     """
-    from unskew.recipe import from_plain, to_plain
+    from unskew.store.recipe import from_plain, to_plain
 
     recipe = to_plain(method)
     _assign(recipe, assignments)
@@ -74,7 +74,7 @@ def _assign(recipe: dict[str, Any], assignments: Sequence[str]) -> None:
 def propensity_from(name: str) -> Propensity:
     """The propensity of this name, with its default settings."""
     from unskew.propensity.base import Propensity
-    from unskew.recipe import from_plain
+    from unskew.store.recipe import from_plain
 
     try:
         found = from_plain({"kind": _class_name(name)})
@@ -114,6 +114,6 @@ def _wrapped(recipe: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _class_name(name: str) -> str:
     """The class of this name in whatever case; if there is none, the name, for the library to refuse."""
-    from unskew.recipe import kinds
+    from unskew.store.recipe import kinds
 
     return next((known for known in kinds() if known.casefold() == name.casefold()), name)

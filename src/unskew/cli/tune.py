@@ -51,7 +51,7 @@ def command(
     unskew fit ratings.csv --method ips.toml --out model
     """
     from unskew.bench import Validation, tune
-    from unskew.recipe import write_recipe
+    from unskew.store.recipe import write_recipe
 
     start = settings.method_from(method, assignments or [])
     reading.refuse_unread({method: start})
@@ -82,7 +82,7 @@ def _shown(score: float | None) -> str:
 
 
 def _facts(found: Tuned, target: Path) -> dict[str, object]:
-    from unskew.recipe import to_plain
+    from unskew.store.recipe import to_plain
 
     trials = [trial._asdict() for trial in found.trials]
     return {"recipe": str(target), "method": to_plain(found.method), "score": found.score, "trials": trials}

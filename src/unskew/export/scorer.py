@@ -10,8 +10,8 @@ import numpy as np
 
 from unskew.errors import ParameterError, UnskewError
 from unskew.export.graph import graph_of
-from unskew.files.atomic import PathLike, checked_path, reason, replace_file
 from unskew.model import Recommender
+from unskew.store.atomic import PathLike, checked_path, reason, replace_file
 
 TOLERANCE = 1e-5  # of the scale, between the scorer and the model
 PAIRS_CHECKED = 10_000

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from unskew._version import __version__
 from unskew.data.ids import Vocabulary
 from unskew.errors import ParameterError
-from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder
 from unskew.model import Recommender
 from unskew.nets.base import Linear, Net
+from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder
 
 Array = NDArray[Any]
 USERS, ITEMS = "users.parquet", "items.parquet"

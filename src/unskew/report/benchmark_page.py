@@ -6,8 +6,8 @@ from os import PathLike
 from pathlib import Path
 
 from unskew.bench.protocol import Benchmark
-from unskew.files.atomic import write_file
 from unskew.report.page import rendered
+from unskew.store.atomic import write_file
 
 LIMITS = (
     "If the test's pairs were drawn at random, its figures are about all pairs; if it was set aside from the log, they "

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 from unskew import charts
 from unskew._version import __version__
-from unskew.files.atomic import write_file
 from unskew.findings import Finding, Findings, Table, plain
+from unskew.store.atomic import write_file
 
 LONGEST = 60  # letters of a name in a table
 QUESTIONS = {

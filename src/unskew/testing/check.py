@@ -126,7 +126,7 @@ def check_logs(method: Method, *, seed: int = 0) -> None:
 
 def check_recipe(method: Method) -> None:
     """A method is a frozen dataclass that survives being written as plain data."""
-    from unskew.recipe import from_plain, to_plain
+    from unskew.store.recipe import from_plain, to_plain
 
     _claim(method, is_dataclass(method), "a method is a dataclass", "this one is not")
     with suppress(ParameterError), _without_error(method, "a recipe can be written as plain data", ParameterError):

@@ -15,7 +15,7 @@ from unskew.data.features import Features
 from unskew.data.feed import Batch, Block, Chunk
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
-from unskew.data.world import World, simulate
+from unskew.datasets.world import World, simulate
 from unskew.losses.batch import Loss, Parts, View
 from unskew.losses.columns import value_of
 from unskew.nets.base import Part

@@ -30,7 +30,7 @@ from unskew.data.pairs import Codes, pair_keys
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
-    from unskew.data.world import World
+    from unskew.datasets.world import World
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from unskew.data.sources.coat import COAT, coat
-from unskew.data.sources.kuairec import KUAIREC, kuairec
-from unskew.data.sources.source import Dataset, Folder, Source
-from unskew.data.sources.yahoo_r3 import YAHOO_R3, yahoo_r3
+from unskew.datasets.coat import COAT, coat
+from unskew.datasets.kuairec import KUAIREC, kuairec
+from unskew.datasets.source import Dataset, Folder, Source
+from unskew.datasets.yahoo_r3 import YAHOO_R3, yahoo_r3
 from unskew.errors import ParameterError, nearest
 
 __all__ = ["Dataset", "Source", "available", "coat", "kuairec", "load", "yahoo_r3"]

@@ -1,4 +1,4 @@
-"""Write the model folders that later versions must read: PYTHONPATH=src python tests/files/models/write.py FOLDER
+"""Write the model folders that later versions must read: PYTHONPATH=src python tests/store/models/write.py FOLDER
 
 Folders of a version that was released are never written again; a new format gets a folder of its own beside them.
 """

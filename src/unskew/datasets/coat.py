@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.data.ids import Vocabulary
-from unskew.data.sources.source import (
+from unskew.datasets.source import (
     Column,
     Dataset,
     Figure,

@@ -23,10 +23,14 @@ from unskew.data.features import Column, Encoding
 from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
-from unskew.files.arrays import Arrays, part_from, prefixed, under
-from unskew.files.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
-from unskew.files.legacy import upgraded
-from unskew.files.logs import (
+from unskew.losses.batch import Parts
+from unskew.methods.base import Method
+from unskew.model import Recommender
+from unskew.nets.base import Part
+from unskew.selection.random_ratings import Correction, Line, RandomRatings
+from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
+from unskew.store.legacy import upgraded
+from unskew.store.logs import (
     ITEM_FEATURES,
     ITEMS,
     RATINGS,
@@ -38,13 +42,9 @@ from unskew.files.logs import (
     log_from_files,
     log_tables,
 )
-from unskew.files.plain import Plain
-from unskew.losses.batch import Parts
-from unskew.methods.base import Method
-from unskew.model import Recommender
-from unskew.nets.base import Part
-from unskew.recipe import FitRecipe, kinds
-from unskew.selection.random_ratings import Correction, Line, RandomRatings
+from unskew.store.parts import Arrays, part_from, prefixed, under
+from unskew.store.plain import Plain
+from unskew.store.recipe import FitRecipe, kinds
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport

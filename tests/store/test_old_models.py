@@ -9,9 +9,9 @@ import pytest
 
 import unskew
 from unskew.errors import ParameterError
-from unskew.files.legacy import renamed, upgraded
-from unskew.files.model import VERSION
-from unskew.recipe import read_fit
+from unskew.store.legacy import renamed, upgraded
+from unskew.store.model import VERSION
+from unskew.store.recipe import read_fit
 
 MODELS = Path(__file__).parent / "models"
 KEPT = sorted(path.with_suffix("") for path in MODELS.glob("version-*/*.json"))

@@ -14,8 +14,8 @@ from scipy.special import betainc, expit, logit
 from unskew.data import selection as selection_module
 from unskew.data import world as world_module
 from unskew.data.log import RatingLog
-from unskew.data.selection import SELECTIONS, UNEXPLAINED_CAP
-from unskew.data.world import World, simulate
+from unskew.datasets.selection import SELECTIONS, UNEXPLAINED_CAP
+from unskew.datasets.world import World, simulate
 from unskew.errors import DataError, ParameterError, UnskewError
 
 N_DRAWS = 120

@@ -5,7 +5,7 @@ Each pair has a utility z + e. What a recommender can explain of it is
     z(u, i) = c + a_u + b_i + v_u . w_i,
 
 a and b normal, v and w on spheres so that the interaction is bounded; e ~ Logistic(0, 1) is what it cannot.
-The rating is r = 1[z + e > 0], so P(r = 1) = sigma(z). Which pairs are seen is told in `unskew.data.selection`.
+The rating is r = 1[z + e > 0], so P(r = 1) = sigma(z). Which pairs are seen is told in `unskew.datasets.selection`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit, xlog1py, xlogy
 
-from unskew.data.checks import OfPairs, check_selection, check_shares, check_whole, probabilities, unknown_choice
 from unskew.data.ids import LARGEST_CODE, Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import Codes, pair_uniform
 from unskew.data.scale import Scale
-from unskew.data.selection import (
+from unskew.datasets.checks import OfPairs, check_selection, check_shares, check_whole, probabilities, unknown_choice
+from unskew.datasets.selection import (
     PAIRS_AT_ONCE,
     SOLVER_PAIRS,
     TILTS,
@@ -219,7 +219,7 @@ def simulate(
 ) -> World:
     """A world of known preferences in which a share `density` of all pairs is expected to be seen.
 
-    `selection` (see `unskew.data.selection`) says what seeing a pair depends on and `strength` how much;
+    `selection` (see `unskew.datasets.selection`) says what seeing a pair depends on and `strength` how much;
     `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference. Worlds that
     differ only in selection, strength, unexplained and density have the same users, items, ratings and test.
     """

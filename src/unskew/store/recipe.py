@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from unskew.data.scale import Scale
 from unskew.errors import ParameterError, checked_seed, nearest
-from unskew.files.atomic import PathLike, checked_path, reason, replace_file
-from unskew.files.legacy import renamed
-from unskew.files.plain import Plain
-from unskew.files.toml import as_toml
 from unskew.methods.base import Method
 from unskew.registry import classes, make
+from unskew.store.atomic import PathLike, checked_path, reason, replace_file
+from unskew.store.legacy import renamed
+from unskew.store.plain import Plain
+from unskew.store.toml import as_toml
 from unskew.training.options import Training
 
 

@@ -11,9 +11,9 @@ from scipy.special import logit
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold, pair_keys
 from unskew.errors import ParameterError
-from unskew.files.arrays import Arrays, prefixed, under
 from unskew.gone import sentence_about_name
 from unskew.registry import classes
+from unskew.store.parts import Arrays, prefixed, under
 
 Array = NDArray[Any]
 SETTINGS = {

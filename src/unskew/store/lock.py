@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from unskew.errors import ParameterError
-from unskew.files.atomic import reason
+from unskew.store.atomic import reason
 
 
 @contextmanager

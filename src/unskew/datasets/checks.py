@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unskew.data.pairs import Codes
-from unskew.data.selection import SELECTIONS, Floats
+from unskew.datasets.selection import SELECTIONS, Floats
 from unskew.errors import DataError, ParameterError, nearest
 
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair

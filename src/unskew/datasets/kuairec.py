@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unskew.data.sources.source import (
+from unskew.datasets.source import (
     Column,
     Dataset,
     Figure,

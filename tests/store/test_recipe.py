@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from unskew import registry
 from unskew.errors import ParameterError, UnskewError
-from unskew.files.toml import as_toml
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.counted import Known, Popularity
 from unskew.propensity.factors import Factors
-from unskew.recipe import from_plain, kinds, read_recipe, to_plain, write_recipe
 from unskew.registry import make, register, registered
+from unskew.store.recipe import from_plain, kinds, read_recipe, to_plain, write_recipe
+from unskew.store.toml import as_toml
 from unskew.training.options import Training
 
 REGISTERED = [entry.build() for entry in registered()]

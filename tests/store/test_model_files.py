@@ -26,7 +26,6 @@ from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
-from unskew.files.model import VERSION
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL
 from unskew.methods.weighting import IPS, Naive
@@ -38,8 +37,9 @@ from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.counted import Known, Popularity, Uniform
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
-from unskew.recipe import read_fit, to_plain
 from unskew.registry import register, registered
+from unskew.store.model import VERSION
+from unskew.store.recipe import read_fit, to_plain
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import FitSpec, Plan, Role, Stage
