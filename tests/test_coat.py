@@ -14,7 +14,7 @@ BETTER = np.array([-1, 1, 1, 1])  # lower squared error, higher ranking metrics
 
 
 def means(name, folder):
-    data = unskew.datasets.coat(folder)
+    data = unskew.datasets.load("coat", folder)
     rows = []
     for seed in range(2):
         model = unskew.make(name).fit(data.train, seed=seed, training=unskew.Training(progress=False))

@@ -103,7 +103,7 @@ def small_coat(tmp_path: Path) -> Path:
 def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Run, small_coat: Path) -> None:
     source, model = f"coat:{small_coat}", small_coat / "model"
     fitted = run("fit", source, "--method", "naive", "--set", "training.max_epochs=1", "--out", model)
-    dataset = unskew.datasets.load("coat", small_coat, expect_original=False)
+    dataset = unskew.datasets.load("coat", small_coat)
     assert repr(dataset.train) in fitted.stdout
     assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
     facts = json.loads(run("evaluate", model, source, "--json").stdout)

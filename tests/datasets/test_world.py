@@ -11,9 +11,9 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import betainc, expit, logit
 
-from unskew.data import selection as selection_module
-from unskew.data import world as world_module
 from unskew.data.log import RatingLog
+from unskew.datasets import selection as selection_module
+from unskew.datasets import world as world_module
 from unskew.datasets.selection import SELECTIONS, UNEXPLAINED_CAP
 from unskew.datasets.world import World, simulate
 from unskew.errors import DataError, ParameterError, UnskewError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from unskew.data.log import RatingLog
     from unskew.data.scale import Scale
-    from unskew.datasets.source import Dataset
+    from unskew.datasets import Dataset
     from unskew.methods.base import Method
 
 SOURCE_HELP = (
@@ -156,7 +156,7 @@ class Reading:
         self._refuse_options(source, "a dataset", allowed=_OF_DATASETS)
         if self.positive is not None or self.graded is not None:
             positive = self.positive
-        dataset = unskew.datasets.load(*named, positive=positive, expect_original=False)
+        dataset = unskew.datasets.load(*named, positive=positive)
         scale = dataset.train.scale
         if self.graded not in (None, (scale.low, scale.high)):
             raise ParameterError(

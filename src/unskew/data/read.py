@@ -141,9 +141,10 @@ def _from_files(
     wanted |= dict.fromkeys(extra, TEXT)
     if "time" in found:
         wanted[found["time"]] = table.time_type(found["time"])
-    rows = _joined([file.read(wanted, delimiter, header) for file in files], path)
     if table.layout is not None:
         notes += table.layout.notes
+        header = table.layout.header  # which the names of columns by their places must not decide anew
+    rows = _joined([file.read(wanted, delimiter, header) for file in files], path)
     columns = {role: rows[name] for role, name in found.items()}
     called = found if table.layout is None or table.layout.header else {}
     LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
