@@ -45,6 +45,23 @@ class AllPairs(NamedTuple):
         return users, items
 
 
+def draw_unseen(
+    seen: Any, users: NDArray[Any], draws: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Unseen pairs of these users, from so many draws of items for each, and how many unseen pairs each stands for.
+
+    `seen` is the sparse matrix of seen pairs. As many draws as there are items give all of them.
+    """
+    n_users, n_items = seen.shape
+    whole, draws = draws >= n_items, min(draws, n_items)
+    users = np.repeat(users, draws)
+    items = np.tile(np.arange(n_items), len(users) // n_items) if whole else rng.integers(n_items, size=len(users))
+    free = np.asarray(seen[users, items]).ravel() == 0
+    users, items = users[free], items[free]
+    left = n_items - np.diff(seen.indptr)
+    return users, items, left[users] / np.bincount(users, minlength=n_users)[users]
+
+
 class Folds(NamedTuple):
     """Nets of all folds side by side in one: a pair, seen or not, teaches all but the net of its own fold.
 

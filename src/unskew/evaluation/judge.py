@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.data.pairs import SeenPairs
+from unskew.data.population import draw_unseen
 from unskew.errors import DataError
-from unskew.evaluation.fits import exposure_of, imputation_of, judging_folds, slope_of
+from unskew.evaluation.fits import exposure_of, imputation_of, judging_folds, pairs_of, slope_of
 from unskew.findings import Interval
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.selection.slope import Slope
@@ -139,17 +139,19 @@ def _gathered(log: RatingLog, seed: int, propensity: Values | None) -> Evidence:
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")
     fold, rng = judging_folds(log, N_FOLDS, seed), np.random.default_rng([seed, 42])
-    seen, imputations, parts = SeenPairs(log), [], []
-    counts = np.bincount(log.users, minlength=log.n_users)
+    seen, imputations, parts = pairs_of(log).seen(), [], []
     for number in range(N_FOLDS):
         training = log.take(fold != number)
         if len(np.unique(training.users)) < 2 or len(np.unique(training.items)) < 2:
             raise DataError("one user or one item has all ratings: there is nothing to judge models by.")
         imputations.append(imputation_of(training, seed + 1000 * number))
-        users, items, cells = _unseen(log, seen, counts, rng)
-        chosen = np.zeros(log.n_users, bool)
-        chosen[users] = True
-        rows = np.flatnonzero((fold == number) & chosen[log.users])
+        chosen, draws = np.arange(log.n_users), log.n_items
+        if log.n_pairs - len(log) > MOST_UNSEEN:
+            if log.n_users * LEAST_UNSEEN > MOST_UNSEEN:
+                chosen = np.sort(rng.permutation(log.n_users)[: MOST_UNSEEN // LEAST_UNSEEN])
+            draws = MOST_UNSEEN // len(chosen)
+        users, items, cells = draw_unseen(seen, chosen, draws, rng)
+        rows = np.flatnonzero((fold == number) & np.isin(log.users, users))
         u, i = np.concatenate([log.users[rows], users]), np.concatenate([log.items[rows], items])
         held = np.repeat([True, False], [len(rows), len(users)])
         cells = np.concatenate([np.ones(len(rows)), cells])
@@ -194,22 +196,6 @@ def _gathered(log: RatingLog, seed: int, propensity: Values | None) -> Evidence:
     levels = [float((base * q).sum() / base.sum()) for q in (raw, low)]
     level = Interval(levels[0], min(levels), max(levels), ".1%" if log.binary else ".3f")
     return Evidence(log, fold, k, u, i, held, y, corners, log.n_pairs - len(log) <= MOST_UNSEEN, slope, level, seed)
-
-
-def _unseen(log: RatingLog, seen: SeenPairs, counts: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Values]:
-    """All unseen pairs or, of many, random ones of every user or of random users, with how many each stands for."""
-    if log.n_pairs - len(log) <= MOST_UNSEEN:
-        users, items = np.divmod(np.arange(log.n_pairs), log.n_items)
-        free = ~seen(users, items)
-        return users[free], items[free], np.ones(int(free.sum()))
-    chosen = np.arange(log.n_users)
-    if log.n_users * LEAST_UNSEEN > MOST_UNSEEN:
-        chosen = np.sort(rng.permutation(log.n_users)[: MOST_UNSEEN // LEAST_UNSEEN])
-    users = np.repeat(chosen, MOST_UNSEEN // len(chosen))
-    items = rng.integers(log.n_items, size=len(users))
-    free = ~seen(users, items)
-    users, items = users[free], items[free]
-    return users, items, (log.n_items - counts[users]) / np.bincount(users, minlength=log.n_users)[users]
 
 
 def _left_out(eta: Values, users: Codes, cells: Values, expected: Values, outside: Values) -> Values:

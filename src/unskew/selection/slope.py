@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr
 
+from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions
@@ -105,23 +106,11 @@ def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Score
 def cells_of(log: Pairs, held: Int, model: Scores, rng: np.random.Generator) -> Cells:
     """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
     users, items, n_users, n_items, _ = log
-    seen = log.seen()
-    if n_users * n_items <= MOST_CELLS:
-        u, i = (x.ravel() for x in np.meshgrid(np.arange(n_users), np.arange(n_items), indexing="ij"))
-        rows = np.flatnonzero(held)
-        unseen = np.asarray(seen[u, i]).ravel() == 0
-        u, i, weight = u[unseen], i[unseen], np.ones(int(unseen.sum()))
-    else:
-        chosen = np.zeros(n_users, bool)
-        chosen[rng.permutation(n_users)[:MOST_USERS]] = True
-        rows = np.flatnonzero(held & chosen[users])
-        draws = max(MOST_CELLS // int(chosen.sum()), 20)
-        u = np.repeat(np.flatnonzero(chosen), draws)
-        i = rng.integers(n_items, size=len(u))
-        unseen = np.asarray(seen[u, i]).ravel() == 0
-        u, i = u[unseen], i[unseen]
-        free = n_items - log.counts()[0]
-        weight = free[u] / np.maximum(np.bincount(u, minlength=n_users)[u], 1)
+    chosen = np.arange(n_users)
+    if n_users * n_items > MOST_CELLS:
+        chosen = np.sort(rng.permutation(n_users)[:MOST_USERS])
+    u, i, weight = draw_unseen(log.seen(), chosen, max(MOST_CELLS // len(chosen), 20), rng)
+    rows = np.flatnonzero(held & np.isin(users, chosen))
     a, b = np.concatenate([users[rows], u]), np.concatenate([items[rows], i])
     y, w = np.r_[np.ones(len(rows)), np.zeros(len(u))], np.r_[np.ones(len(rows)), weight]
     f = model.scores(a, b)
