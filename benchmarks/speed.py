@@ -13,8 +13,7 @@ from benchmarks.cases import Job, Measured
 from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
 from unskew.posterior.answers import Ratings
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors
-from unskew.posterior.gibbs import Sampler
+from unskew.posterior.factors import Problem, Settings
 
 SWEEPS = 8
 
@@ -33,13 +32,8 @@ def sweep(job: Job) -> Measured:
     """
     case, rng = job.case.train, np.random.default_rng(job.seed)
     stars = np.asarray(case.ratings * 2 + rng.integers(0, 3, len(case)), np.float64)
-    log = Pairs(case.users, case.items, case.n_users, case.n_items, stars).checked()
-    settings, ratings = BayesianFactors(), Ratings.of(stars)
-    columns = settings.columns(log, job.seed, None, None)
-    given = log.users, log.items, ratings.encode(stars), ratings.n_levels, *columns
-    samplers = [
-        Sampler(*given, d=settings.d, prior_scale=settings.prior_scale, seed=job.seed, threads=n) for n in (1, 2)
-    ]
+    problem = Problem(Pairs.of(case, stars), Ratings.of(stars), Settings(), job.seed)
+    samplers = [problem.chain(Settings(threads=n), 0).sampler for n in (1, 2)]
     for sampler in samplers:
         sampler.sweep()
     own = min(seconds(samplers[0].sweep) for _ in range(SWEEPS))
@@ -51,7 +45,7 @@ def sweep(job: Job) -> Measured:
     found = {"processor seconds": own, "seconds": one, "seconds, 2 threads": two}
     figures = {f"sweep: {name}": float(x) * 1e6 / len(case) for name, x in found.items()}
     figures |= {"sweep: gain": float(one / two), "sweep: same bits": float(same)}
-    return Measured(figures, {"d": settings.d, "levels": ratings.n_levels})
+    return Measured(figures, {"d": problem.settings.d, "levels": problem.ratings.n_levels})
 
 
 def whole(job: Job) -> Measured:

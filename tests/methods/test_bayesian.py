@@ -193,7 +193,7 @@ def test_random_ratings_tell_how_much_of_liking_drives_seeing():
     told = unskew.fit(logs[0], training=QUIET, random_ratings=logs[1])
     assert any("no log can tell" in note for note in plain.history.notes)
     assert any(note.startswith("k = ") for note in told.history.notes)
-    assert plain.part("prediction").answers.unexplained == 0
-    assert told.part("prediction").answers.unexplained > 0.15
+    assert plain.part("prediction").unexplained == 0
+    assert told.part("prediction").unexplained > 0.15
     off = [abs(m.predict_codes(*np.nonzero(~seen)).mean() - (stars[~seen] >= 3).mean()) for m in (plain, told)]
     assert off[1] < 0.02 < off[0]

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from unskew.methods.dce_bayes import Answers, fit_answers, part_of
+from unskew.methods.dce_bayes import fit_part, part_from
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.factors import BayesianFactors, Problem, Ratings
-from unskew.posterior.flat import flat, unflat
+from unskew.posterior.factors import Problem, Ratings, Settings
 from unskew.posterior.targeted import group_users, target
 
-SETTINGS = BayesianFactors(d=3, sweeps=80, history=False, liked_from=2.0)
+SETTINGS = Settings(d=3, sweeps=80, history=False, liked_from=2.0)
 
 
 def world(seed, slope, n_users=220, n_items=140, level=0.12):
@@ -26,19 +25,19 @@ def world(seed, slope, n_users=220, n_items=140, level=0.12):
 
 def test_no_evidence_leaves_the_posterior_to_the_bit():
     users, items, ratings, _, seen = world(0, 0.0)
-    model = fit_answers(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS)
+    model = fit_part(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS)
     u, i = np.nonzero(~seen)
     assert not model.slope.evidence
     assert not model.targeted.applied
     assert np.array_equal(model.probability(u, i), model.posterior.probability(u, i))
     assert any("no evidence" in note for note in model.notes)
     assert any("does not act" in note for note in model.notes)
-    rng, part = np.random.default_rng(0), part_of(model)
-    assert np.isfinite(part.logits(u, i)).all()
-    again = unflat(Answers, {key: np.array(value) for key, value in flat(model).items()})
-    order = part.order_scores("choice", u, i, rng)
+    rng = np.random.default_rng(0)
+    assert np.isfinite(model.logits(u, i)).all()
+    again = part_from({key: np.array(value) for key, value in model.state().items()})
+    order = model.order_scores("choice", u, i, rng)
     assert np.isfinite(order).all()
-    assert np.array_equal(part_of(again).order_scores("choice", u, i, rng), order)
+    assert np.array_equal(again.order_scores("choice", u, i, rng), order)
     assert np.array_equal(again.probability(u, i), model.probability(u, i))
     assert np.array_equal(again.exposure.logits(u, i), model.exposure.logits(u, i))
     assert np.array_equal(again.targeted.by_propensity.means, model.targeted.by_propensity.means)
@@ -48,7 +47,7 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
 
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():
     users, items, ratings, f, seen = world(1, 0.7)
-    model = fit_answers(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS, choice=False)
+    model = fit_part(Pairs(users, items, *seen.shape, ratings), settings=SETTINGS)
     u, i = np.nonzero(~seen)
     truth = ndtr(f[u, i] - 0.3)
     raw, ours = model.posterior.probability(u, i), model.probability(u, i)
@@ -64,9 +63,9 @@ def test_folds_have_not_seen_what_they_answer():
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((120, 80)) < 0.15)
     ratings = rng.integers(2, size=len(users)).astype(float)
-    problem = Problem(Pairs(users, items, 120, 80, ratings).checked(), Ratings.of(ratings), SETTINGS)
+    problem = Problem(Pairs(users, items, 120, 80, ratings), Ratings.of(ratings), SETTINGS)
     fold = problem.folds()
-    settings = BayesianFactors(d=3, exposure=False, history=False, liked_from=1.0)
+    settings = Settings(d=3, exposure=False, history=False, liked_from=1.0)
     margin = np.zeros(len(users))
     for k in range(5):
         rows = fold == k

@@ -9,10 +9,15 @@ from scipy.optimize import minimize
 
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
-from unskew.propensity.choice import fit_choice
-from unskew.propensity.conditional import conditional_logit, with_rates
-from unskew.propensity.ridge import Gram, best_of, ridge_by_folds
-from unskew.propensity.spectral import spectral_by_folds, spectral_scorer
+from unskew.propensity.conditional import (
+    best_of,
+    conditional_logit,
+    fit_choice,
+    ridge_by_folds,
+    spectral_by_folds,
+    with_rates,
+)
+from unskew.propensity.scorers import Gram, SpectralScorer
 
 
 def world(seed=0, n_users=200, n_items=150, strength=1.0, level=-2.7):
@@ -61,16 +66,10 @@ def test_conditional_logit_finds_the_maximum():
         total = np.log(np.bincount(group, weight * np.exp(e)))
         return (np.bincount(group, y) * total).sum() - (y * e).sum()
 
-    found, errors, likelihood = conditional_logit(x, y, weight, group)
+    found, likelihood = conditional_logit(x, y, weight, group)
     best = minimize(loss, np.zeros(2), tol=1e-10)
     assert np.allclose(found, best.x, atol=1e-4)
     assert np.isclose(likelihood, -best.fun / y.sum(), atol=1e-6)
-    step = 1e-3 * np.eye(2)
-    curvature = [
-        [(loss(found + a + b) - loss(found + a - b) - loss(found - a + b) + loss(found - a - b)) / 4e-6 for a in step]
-        for b in step
-    ]
-    assert np.allclose(errors, np.sqrt(np.diag(np.linalg.inv(curvature))), rtol=1e-3)
 
 
 def fit(by_folds, log, fold=None):
@@ -98,9 +97,9 @@ def test_exposure_is_calibrated_and_tells_seen_from_unseen(by_folds):
     open_cells[users[kept], items[kept]] = False
     a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=300) > 0)[None])
     y = seen[a, b].astype(float)
-    slope, error, _ = conditional_logit(part.logits(a, b)[:, None].astype(float), y, np.ones(len(y)), a)
-    assert abs(slope[0] - 1) < 0.05 + 3 * error[0]
-    assert np.isfinite(folded.calibration.held_out).mean() > 0.99
+    slope, _ = conditional_logit(part.logits(a, b)[:, None].astype(float), y, np.ones(len(y)), a)
+    assert abs(slope[0] - 1) < 0.12
+    assert np.isfinite(folded.held_out).mean() > 0.99
     assert fitted.logits(u[:5], i[:5]).dtype == np.float32
 
 
@@ -108,10 +107,10 @@ def test_held_out_scores_have_not_seen_the_pair():
     users, items, _, _ = world(n_users=60, n_items=50)
     log = Pairs(users, items, 60, 50)
     fold = log.folds(5, np.random.default_rng(0))
-    found = spectral_by_folds(log, fold, np.random.default_rng(1)).calibration
+    found = spectral_by_folds(log, fold, np.random.default_rng(1))
     for k in range(5):
         rows = np.flatnonzero((fold == k) & np.isfinite(found.held_out))
-        scorer = spectral_scorer(log.rows(fold != k), 32)
+        scorer = SpectralScorer.of(log.rows(fold != k), 32)
         assert np.allclose(scorer.columns(users[rows], items[rows]) @ found.coefficients, found.held_out[rows])
 
 

@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, sample
+from unskew.posterior.factors import Settings, sample
 from unskew.selection.level import band, random_pair_probability, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
 
@@ -91,7 +91,7 @@ def test_small_logs_have_no_power_and_say_so():
 @pytest.fixture(scope="module")
 def fitted():
     users, items, y, f, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
-    settings = BayesianFactors(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
+    settings = Settings(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
     return (
         sample(Pairs(users, items, 250, 120, np.digitize(y[users, items], [-0.7, 0.3, 1.2]) - 1.0), settings=settings),
         y,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, fold_sweeps, sample
+from unskew.posterior.factors import Settings, fold_sweeps, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.selection.slope import Slope, estimate_slope
@@ -43,16 +43,13 @@ class Imputation(NamedTuple):
         if self.scale is None:
             return np.asarray(p.probability(users, items, shift=shift))
         low, high = self.scale
-        if p.ratings.continuous:
-            found = p.ratings.values[0] + p.ratings.values[1] * (p.scores(users, items) - shift)
-        else:
-            found = p.levels(users, items, shift=shift) @ p.ratings.values
+        found = p.expected(users, items, shift)
         return np.asarray((found - low) / (high - low))
 
 
 def pairs_of(log: RatingLog, ratings: Any = None) -> Pairs:
     """A log as the posterior reads it."""
-    return Pairs(log.users, log.items, log.n_users, log.n_items, ratings).checked()
+    return Pairs.of(log, ratings)
 
 
 def judging_folds(log: RatingLog, n_folds: int, seed: int) -> NDArray[np.int64]:
@@ -71,7 +68,7 @@ def imputation_of(log: RatingLog, seed: int) -> Imputation:
     else:
         ratings = np.asarray(log.scale.from_unit(log.ratings)) if log.stars is None else ratings
         scale = (log.scale.low, log.scale.high)
-    settings = BayesianFactors(d=FACTORS, sweeps=SWEEPS, exposure=True, history=False, liked_from=liked_from)
+    settings = Settings(d=FACTORS, sweeps=SWEEPS, exposure=True, history=False, liked_from=liked_from)
     return Imputation(sample(pairs_of(log, ratings), settings=settings, seed=seed + 777).posterior, scale)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from unskew.methods.base import Method
 from unskew.methods.settings import check_settings, setting
-from unskew.nets.base import Part, PartSpec, State
+from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
@@ -16,8 +16,21 @@ if TYPE_CHECKING:  # parts bring kernels along, which take their time to import 
     from unskew.propensity.conditional import FittedExposure
 
 
+class Sampled(FitSpec):
+    """Settings of a part that is sampled."""
+
+    kind: ClassVar[str] = "imputation"
+    reads_features: ClassVar[bool] = True
+    learns_from_all: ClassVar[bool] = True
+
+    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
+        from unskew.methods.dce_bayes import part_from
+
+        return part_from(state)
+
+
 @dataclass(frozen=True, kw_only=True)
-class BayesianFactors(FitSpec):
+class BayesianFactors(Sampled):
     """The Bayesian factor model: an ordered probit on the levels of ratings as they stand, rows averaged over sweeps.
 
     y_ui = c + b_u + b_i + v_u . w_i + noise, rows normal around a linear function of features and of who saw what, all
@@ -25,10 +38,6 @@ class BayesianFactors(FitSpec):
     for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
     in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
     """
-
-    kind: ClassVar[str] = "imputation"
-    reads_features: ClassVar[bool] = True
-    learns_from_all: ClassVar[bool] = True
 
     n_factors: int = setting(defaults.FACTORS, least=1, most=256)
     sweeps: int | None = setting(None, least=2)
@@ -40,37 +49,23 @@ class BayesianFactors(FitSpec):
         check_settings(self)
 
     def fit_in(self, context: FitContext) -> BayesianPart:
-        from unskew.methods.posterior_parts import fit_posterior
+        from unskew.methods.dce_bayes import fit_posterior
 
         return fit_posterior(context, self)
 
-    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
-        from unskew.methods.posterior_parts import part_from
-
-        return part_from(state)
-
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectedFactors(FitSpec):
+class CorrectedFactors(Sampled):
     """`BayesianFactors` with its exposure and, where left-out ratings ask for them, correction and level shift."""
-
-    kind: ClassVar[str] = "imputation"
-    reads_features: ClassVar[bool] = True
-    learns_from_all: ClassVar[bool] = True
 
     factors: BayesianFactors = setting(factory=BayesianFactors)
     corrections: bool = True
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
     def fit_in(self, context: FitContext) -> BayesianPart:
-        from unskew.methods.posterior_parts import fit_corrected
+        from unskew.methods.dce_bayes import fit_corrected
 
-        return fit_corrected(context, self.factors, corrections=self.corrections, unexplained=self.unexplained)
-
-    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
-        from unskew.methods.posterior_parts import part_from
-
-        return part_from(state)
+        return fit_corrected(context, self)
 
 
 @dataclass(frozen=True)
@@ -80,12 +75,12 @@ class ExposureOfPrediction(FitSpec):
     kind: ClassVar[str] = "propensity"
 
     def fit_in(self, context: FitContext) -> FittedExposure:
-        from unskew.methods.posterior_parts import exposure_of
+        from unskew.methods.dce_bayes import exposure_of
 
         return exposure_of(context.view.parts["prediction"])
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
-        from unskew.methods.posterior_parts import exposure_of
+        from unskew.methods.dce_bayes import exposure_of
 
         return exposure_of(owner)
 
@@ -108,9 +103,7 @@ class DCEBayes(Method):
         check_settings(self)
 
     def plan(self) -> Plan:
-        spec: PartSpec = CorrectedFactors(
-            factors=self.factors, corrections=self.corrections, unexplained=self.unexplained
-        )
+        spec = CorrectedFactors(factors=self.factors, corrections=self.corrections, unexplained=self.unexplained)
         roles = {
             "prediction": Role(spec),
             "propensity": Role(ExposureOfPrediction(), clip=None, shares_with="prediction"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,18 +103,19 @@ class Posterior:
     def scores(self, users: Int, items: Int) -> Float:
         """Return the mean of f."""
         rows = self.user_factors, self.item_factors, self.user_bias, self.item_bias
-        found: Float = score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *rows)
-        return found
+        return np.asarray(score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *rows))
 
     def variance(self, users: Int, items: Int) -> Float:
         """Return the variance of f: what the log leaves open."""
-        result: Float = np.exp(self.user_log_variance[users] + self.item_log_variance[items])
-        return result
+        return np.asarray(np.exp(self.user_log_variance[users] + self.item_log_variance[items]))
 
     def noise_variance(self, users: Int, items: Int) -> Float:
         """Return the variance of a rating around f."""
-        result: Float = self.noise * (self.user_scale[users] * self.item_scale[items]) ** 2
-        return result
+        return np.asarray(self.noise * (self.user_scale[users] * self.item_scale[items]) ** 2)
+
+    def spread(self, users: Int, items: Int) -> Float:
+        """Return the standard deviation of a rating around the mean of f."""
+        return np.asarray(np.sqrt(self.noise_variance(users, items) + self.variance(users, items)))
 
     def threshold(self, liked_from: float | None = None) -> float:
         """Return where f must lie for a rating of at least `liked_from` to be as likely as not."""
@@ -129,14 +130,12 @@ class Posterior:
 
     def margin(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
         """Return z with P(liked) = Phi(z): (f - shift - t) / sqrt(noise + variance of f)."""
-        spread = np.sqrt(self.noise_variance(users, items) + self.variance(users, items))
-        result: Float = (self.scores(users, items) - shift - self.threshold(liked_from)) / spread
-        return result
+        gap = self.scores(users, items) - shift - self.threshold(liked_from)
+        return np.asarray(gap / self.spread(users, items))
 
     def probability(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
         """Return P(rating >= liked_from)."""
-        result: Float = ndtr(self.margin(users, items, liked_from, shift))
-        return result
+        return np.asarray(ndtr(self.margin(users, items, liked_from, shift)))
 
     def logits(self, users: Int, items: Int) -> Float32:
         """Return log P(liked) - log P(not liked), exact in both tails."""
@@ -147,29 +146,25 @@ class Posterior:
         """Return the chance of every level, a row a pair."""
         if self.ratings.continuous:
             raise ParameterError("ratings on a continuum have no levels; ask for the expected rating or a chance.")
-        spread = np.sqrt(self.noise_variance(users, items) + self.variance(users, items))[:, None]
-        below = ndtr((self.thresholds[None, :] - (self.scores(users, items) - shift)[:, None]) / spread)
-        n = (len(users), 1)
-        result: Float = np.diff(np.concatenate([np.zeros(n), below, np.ones(n)], axis=1), axis=1)
-        return result
+        gaps = self.thresholds[None, :] - (self.scores(users, items) - shift)[:, None]
+        below = ndtr(gaps / self.spread(users, items)[:, None])
+        return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
-    def expected(self, users: Int, items: Int) -> Float:
+    def expected(self, users: Int, items: Int, shift: Any = 0.0) -> Float:
         """Return the expected rating."""
-        if self.ratings.continuous:
-            mean: Float = self.ratings.values[0] + self.ratings.values[1] * self.scores(users, items)
-            return mean
-        result: Float = self.levels(users, items) @ self.ratings.values
-        return result
+        if not self.ratings.continuous:
+            return np.asarray(self.levels(users, items, shift) @ self.ratings.values)
+        centre, size = self.ratings.values
+        return np.asarray(centre + size * (self.scores(users, items) - shift))
 
     def log_likelihood(self, users: Int, items: Int, ratings: Float) -> Float:
         """Return the log-chance (log-density on a continuum) of ratings."""
         encoded = self.ratings.encode(ratings)
         if self.ratings.continuous:
             variance = self.noise_variance(users, items) + self.variance(users, items)
-            gap: Float = -0.5 * (np.log(2 * np.pi * variance) + (encoded - self.scores(users, items)) ** 2 / variance)
-            return gap
-        result: Float = np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), encoded], 1e-12))
-        return result
+            gap = (encoded - self.scores(users, items)) ** 2 / variance
+            return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + gap))
+        return np.asarray(np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), encoded], 1e-12)))
 
     def std(self, users: Int, items: Int, liked_from: float | None = None) -> Float:
         """Return the standard deviation of P(liked) over what f may be, exact by Owen's T.
@@ -180,8 +175,7 @@ class Posterior:
         v = self.variance(users, items)
         rho = v / (v + self.noise_variance(users, items))
         second = ndtr(h) - 2 * owens_t(h, np.sqrt((1 - rho) / (1 + rho)))
-        result: Float = np.sqrt(np.maximum(second - ndtr(h) ** 2, 0.0))
-        return result
+        return np.asarray(np.sqrt(np.maximum(second - ndtr(h) ** 2, 0.0)))
 
     def user_vectors(self, users: Int) -> Float32:
         """Return factors and bias of users."""
@@ -191,22 +185,24 @@ class Posterior:
         self, n_users: int, n_items: int, user_features: Float | None = None, item_features: Float | None = None
     ) -> Posterior:
         """Return the model with further users and items, answered by their features or as the average new row."""
-        new = {f.name: getattr(self, f.name) for f in fields(self)}
-        for side, (name, n, features) in enumerate(
-            (("user", n_users, user_features), ("item", n_items, item_features))
-        ):
-            more = n - len(new[f"{name}_bias"])
-            columns: Columns = new[f"{name}_columns"]
-            known = np.array([columns.of_new(None if features is None else features[k]) for k in range(max(more, 0))])
-            if more <= 0:
-                continue
-            rows = known @ new[f"{name}_coefficients"]
-            new[f"{name}_factors"] = np.concatenate([new[f"{name}_factors"], rows[:, :-1].astype(np.float32)])
-            new[f"{name}_bias"] = np.concatenate([new[f"{name}_bias"], rows[:, -1]])
-            new[f"{name}_scale"] = np.concatenate([new[f"{name}_scale"], np.ones(more)])
-            variance = np.full(more, self.cold_log_variance[side])
-            new[f"{name}_log_variance"] = np.concatenate([new[f"{name}_log_variance"], variance])
-        return Posterior(**new)
+        found = self
+        for k, (side, n, features) in enumerate((("user", n_users, user_features), ("item", n_items, item_features))):
+            columns: Columns = getattr(self, f"{side}_columns")
+            more = range(n - len(getattr(self, f"{side}_bias")))
+            if more:
+                known = np.array([columns.of_new(None if features is None else features[j]) for j in more])
+                rows, log_variance = known @ getattr(self, f"{side}_coefficients"), self.cold_log_variance[k]
+                found = found.with_rows(side, rows, np.ones(len(rows)), np.full(len(rows), log_variance))
+        return found
+
+    def with_rows(self, side: str, rows: Float, scale: Float, log_variance: Float) -> Posterior:
+        """Return the model with further users or items; the last column of rows is the bias."""
+        more = {"factors": rows[:, :-1].astype(np.float32), "bias": rows[:, -1], "scale": scale}
+        more["log_variance"] = log_variance
+        joined: dict[str, Any] = {
+            f"{side}_{name}": np.concatenate([getattr(self, f"{side}_{name}"), value]) for name, value in more.items()
+        }
+        return replace(self, **joined)
 
     def without_last(self) -> Posterior:
         """Return the model without its last user and item."""
@@ -218,46 +214,35 @@ class Posterior:
         shot, n = self.snapshots, len(items)
         encoded, items = self.ratings.encode(ratings), np.asarray(items, np.int64)
         known = self.user_columns.of_new(features)[None, :]
-        d = shot["rows"].shape[2] - 1
+        d, shots = shot["rows"].shape[2] - 1, len(shot["rows"])
         pointer, place, zero = np.array([0, n]), np.arange(n), np.zeros(n, np.int64)
         levels = zero if self.ratings.continuous else encoded
         target, scales = np.zeros(len(self.item_bias)), []
-        for k in range(len(shot["rows"])):
+        for k in range(shots):
             z = np.zeros((n, (d | 3) + 1))
             z[:, :d], z[:, d] = shot["rows"][k, items, :d], 1.0
-            zb = shot["rows"][k, items, d].astype(float)
+            zb, other = shot["rows"][k, items, d].astype(float), shot["scale"][k, items]
             precision, thresholds, noise = shot["precision"][k], shot["thresholds"][k], float(shot["noise"][k])
             shift = shot["coefficients"][k] @ precision
-            x, xb, scale = np.zeros((1, z.shape[1])), np.zeros(1), np.ones(1)
-            start = (known @ shot["coefficients"][k])[0]
-            x[0, :d], xb[0] = start[:d], start[d]
+            x, scale, total = np.zeros((1, z.shape[1])), np.ones(1), np.zeros(d + 1)
+            x[0, : d + 1] = (known @ shot["coefficients"][k])[0]
+            xb = x[0, d : d + 1].copy()
             y = encoded.astype(float) if self.ratings.continuous else np.zeros(n)
-            mean, left, total, other = (
-                np.zeros((1, d + 1), np.float32),
-                np.zeros(1),
-                np.zeros(d + 1),
-                shot["scale"][k, items],
-            )
+            mean, left = np.zeros((1, d + 1), np.float32), np.zeros(1)
             for sweep in range(sweeps):
                 f = z[:, :d] @ x[0, :d] + xb[0] + zb
                 sample_rows(
-                    zero[:1], pointer, place, np.arange(n), levels, thresholds, y, f, x, xb, z, zb, d, scale, other,
+                    zero[:1], pointer, place, place, levels, thresholds, y, f, x, xb, z, zb, d, scale, other,
                     other**-2, noise, defaults.SCALE_SHAPE, True, precision, shift, known, sweep, k, mean, left,
                 )  # fmt: skip
                 if sweep >= sweeps // 4:
                     total += mean[0] / (sweeps - sweeps // 4)
                     scales.append(np.log(scale[0] / shot["user_size"][k]))
             f = shot["rows"][k, :, :d] @ total[:d] + shot["rows"][k, :, d] + total[d] - shot["location"][k]
-            target += f / (shot["size"][k] * len(shot["rows"]))
+            target += f / (shot["size"][k] * shots)
         w = np.concatenate([self.item_factors, np.ones((len(target), 1))], axis=1).astype(float)
         gram = w.T @ w + 1e-9 * np.eye(w.shape[1])
         vector = np.linalg.solve(gram, w.T @ (target - self.item_bias))
         near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log1p(n)))[:20]
-        variance = float(self.user_log_variance[near].mean())
-        return replace(
-            self,
-            user_factors=np.concatenate([self.user_factors, vector[None, :-1].astype(np.float32)]),
-            user_bias=np.append(self.user_bias, vector[-1]),
-            user_scale=np.append(self.user_scale, np.exp(np.mean(scales))),
-            user_log_variance=np.append(self.user_log_variance, variance),
-        )
+        variance = self.user_log_variance[near].mean(keepdims=True)
+        return self.with_rows("user", vector[None, :], np.exp(np.mean(scales, keepdims=True)), variance)

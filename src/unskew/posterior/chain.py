@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from unskew.errors import ParameterError
+from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.compress import RunningProduct, additive_log_variance, smallest_rank
-from unskew.posterior.draws import Float, Int
+from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.gibbs import Sampler, score_pairs
-
-Progress = Callable[[int, int, str], None]
-"""Called with the number of sweeps run, how many there will be, and what they are for."""
+from unskew.runtime import Bar
 
 
 class Chain:
@@ -31,44 +28,39 @@ class Chain:
 
     def __init__(self, log: Pairs, ratings: Ratings, sampler: Sampler, *, burn: int, short: bool = False) -> None:
         self.log, self.ratings, self.sampler, self.burn, self.short = log, ratings, sampler, burn, short
-        sides = sampler.user_side, sampler.item_side
-        lengths = [side.n + len(side.prior.coefficients) for side in sides]
-        self.product = RunningProduct(*lengths)
-        rng = np.random.default_rng([sampler.seed, 5])
-        self.n_checked = 0 if short else min(defaults.CHECKED_PAIRS, 4 * log.n_users * log.n_items)
-        every = [np.repeat(np.arange(side.n), 4) for side in sides]
-        others = [rng.integers(side.n, size=self.n_checked) for side in sides]
-        across = rng.integers(log.n_users, size=len(every[1])), rng.integers(log.n_items, size=len(every[0]))
-        self.pairs: tuple[Int, Int] = (
-            np.concatenate([others[0], every[0], across[0]]),
-            np.concatenate([others[1], across[1], every[1]]),
+        self.product = RunningProduct(
+            *(s.n + len(s.prior.coefficients) for s in (sampler.user_side, sampler.item_side))
         )
-        self.sums: dict[str, Float] = {
-            "user_bias": np.zeros(lengths[0]), "item_bias": np.zeros(lengths[1]), "user_scale": np.zeros(sides[0].n),
-            "item_scale": np.zeros(sides[1].n), "thresholds": np.zeros(len(sampler.thresholds) - 2),
-            "noise": np.zeros(1), "f": np.zeros(len(self.pairs[0])), "square of f": np.zeros(len(self.pairs[0])),
-        }  # fmt: skip
-        self.checks: list[Float] = []
+        self.sums: dict[str, Any] = {}
+        self.checks: list[Float32] = []
         self.snapshots: list[dict[str, Any]] = []
+        n, m, rng = log.n_users, log.n_items, np.random.default_rng([sampler.seed, 5])
+        self.n_checked = 0 if short else min(defaults.CHECKED_PAIRS, 4 * n * m)
+        anybody, anything = (rng.integers(size, size=self.n_checked) for size in (n, m))
+        users, items = rng.integers(n, size=4 * m), rng.integers(m, size=4 * n)
+        self.pairs: tuple[Int, Int] = (
+            np.concatenate([anybody, np.repeat(np.arange(n), 4), users]),
+            np.concatenate([anything, items, np.repeat(np.arange(m), 4)]),
+        )
 
     @property
     def kept(self) -> int:
         """Return how many sweeps the averages hold."""
         return self.product.count
 
-    def run(self, sweeps: int, progress: Progress | None = None, what: str = "sweeps", total: int = 0) -> None:
+    def run(self, sweeps: int, bar: Bar | None = None) -> None:
         """Run further sweeps; of those after the burn-in every third is kept, every second of a short chain."""
         thin = defaults.FOLD_THIN if self.short else defaults.THIN
         for _ in range(sweeps):
             self.sampler.sweep()
             if self.sampler.sweeps > self.burn and (self.sampler.sweeps - self.burn) % thin == 0:
                 self._keep()
-            if progress is not None:
-                progress(self.sampler.sweeps, total or sweeps, what)
+            if bar is not None:
+                bar.advance()
 
     def state(self) -> dict[str, Any]:
         """Return the sampler's state and the averages as plain arrays."""
-        users, items, _ = self.product.factors(self.product.keep, mean=False)
+        users, items = self.product.factors(self.product.keep, mean=False)
         found = {"product.users": users, "product.items": items, "product.count": self.kept, "burn": self.burn}
         found |= {f"sums.{name}": value for name, value in self.sums.items()}
         found |= {f"shots.{name}": value for name, value in self._stacked().items()}
@@ -79,9 +71,12 @@ class Chain:
         self.sampler.restore(state)
         self.product.users, self.product.items = state["product.users"], state["product.items"]
         self.product.count, self.burn = int(state["product.count"]), int(state["burn"])
-        self.sums = {name: np.array(state[f"sums.{name}"]) for name in self.sums}
-        shots = {name.removeprefix("shots."): value for name, value in state.items() if name.startswith("shots.")}
-        self.snapshots = [{name: value[k] for name, value in shots.items()} for k in range(len(shots["rows"]))]
+        sums, shots = (
+            {name.removeprefix(start): np.array(value) for name, value in state.items() if name.startswith(start)}
+            for start in ("sums.", "shots.")
+        )
+        self.sums, n = sums, len(shots["rows"])
+        self.snapshots = [{name: value[k] for name, value in shots.items()} for k in range(n)]
 
     def _stacked(self) -> dict[str, Any]:
         """Return what fold-in averages over, an array a name."""
@@ -94,7 +89,7 @@ class Chain:
         E[u w] = E[u E[w | u]]: exact, and it varies less than drawn rows of both. Means of both are biased, by less
         than the noise of drawn rows in a short chain: there they are used.
         """
-        s, d, sums = self.sampler, self.sampler.d, self.sums
+        s, d, n = self.sampler, self.sampler.d, self.n_checked
         a, b = s.user_side, s.item_side
         sizes = [math.exp(np.log(side.scale).mean()) for side in (a, b)]
         size, inner = sizes[0] * sizes[1], s.thresholds[1:-1]
@@ -102,18 +97,16 @@ class Chain:
         rows = a.mean if self.short else a.rows
         users = np.concatenate([rows[:, :d], a.prior.coefficients[:, :d]])
         self.product.add(users / size, np.concatenate([b.mean[:, :d], b.prior.coefficients[:, :d]]))
-        for name, side, own in (("user", a, sizes[0]), ("item", b, sizes[1])):
-            sums[f"{name}_bias"] += np.concatenate([side.mean[:, d], side.prior.coefficients[:, d]]) / size
-            sums[f"{name}_scale"] += np.log(side.scale / own)
-        sums["user_bias"][: a.n + 1] -= location / size  # the first coefficient is the intercept of new users
-        sums["thresholds"] += (inner - location) / size
-        sums["noise"] += s.noise
         drawn = (self._scores(a.rows, a.bias, b.rows, b.bias) - location) / size
-        sums["f"] += drawn
-        sums["square of f"] += drawn**2
+        found: dict[str, Any] = {"f": drawn, "square of f": drawn**2, "noise": np.array([s.noise])}
+        found["thresholds"] = (inner - location) / size
+        for name, side, own in (("user", a, sizes[0]), ("item", b, sizes[1])):
+            found[f"{name}_bias"] = np.concatenate([side.mean[:, d], side.prior.coefficients[:, d]]) / size
+            found[f"{name}_scale"] = np.log(side.scale / own)
+        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
+        self.sums["user_bias"][: a.n + 1] -= location / size  # the first coefficient is the intercept of new users
         if self.short:
             return
-        n = self.n_checked
         f = self._scores(rows, a.mean[:, d], b.mean, b.mean[:, d], n)
         sd = math.sqrt(s.noise) * a.scale[self.pairs[0][:n]] * b.scale[self.pairs[1][:n]]
         self.checks.append(ndtr((f - location) / sd).astype(np.float32))
@@ -128,11 +121,9 @@ class Chain:
 
     def _scores(self, u: Any, u_bias: Any, v: Any, v_bias: Any, n: int | None = None) -> Float:
         """Return f of the first n fixed pairs, or of all."""
-        users, items = self.pairs[0][:n], self.pairs[1][:n]
         rows = (side[:, : self.sampler.d].astype(np.float32) for side in (u, v))
         biases = (np.ascontiguousarray(side, float) for side in (u_bias, v_bias))
-        found: Float = score_pairs(users, items, *rows, *biases)
-        return found
+        return np.asarray(score_pairs(self.pairs[0][:n], self.pairs[1][:n], *rows, *biases))
 
     def unsteadiness(self) -> float:
         """Return mean((p1 - p2)^2) / 4 of the two halves of the kept sweeps on fixed random pairs."""
@@ -149,21 +140,18 @@ class Chain:
             )
         log, n, m = self.log, self.log.n_users, self.log.n_items
         means = {name: value / self.kept for name, value in self.sums.items()}
-        u, v, _ = self.product.factors(defaults.MOST_RANK)
+        u, v = self.product.factors(defaults.MOST_RANK)
         chosen = np.random.default_rng(0).permutation(len(log.users))[:20_000]
         a, b = log.users[chosen], log.items[chosen]
         liked = (log.ratings[chosen] >= self.ratings.middle()).astype(np.int64)
         rank = smallest_rank(a, b, liked, means["user_bias"][a] + means["item_bias"][b], u, v)
         variance = (means["square of f"] - means["f"] ** 2) * self.kept / (self.kept - 1)
         log_variance = additive_log_variance(*self.pairs, variance, n, m)
-        without = [counts == 0 for counts in log.counts()]
-        cold = [
-            float(level[none].mean() if none.any() else np.sort(level)[-max(len(level) // 50, 1) :].mean())
-            for level, none in zip(log_variance, without, strict=True)
-        ]
         columns = [side.columns.of_rows(0) for side in (self.sampler.user_side, self.sampler.item_side)]
-        notes = []
-        for name, known, none in zip(("users", "items"), columns, without, strict=True):
+        notes, cold = [], []
+        for name, known, level, counts in zip(("users", "items"), columns, log_variance, log.counts(), strict=True):
+            none = counts == 0
+            cold.append(float(level[none].mean() if none.any() else np.sort(level)[-max(len(level) // 50, 1) :].mean()))
             notes += [f"{name}: {note}" for note in known.left_out]
             if none.any():
                 notes.append(f"{none.sum():,} of {len(none):,} {name} have no rating: they are answered as new ones.")
@@ -181,3 +169,82 @@ class Chain:
             liked_from=self.ratings.middle() if liked_from is None else liked_from,
             snapshots={**self._stacked(), "counts": log.counts()[0]},
         )  # fmt: skip
+
+
+class RunningProduct:
+    """Hold mean of U_s V_s' over sweeps as one pair of factors, never wider than `most` columns.
+
+    A buffer of stacked [U_1 .. U_S] and [V_1 .. V_S] is cut back to `keep` columns by a truncated SVD of the product of
+    their roots, the best approximation of that rank.
+    """
+
+    def __init__(
+        self, n_users: int, n_items: int, keep: int = defaults.MOST_RANK, most: int = 3 * defaults.MOST_RANK
+    ) -> None:
+        self.users: Float32 = np.zeros((n_users, 0), np.float32)
+        self.items: Float32 = np.zeros((n_items, 0), np.float32)
+        self.keep, self.most, self.count = keep, most, 0
+        self._pending: list[tuple[Float32, Float32]] = []
+
+    def add(self, users: Any, items: Any) -> None:
+        """Add one sweep's rows."""
+        self._pending.append((users.astype(np.float32), items.astype(np.float32)))
+        self.count += 1
+        if self.users.shape[1] + len(self._pending) * users.shape[1] >= self.most:
+            self.users, self.items = self.factors(self.keep, mean=False)
+            self._pending = []
+
+    def factors(self, rank: int, mean: bool = True) -> tuple[Float32, Float32]:
+        """Return user and item factors of at most `rank` columns, strongest first."""
+        users = np.concatenate([self.users, *(u for u, _ in self._pending)], axis=1)
+        items = np.concatenate([self.items, *(v for _, v in self._pending)], axis=1)
+        if users.shape[1] == 0:
+            return users, items
+        roots = [_root(side) for side in (users, items)]
+        small = roots[0].T @ roots[1]
+        squares, left = np.linalg.eigh(small @ small.T)
+        strengths = np.sqrt(np.maximum(squares[::-1], 0))
+        k = min(rank, int((strengths > 1e-6 * strengths[0]).sum()))
+        size, left = np.sqrt(strengths[:k]), left[:, ::-1][:, :k]
+        right = small.T @ left / strengths[:k]
+        scale = math.sqrt(1 / max(self.count, 1) if mean else 1.0)
+        turns = [np.linalg.solve(root.T, turn * size * scale) for root, turn in zip(roots, (left, right), strict=True)]
+        return users @ turns[0].astype(np.float32), items @ turns[1].astype(np.float32)
+
+
+def _root(x: Float32) -> Float:
+    """Return the lower root of x'x, which is small; with columns that repeat each other, of a little more."""
+    square = x.astype(float).T @ x.astype(float)
+    return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))))
+
+
+def smallest_rank(users: Int, items: Int, liked: Int, scores: Float, u: Float32, v: Float32) -> int:
+    """Return the smallest rank that loses less than .0005 AUC on these pairs of the log; `scores` is all but u . v."""
+    parts = u[users] * v[items]
+    low, high = 0, int(u.shape[1])
+    if liked.min() == liked.max():
+        return high
+    full = roc_auc(liked, scores + parts.sum(axis=1))
+    while low < high:  # more columns order better, so halving finds the rank
+        middle = (low + high) // 2
+        if full - roc_auc(liked, scores + parts[:, :middle].sum(axis=1)) < defaults.RANK_LOSS:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def additive_log_variance(
+    users: Int, items: Int, variance: Float, n_users: int, n_items: int, rounds: int = 20, prior: float = 2.0
+) -> tuple[Float, Float]:
+    """Fit log variance = a_u + b_i by least squares on sampled pairs, rows of few pairs shrunk to the mean."""
+    log = np.log(np.maximum(variance, 1e-12))
+    centre = log.mean()
+    a, b = np.zeros(n_users), np.zeros(n_items)
+    counts_u, counts_i = np.bincount(users, minlength=n_users), np.bincount(items, minlength=n_items)
+    for _ in range(rounds):
+        a = np.bincount(users, log - centre - b[items], n_users) / (counts_u + prior)
+        b = np.bincount(items, log - centre - a[users], n_items) / (counts_i + prior)
+    rest = variance / np.exp(centre + a[users] + b[items])
+    # exp of a mean of logs is below the mean: the level is set by the variances themselves
+    return a + centre + float(np.log(rest.mean())), b

@@ -8,14 +8,13 @@ recommender (Wang, Liang, Charlin, Blei, RecSys 2020). Nothing of size |users| x
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, svds
 
-from unskew.errors import DataError
+from unskew.data.log import RatingLog
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Int
 
@@ -29,23 +28,16 @@ class Pairs(NamedTuple):
     n_items: int
     ratings: Any = None
 
+    @staticmethod
+    def of(log: RatingLog, ratings: Any = None) -> Pairs:
+        """Return a log in the types that kernels read."""
+        users, items = log.users.astype(np.int64), log.items.astype(np.int64)
+        return Pairs(users, items, log.n_users, log.n_items, None if ratings is None else np.asarray(ratings, float))
+
     def rows(self, chosen: Any) -> Pairs:
         """Return the log of some of its ratings."""
         ratings = None if self.ratings is None else self.ratings[chosen]
         return self._replace(users=self.users[chosen], items=self.items[chosen], ratings=ratings)
-
-    def checked(self) -> Pairs:
-        """Return the log with arrays of the types that kernels read; refuse what makes no pairs."""
-        users, items = np.asarray(self.users, np.int64), np.asarray(self.items, np.int64)
-        ratings = None if self.ratings is None else np.asarray(self.ratings, float)
-        lengths = [len(column) for column in (users, items, ratings) if column is not None]
-        if len(set(lengths)) > 1:
-            raise DataError(f"columns of {', '.join(map(str, lengths))} users, items and ratings make no pairs.")
-        for name, codes, n in (("user", users, self.n_users), ("item", items, self.n_items)):
-            if len(codes) and (codes.min() < 0 or codes.max() >= n):
-                bad = codes.min() if codes.min() < 0 else codes.max()
-                raise DataError(f"{name} {bad} is not one of the {n:,} {name}s; number them from 0.")
-        return Pairs(users, items, self.n_users, self.n_items, ratings)
 
     def counts(self) -> tuple[Int, Int]:
         """Return the number of ratings of every user and of every item."""
@@ -68,24 +60,22 @@ class Pairs(NamedTuple):
         return fold
 
 
-@dataclass(frozen=True)
-class Exposure:
+class Directions(NamedTuple):
     """Hold the directions of who-saw-what above the edge of noise, scaled to unit variance a row."""
 
     users: Float
     items: Float
     strengths: Float
-    edge: float
 
 
-def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int = 0) -> Exposure:
+def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int = 0) -> Directions:
     """Find the leading singular vectors of (S - E) / sqrt(E); `least` of them are kept whatever their strength."""
     seen, n_users, n_items = log.seen(), log.n_users, log.n_items
     a, b = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
     edge = defaults.EDGE * (math.sqrt((a > 0).sum()) + math.sqrt((b > 0).sum()))
     k = min(max(most, least), min(n_users, n_items) - 1)
     if k < 1:
-        return Exposure(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0), edge)
+        return Directions(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0))
     root_n = math.sqrt(a.sum())
     left, right = np.sqrt(a), np.sqrt(b)
     inverse_left, inverse_right = (
@@ -115,7 +105,7 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     kept = order[: max(int((strengths > edge).sum()), min(least, k))]
     signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
     u, vt = u * signs, vt * signs[:, None]
-    return Exposure(u[:, kept] * math.sqrt(n_users), vt[kept].T * math.sqrt(n_items), strengths[kept], edge)
+    return Directions(u[:, kept] * math.sqrt(n_users), vt[kept].T * math.sqrt(n_items), strengths[kept])
 
 
 def history(log: Pairs, seed: int = 0) -> tuple[Float, Float]:

@@ -11,16 +11,17 @@ import numpy as np
 from unskew.errors import ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.chain import Chain, Progress
+from unskew.posterior.chain import Chain
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions, history
 from unskew.posterior.flat import flat
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.prior import Columns
+from unskew.runtime import bar
 
 
 @dataclass(frozen=True)
-class BayesianFactors:
+class Settings:
     """Specify a Bayesian factor model; every shrinkage is learned, so nothing needs tuning.
 
     `sweeps` None: until answers stand still. `exposure` and `history` None: if left-out ratings ask for them.
@@ -34,45 +35,36 @@ class BayesianFactors:
     liked_from: float | None = None
     threads: int | None = None
 
-    def columns(
-        self, log: Pairs, seed: int, user_features: Float | None, item_features: Float | None
-    ) -> tuple[Columns, Columns]:
-        """Return what is known of rows beforehand: features and, if asked for, who saw what in this log."""
-        user_blocks, item_blocks = [], []
-        if self.exposure:
-            found, counts = directions(log), [np.log1p(n)[:, None] for n in log.counts()]
-            user_blocks += [("counts", counts[0], False), ("directions", found.users, False)]
-            item_blocks += [("counts", counts[1], False), ("directions", found.items, False)]
-        if self.history:
-            by_user, by_item = history(log, seed)
-            user_blocks.append(("history", by_user, True))
-            item_blocks.append(("history", by_item, True))
-        return (
-            Columns.of(log.n_users, user_features, *user_blocks),
-            Columns.of(log.n_items, item_features, *item_blocks),
-        )
-
 
 @dataclass(frozen=True)
 class Problem:
-    """Hold a checked log with all that a fit of the model, whole or by folds, depends on."""
+    """Hold a log with all that a fit of the model, whole or by folds, depends on."""
 
     log: Pairs
     ratings: Ratings
-    settings: BayesianFactors
+    settings: Settings
     seed: int = 0
     user_features: Float | None = None
     item_features: Float | None = None
-    progress: Progress | None = None
+    progress: bool | None = False
 
     def chain(
-        self, settings: BayesianFactors, burn: int, chosen: Any = slice(None), stream: int = 0, short: bool = False
+        self, settings: Settings, burn: int, chosen: Any = slice(None), stream: int = 0, short: bool = False
     ) -> Chain:
         """Start a chain on some of the ratings; who-saw-what is that of these ratings alone."""
         log = self.log.rows(chosen)
-        columns = settings.columns(log, self.seed, self.user_features, self.item_features)
+        blocks: list[list[tuple[str, Float, bool]]] = [[], []]
+        if settings.exposure:
+            found = directions(log)
+            for side, counts, values in zip(blocks, log.counts(), (found.users, found.items), strict=True):
+                side += [("counts", np.log1p(counts)[:, None], False), ("directions", values, False)]
+        if settings.history:
+            for side, values in zip(blocks, history(log, self.seed), strict=True):
+                side.append(("history", values, True))
         sampler = Sampler(
-            log.users, log.items, self.ratings.encode(log.ratings), self.ratings.n_levels, *columns, d=settings.d,
+            log.users, log.items, self.ratings.encode(log.ratings), self.ratings.n_levels,
+            Columns.of(log.n_users, self.user_features, *blocks[0]),
+            Columns.of(log.n_items, self.item_features, *blocks[1]), d=settings.d,
             prior_scale=settings.prior_scale, seed=1000 * self.seed + stream, threads=settings.threads,
         )  # fmt: skip
         return Chain(log, self.ratings, sampler, burn=burn, short=short)
@@ -81,11 +73,12 @@ class Problem:
         """Return a fold for every rating, an equal share of each user's in every fold."""
         return self.log.folds(defaults.FOLDS, np.random.default_rng([self.seed, 3]))
 
-    def without_fold(self, settings: BayesianFactors, fold: Int, k: int) -> Posterior:
+    def without_fold(self, settings: Settings, fold: Int, k: int) -> Posterior:
         """Fit all ratings but those of fold k, from a start of its own: it cannot know what it has not seen."""
         sweeps = fold_sweeps(len(fold))
         chain = self.chain(settings, sweeps // 4, fold != k, stream=k + 1, short=True)
-        chain.run(sweeps, self.progress, f"fold {k + 1}")
+        with bar(f"fold {k + 1}", sweeps, "sweep", shown=self.progress) as shown:
+            chain.run(sweeps, shown)
         return chain.posterior(settings.liked_from)
 
 
@@ -108,16 +101,22 @@ class Fitted(NamedTuple):
         settings = {f"settings.{name}": value for name, value in flat(self.problem.settings).items()}
         return self.chain.state() | settings | {"seed": np.array(self.problem.seed)}
 
+    def all_folds(self) -> dict[int, Posterior]:
+        """Return a model for every fold that has not seen it; those that chose the columns serve again."""
+        p = self.problem
+        rest = (k for k in range(defaults.FOLDS) if k not in self.by_fold)
+        return self.by_fold | {k: p.without_fold(p.settings, self.fold, k) for k in rest}
+
 
 def sample(
-    log: Pairs, *, settings: BayesianFactors | None = None, user_features: Float | None = None,
-    item_features: Float | None = None, seed: int = 0, progress: Progress | None = None,
+    log: Pairs, *, settings: Settings | None = None, user_features: Float | None = None,
+    item_features: Float | None = None, seed: int = 0, progress: bool | None = False,
 ) -> Fitted:  # fmt: skip
     """Fit the model: choose columns by left-out ratings, then sweep until answers stand still.
 
     An interrupt (Ctrl-C) after the first kept sweep ends the fit with what there is, and its notes say so.
     """
-    log, settings = log.checked(), settings or BayesianFactors()
+    settings = settings or Settings()
     if settings.d < 1 or (settings.sweeps is not None and settings.sweeps < 8):
         raise ParameterError(f"d={settings.d}, sweeps={settings.sweeps}: d is at least 1, sweeps at least 8.")
     problem = Problem(log, Ratings.of(log.ratings), settings, seed, user_features, item_features, progress)
@@ -127,10 +126,10 @@ def sample(
     most = settings.sweeps or defaults.most_sweeps(len(log.users))
     chain = problem.chain(problem.settings, defaults.burn_in(least))
     try:
-        chain.run(least, progress, "fit", least)
-        while chain.sampler.sweeps < most and chain.unsteadiness() > defaults.STOP_BELOW:
-            more = min(max(least // 5, 10), most - chain.sampler.sweeps)
-            chain.run(more, progress, "fit", chain.sampler.sweeps + more)
+        with bar("fit", most, "sweep", shown=progress, at_most=True) as shown:
+            chain.run(least, shown)
+            while chain.sampler.sweeps < most and chain.unsteadiness() > defaults.STOP_BELOW:
+                chain.run(min(max(least // 5, 10), most - chain.sampler.sweeps), shown)
         steady = chain.unsteadiness()
         notes.append(
             f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept; two halves of them differ by "
@@ -154,50 +153,49 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
     The history block, of many columns, is asked of larger logs alone.
     """
     settings, log = problem.settings, problem.log
-    notes: list[str] = []
     current = replace(settings, exposure=bool(settings.exposure), history=bool(settings.history))
-    open_questions = [name for name in ("exposure", "history") if getattr(settings, name) is None]
-    if len(log.users) < defaults.HISTORY_RATINGS and "history" in open_questions:
-        open_questions.remove("history")
-    if not open_questions:
-        return replace(problem, settings=current), {}, notes
-    if len(log.users) < 100 or min(log.n_users, log.n_items) < 3:
-        notes.append("The log is too small to ask whether who-saw-what tells anything: it is left out.")
-        return replace(problem, settings=current), {}, notes
-    trial, trial_fold, whole = problem, fold, True
+    asked = [name for name in ("exposure", "history") if getattr(settings, name) is None]
+    if len(log.users) < defaults.HISTORY_RATINGS and "history" in asked:
+        asked.remove("history")
+    small = len(log.users) < 100 or min(log.n_users, log.n_items) < 3
+    notes = ["The log is too small to ask whether who-saw-what tells anything: it is left out."] if small else []
+    if not asked or small:
+        return replace(problem, settings=current), {}, notes if asked else []
+    trial, trial_fold = problem, fold
     if len(log.users) > defaults.GATE_RATINGS:
-        counts = log.counts()[0]
         order = np.random.default_rng([problem.seed, 13]).permutation(log.n_users)
-        few = np.zeros(log.n_users, bool)
-        few[order[np.cumsum(counts[order]) <= defaults.GATE_RATINGS]] = True
-        chosen = few[log.users]
-        trial, trial_fold, whole = replace(problem, log=log.rows(chosen)), fold[chosen], False
-    parts = [np.flatnonzero(trial_fold == k) for k in range(defaults.GATE_FOLDS)]
+        few = order[np.cumsum(log.counts()[0][order]) <= defaults.GATE_RATINGS]
+        chosen = np.isin(log.users, few)
+        trial, trial_fold = replace(problem, log=log.rows(chosen)), fold[chosen]
 
-    def fit_fold(candidate: BayesianFactors, k: int) -> tuple[Posterior, Float]:
-        left_out = trial.log.rows(parts[k])
+    def fit_fold(candidate: Settings, k: int) -> tuple[Posterior, Float]:
+        left_out = trial.log.rows(trial_fold == k)
         model = trial.without_fold(candidate, trial_fold, k)
         return model, model.log_likelihood(left_out.users, left_out.items, left_out.ratings)
 
     kept = [fit_fold(current, k) for k in range(defaults.GATE_FOLDS)]
-    for name in open_questions:
-        candidate, tried = replace(current, **{name: True}), []
+    for name in asked:
+        candidate, tried, gains = replace(current, **{name: True}), [], []
         for k, (_, likelihood) in enumerate(kept):
             tried.append(fit_fold(candidate, k))
-            lost = likelihood - tried[-1][1]
-            if lost.mean() > defaults.STANDARD_ERRORS * lost.std() / math.sqrt(len(lost)):
+            gains.append(tried[-1][1] - likelihood)
+            if _beyond(-gains[-1]):
                 break  # what one fold speaks against so clearly is not asked of another
-        gain = np.concatenate([new - old for (_, new), (_, old) in zip(tried, kept, strict=False)])
-        error = float(gain.std() / math.sqrt(len(gain)))
-        enters = len(tried) == len(kept) and bool(gain.mean() > defaults.STANDARD_ERRORS * error)
+        gain = np.concatenate(gains)
+        enters = len(tried) == len(kept) and _beyond(gain)
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
         notes.append(
-            f"{what} {'enters' if enters else 'stays out'}: left-out ratings gain {gain.mean():.4f} +- {error:.4f} "
-            "in log-likelihood."
+            f"{what} {'enters' if enters else 'stays out'}: left-out ratings gain {gain.mean():.4f} +- "
+            f"{gain.std() / math.sqrt(len(gain)):.4f} in log-likelihood."
         )
         if enters:
             current, kept = candidate, tried
         elif name == "exposure":
             break  # who saw what tells nothing in its few columns: it is not asked in many
-    models = {k: model for k, (model, _) in enumerate(kept)} if whole else {}
+    models = {k: model for k, (model, _) in enumerate(kept)} if trial is problem else {}
     return replace(problem, settings=current), models, notes
+
+
+def _beyond(gain: Float) -> bool:
+    """Return whether a mean gain exceeds two standard errors."""
+    return bool(gain.mean() > defaults.STANDARD_ERRORS * gain.std() / math.sqrt(len(gain)))

@@ -18,13 +18,12 @@ def flat(record: Any) -> Arrays:
     found: Arrays = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if is_dataclass(value) or isinstance(value, dict):
-            inner = flat(value) if is_dataclass(value) else value
-            found |= {f"{field.name}.{key}": np.asarray(array) for key, array in inner.items()}
-        elif _is_text(value):
-            found[field.name] = np.frombuffer(
-                "\n".join([value] if isinstance(value, str) else value).encode(), np.uint8
-            )
+        value = flat(value) if is_dataclass(value) else value
+        if isinstance(value, dict):
+            found |= {f"{field.name}.{key}": np.asarray(array) for key, array in value.items()}
+        elif isinstance(value, (str, list, tuple)) and all(isinstance(each, str) for each in value):
+            text = value if isinstance(value, str) else "\n".join(value)
+            found[field.name] = np.frombuffer(text.encode(), np.uint8)
         elif value is not None:
             found[field.name] = np.asarray(value)
     return found
@@ -44,20 +43,14 @@ def _value(kind: Any, name: str, arrays: Mapping[str, Any]) -> Any:
     """Return one field of a record."""
     inner = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
     origin, kinds = get_origin(kind), get_args(kind)
-    optional = origin in (Union, UnionType) and NoneType in kinds
     if origin is dict:
         return inner
     if name not in arrays:
-        return None if optional and not inner else unflat(kind, inner)
-    array = arrays[name]
+        return None if NoneType in kinds and not inner else unflat(kind, inner)
+    array = np.asarray(arrays[name])
     if kind is str or str in kinds:
-        lines = np.asarray(array).tobytes().decode().split("\n")
-        return lines[0] if kind is str else origin([] if lines == [""] else lines)
+        text = array.tobytes().decode()
+        return text if kind is str else origin(text.split("\n") if text else [])
     if origin is tuple:
-        return tuple(np.asarray(array).tolist()) if kinds[0] in (int, float) else tuple(array)
-    return np.asarray(array).item() if np.ndim(array) == 0 else np.asarray(array)
-
-
-def _is_text(value: Any) -> bool:
-    """Return whether a field holds lines of text."""
-    return isinstance(value, str) or (isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value))
+        return tuple(array.tolist())
+    return array.item() if array.ndim == 0 else array

@@ -1,4 +1,4 @@
-"""Calibrate scores of seeing by a conditional likelihood on folds.
+"""Weigh what seeing depends on by a conditional likelihood on folds: the chance of seeing, and what users choose.
 
 Within a user, held-out seen pairs compete with unseen ones: P(item | user sees one more) = exp(x b) / sum over items.
 All held-out seen pairs are used and a weighted sample of unseen ones, so that nothing holds |users| x |items|.
@@ -6,9 +6,10 @@ All held-out seen pairs are used and a weighted sample of unseen ones, so that n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,82 +20,72 @@ from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.flat import flat
 from unskew.propensity.base import FittedPropensity, logit_of
-from unskew.propensity.scorers import RidgeScorer, SpectralScorer
+from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, SpectralScorer, affordable
 
 UNSEEN = 40_000
 """Unseen pairs that are drawn for a fold, within 50 and 500 a user."""
 MOST_USERS = 4000
 MOST_CELLS = 20_000_000
 SAMPLED_ITEMS = 256
+PENALTIES = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)
 
-
-class Scorer(Protocol):
-    """Tell, from the pairs it was built on, what the chance of seeing depends on."""
-
-    def columns(self, users: Int, items: Int) -> Float:
-        """Return one row of numbers a pair, the first of them the logarithm of the item's count."""
-
-
-class Calibration(NamedTuple):
-    """Hold coefficients of a scorer's columns, and what left-out pairs tell about them."""
-
-    coefficients: Float
-    errors: Float
-    log_likelihood: float
-    """Mean log-chance of a held-out seen pair among all unseen ones of its user."""
-    held_out: Float
-    """x b of every event while its fold was left out; nan where it was not an event."""
+FoldColumns = Callable[[int, Int, Int], Float]
+"""Answers fold k, users, items with a row of numbers a pair, from pairs outside of the fold alone."""
+Probability = Callable[[Int, Int], Float]
 
 
 class Folded(NamedTuple):
-    """Hold a scorer of the whole log, those built without a fold, and the calibration that the folds gave."""
+    """Hold a scorer of the whole log, the columns of those built without a fold, and what left-out pairs tell."""
 
     name: str
-    scorer: RidgeScorer | SpectralScorer
-    without: Callable[[int], Scorer]
-    calibration: Calibration
+    scorer: Scorer
+    columns: FoldColumns
+    coefficients: Float
+    log_likelihood: float
+    """Mean log-chance of a held-out seen pair among all unseen ones of its user."""
+    held_out: Float
+    """x b of every pair while its fold was left out; nan where nobody else had seen the item."""
 
 
 def calibrate(
-    log: Pairs, fold: Int, make: Callable[[int], Scorer], rng: np.random.Generator, *,
+    log: Pairs, fold: Int, columns: FoldColumns, rng: np.random.Generator, *,
     events: NDArray[np.bool_] | None = None, n_folds: int | None = None, unseen: int = UNSEEN,
-) -> Calibration:  # fmt: skip
-    """Fit coefficients by which `make(k)`, built without fold k, tells the events of fold k from unseen pairs.
+) -> tuple[Float, float, Float]:  # fmt: skip
+    """Fit coefficients by which columns built without fold k tell the events of fold k from unseen pairs.
 
     `events` are the pairs that count (by default all); pairs of the log that are no events never stand as unseen.
+    Return them with the mean log-chance of events and x b of every event.
     """
     events = np.ones(len(log.users), bool) if events is None else events
     chosen = np.zeros(log.n_users, bool)
     chosen[rng.permutation(log.n_users)[:MOST_USERS]] = True
     draws = int(np.clip(unseen / max(int(chosen.sum()), 1), 50, 500))
-    seen, counts = log.seen(), log.counts()[0]
-    parts, places = [], []
+    seen, parts, places = log.seen(), [], []
     for k in range(int(fold.max()) + 1 if n_folds is None else n_folds):
         known = np.bincount(log.items[fold != k], minlength=log.n_items) > 0
         held = np.flatnonzero((fold == k) & events & known[log.items] & chosen[log.users])
-        rows = np.unique(log.users[held])
-        if len(rows) == 0:
+        if len(held) == 0:
             continue
+        rows = np.unique(log.users[held])
         u, i = np.repeat(rows, draws), rng.integers(log.n_items, size=draws * len(rows))
         fresh = (np.asarray(seen[u, i]).ravel() == 0) & known[i]
         u, i = u[fresh], i[fresh]
-        # each stands for its share of the items that the user has not seen
-        weight = np.maximum(known.sum() - counts[u], 1) / np.maximum(np.bincount(u, minlength=log.n_users)[u], 1)
+        weight = np.maximum(known.sum() - log.counts()[0][u], 1) / np.bincount(u, minlength=log.n_users)[u]
         a, b = np.concatenate([log.users[held], u]), np.concatenate([log.items[held], i])
         y = np.r_[np.ones(len(held)), np.zeros(len(u))]
-        parts.append((make(k).columns(a, b), y, np.r_[np.ones(len(held)), weight], a + k * log.n_users))
+        parts.append((columns(k, a, b), y, np.r_[np.ones(len(held)), weight], a + k * log.n_users))
         places.append(held)
     if not parts:
         raise DataError("no user has a pair to hold out among items that others have seen; give more pairs.")
     x, y, w, group = (np.concatenate(column) for column in zip(*parts, strict=True))
-    coefficients, errors, likelihood = conditional_logit(x, y, w, group)
+    coefficients, likelihood = conditional_logit(x, y, w, group)
     held_out = np.full(len(log.users), np.nan)
     held_out[np.concatenate(places)] = x[y == 1] @ coefficients
-    return Calibration(coefficients, errors, likelihood, held_out)
+    return coefficients, likelihood, held_out
 
 
-def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int = 50) -> tuple[Float, Float, float]:
-    """Fit a multinomial within groups by Newton's method; return coefficients, standard errors, mean log-chance."""
+def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int = 50) -> tuple[Float, float]:
+    """Fit a multinomial within groups by Newton's method; return coefficients and the mean log-chance."""
     order = np.argsort(group, kind="stable")
     x, y, weight, group = x[order], y[order], weight[order], np.unique(group[order], return_inverse=True)[1]
     sd = x.std(axis=0)
@@ -122,8 +113,60 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int 
         b = b + step
         if np.abs(step).max() < 1e-6:
             break
-    errors = np.sqrt(np.diag(np.linalg.inv(curvature))) / sd
-    return b / sd, errors, best / float(y.sum())
+    return b / sd, best / float(y.sum())
+
+
+def folded(
+    name: str, whole: Scorer, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator
+) -> Folded:
+    """Calibrate scorers that are built without a fold."""
+
+    def columns(k: int, users: Int, items: Int) -> Float:
+        return without(k).columns(users, items)
+
+    return Folded(name, whole, columns, *calibrate(log, fold, columns, rng))
+
+
+def spectral_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, most: int = 32) -> Folded:
+    """Calibrate directions of the seen matrix; sparse, for logs of any size."""
+    without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), most))
+    return folded("spectral", SpectralScorer.of(log, most), without, log, fold, rng)
+
+
+def ridge_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, penalty: float | None = None) -> Folded:
+    """Calibrate the ridge, its penalty by held-out pairs unless it is given."""
+    found, without = ridge_scorers(log, fold, penalty)
+    return folded(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
+
+
+def ridge_scorers(log: Pairs, fold: Int, penalty: float | None = None) -> tuple[float, Callable[[int], RidgeScorer]]:
+    """Find the penalty by the held-out likelihood of two folds; return it with the scorers built without a fold."""
+    n_folds = int(fold.max()) + 1
+    gram = cache(lambda k: Gram(log.rows(fold != k), 1 - 1 / n_folds))
+    scorer = lru_cache(n_folds)(lambda k, at: gram(k).scorer(at))
+
+    def likelihood(at: float) -> float:
+        draws = np.random.default_rng(7)  # penalties are compared on the same pairs
+        return calibrate(
+            log, fold, lambda k, u, i: scorer(k, at).columns(u, i), draws, n_folds=min(2, n_folds), unseen=UNSEEN // 2
+        )[1]
+
+    found = penalty or best_of(PENALTIES, likelihood)
+    return found, lambda k: scorer(k, found)
+
+
+def best_of(values: tuple[float, ...], score: Callable[[float], float]) -> float:
+    """Return the value of the highest score, climbing from the middle: scores have one peak."""
+    place, score = len(values) // 2, cache(score)
+    while (best := max(values[max(place - 1, 0) : place + 2], key=score)) != values[place]:
+        place = values.index(best)
+    return best
+
+
+def better_exposure(log: Pairs, fold: Int, rng: np.random.Generator) -> Folded:
+    """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
+    kinds = (spectral_by_folds, ridge_by_folds) if affordable(log) else (spectral_by_folds,)
+    return max((by_folds(log, fold, rng) for by_folds in kinds), key=lambda found: found.log_likelihood)
 
 
 @dataclass(frozen=True)
@@ -134,7 +177,7 @@ class FittedExposure(FittedPropensity):
     """
 
     name: str
-    scorer: RidgeScorer | SpectralScorer
+    scorer: Scorer
     coefficients: Float
     rates: Float
     n_items: int
@@ -160,8 +203,7 @@ class FittedExposure(FittedPropensity):
 
 def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExposure:
     """Find each user's rate, in blocks of users; above 20 million cells over the top items and a sample of the rest."""
-    counts, popularity = log.counts()
-    n_items, coefficients = log.n_items, found.calibration.coefficients
+    (counts, popularity), n_items = log.counts(), log.n_items
     chosen, stands_for = np.arange(n_items), np.ones(n_items)
     if log.n_users * n_items > MOST_CELLS and n_items > 2 * SAMPLED_ITEMS:
         order = np.argsort(-popularity, kind="stable")
@@ -173,7 +215,7 @@ def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExp
     block = max(1, 1_000_000 // len(chosen))
     for start in range(0, log.n_users, block):
         rows = np.arange(start, min(start + block, log.n_users))
-        eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ coefficients
+        eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ found.coefficients
         eta = eta.reshape(len(rows), -1)
         top = eta.max(axis=1)
         a = np.log(target[rows] / (np.exp(eta - top[:, None]) @ stands_for)) - top  # right where p is small
@@ -189,4 +231,45 @@ def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExp
                 break
         rates[rows] = a
     base_logit = float(logit_of(len(log.users) / (log.n_users * n_items)))
-    return FittedExposure(found.name, found.scorer, coefficients, rates, n_items, base_logit)
+    return FittedExposure(found.name, found.scorer, found.coefficients, rates, n_items, base_logit)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Rank by what a user would pick and like: hold weights of columns and, where affordable, a ridge on liked pairs.
+
+    The columns of an exposure, log P(liked) and log z of the ridge are weighed by the conditional likelihood of
+    held-out liked pairs. The plain product P(seen) P(liked) is what propensity and explanation use.
+    """
+
+    coefficients: Float
+    ridge: RidgeScorer | None
+
+    def scores(self, exposure: Scorer, liked: Probability, users: Int, items: Int) -> Float:
+        """Return what to rank by: a log-chance up to a number a user."""
+        known = exposure.columns(users, items), liked(users, items)
+        return np.asarray(choice_columns(*known, self.ridge, users, items) @ self.coefficients)
+
+
+def choice_columns(exposure: Float, liked: Float, ridge: RidgeScorer | None, users: Int, items: Int) -> Float:
+    """Join exposure's columns, log P(liked), log z of liked pairs."""
+    found = [exposure, np.log(np.maximum(liked, 1e-12))[:, None]]
+    if ridge is not None:
+        found.append(np.log(np.maximum(ridge.scores(users, items), 0) + 0.01)[:, None])
+    return np.concatenate(found, axis=1)
+
+
+def fit_choice(
+    log: Pairs, liked: Int, fold: Int, exposure: Folded, by_fold: Mapping[int, Probability], rng: np.random.Generator
+) -> Choice:
+    """Weigh the columns on held-out liked pairs; `by_fold[k]` answers P(liked) without having seen fold k."""
+    events, ridge = liked == 1, None
+    without: Callable[[int], RidgeScorer | None] = lambda k: None  # noqa: E731
+    if affordable(log):
+        penalty, without = ridge_scorers(log.rows(events), fold[events])
+        ridge = Gram(log.rows(events)).scorer(penalty)
+
+    def columns(k: int, users: Int, items: Int) -> Float:
+        return choice_columns(exposure.columns(k, users, items), by_fold[k](users, items), without(k), users, items)
+
+    return Choice(calibrate(log, fold, columns, rng, events=events)[0], ridge)

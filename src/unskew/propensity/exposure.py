@@ -29,8 +29,7 @@ class ExposureSpec(Propensity):
         from unskew.posterior.exposure import Pairs
         from unskew.propensity.conditional import with_rates
 
-        whole, rng = given.log, np.random.default_rng([given.seed, 21])
-        log = Pairs(whole.users, whole.items, whole.n_users, whole.n_items).checked()
+        log, rng = Pairs.of(given.log), np.random.default_rng([given.seed, 21])
         return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
@@ -48,7 +47,7 @@ class Spectral(ExposureSpec):
     directions: int = 32
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        from unskew.propensity.spectral import spectral_by_folds
+        from unskew.propensity.conditional import spectral_by_folds
 
         return spectral_by_folds(log, fold, rng, self.directions)
 
@@ -60,6 +59,6 @@ class Ridge(ExposureSpec):
     penalty: float | None = None
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        from unskew.propensity.ridge import ridge_by_folds
+        from unskew.propensity.conditional import ridge_by_folds
 
         return ridge_by_folds(log, fold, rng, self.penalty)

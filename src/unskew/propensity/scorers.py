@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from unskew.errors import ParameterError
 from unskew.posterior.draws import Float, Int
+from unskew.posterior.exposure import Pairs, directions
+
+MOST_SIDE = 3000
 
 
 @njit(cache=True, nogil=True)
@@ -38,13 +42,51 @@ class RidgeScorer:
         """Return X B for pairs; a pair's own vote is left out."""
         rows, place = (items, users) if self.by_users else (users, items)
         total, own = sum_neighbours(rows, self.pointer, self.members, self.square, place)
-        result: Float = (own - total / self.diagonal[items]) / self.share
-        return result
+        return np.asarray((own - total / self.diagonal[items]) / self.share)
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, root of the score, log of the score."""
         z = np.maximum(self.scores(users, items), 0)
         return np.stack([np.log(np.maximum(self.counts[items], 0.5)), np.sqrt(z), np.log(z + 0.01)], axis=1)
+
+
+class Gram:
+    """Hold the eigenvectors of X X' or X'X, whichever is smaller, from which a ridge of any penalty is cheap.
+
+    Every item is explained by all others, its own vote left out: B = I - P / diag(P), P = (X'X + lambda)^-1, scores X B
+    (the idea of EASE: Steck, WWW 2019). Where users are fewer, P = (I - X'R) / lambda with R = (X X' + lambda)^-1 X.
+    """
+
+    def __init__(self, log: Pairs, share: float = 1.0) -> None:
+        """Decompose; `share` of the log is what these pairs are, for folds."""
+        self.by_users, self.share = log.n_users < log.n_items, share
+        self.seen = log.seen()
+        matrix = self.seen if self.by_users else self.seen.T.tocsr()
+        if matrix.shape[0] > MOST_SIDE:
+            raise ParameterError(
+                f"a ridge on {log.n_users:,} users and {log.n_items:,} items holds a square of {matrix.shape[0]:,}; "
+                f"above {MOST_SIDE:,} take Spectral()."
+            )
+        self.values, self.vectors = np.linalg.eigh((matrix @ matrix.T).toarray())
+
+    def scorer(self, penalty: float) -> RidgeScorer:
+        """Return the scores at a penalty."""
+        penalty = penalty * self.share
+        inverse = np.ascontiguousarray((self.vectors / (np.maximum(self.values, 0) + penalty)) @ self.vectors.T)
+        rows = self.seen.T.tocsr() if self.by_users else self.seen  # each of the larger side, with its members
+        pointer, members = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        diagonal = np.diag(inverse).copy()
+        if self.by_users:
+            item = np.repeat(np.arange(rows.shape[0]), np.diff(pointer))
+            own = sum_neighbours(item, pointer, members, inverse, members)[0]
+            diagonal = (1 - np.bincount(item, own, rows.shape[0])) / penalty
+        counts = np.asarray(self.seen.sum(axis=0)).ravel() / self.share
+        return RidgeScorer(self.by_users, pointer, members, inverse, diagonal, counts, self.share)
+
+
+def affordable(log: Pairs) -> bool:
+    """Return whether the smaller side is small enough for a square of it."""
+    return min(log.n_users, log.n_items) <= MOST_SIDE
 
 
 @njit(cache=True, nogil=True)
@@ -65,7 +107,18 @@ class SpectralScorer:
     left: Float
     right: Float
 
+    @staticmethod
+    def of(log: Pairs, most: int) -> SpectralScorer:
+        """Build from pairs: (S - E) / sqrt(E) ~ sum of s a b', so S / E ~ 1 + sum of s a b' / sqrt(E)."""
+        found, (a, b) = directions(log, most=most), log.counts()
+        left = found.users * found.strengths * np.sqrt(len(log.users) / (log.n_users * np.maximum(a, 1)))[:, None]
+        right = found.items / np.sqrt(log.n_items * np.maximum(b, 1))[:, None]
+        return SpectralScorer(np.log(np.maximum(b, 0.5)), np.ascontiguousarray(left), np.ascontiguousarray(right))
+
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, log ratio, and a bounded ratio: that of a user of few pairs can be anything."""
         ratio = np.maximum(1 + dot_pairs(users, items, self.left, self.right), 0)
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
+
+
+Scorer = RidgeScorer | SpectralScorer
