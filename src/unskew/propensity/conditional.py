@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from unskew.data.population import draw_unseen
 from unskew.errors import DataError
 from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
@@ -66,11 +67,8 @@ def calibrate(
         held = np.flatnonzero((fold == k) & events & known[log.items] & chosen[log.users])
         if len(held) == 0:
             continue
-        rows = np.unique(log.users[held])
-        u, i = np.repeat(rows, draws), rng.integers(log.n_items, size=draws * len(rows))
-        fresh = (np.asarray(seen[u, i]).ravel() == 0) & known[i]
-        u, i = u[fresh], i[fresh]
-        weight = np.maximum(known.sum() - log.counts()[0][u], 1) / np.bincount(u, minlength=log.n_users)[u]
+        u, i, weight = draw_unseen(seen, np.unique(log.users[held]), draws, rng)
+        u, i, weight = u[known[i]], i[known[i]], weight[known[i]]
         a, b = np.concatenate([log.users[held], u]), np.concatenate([log.items[held], i])
         y = np.r_[np.ones(len(held)), np.zeros(len(u))]
         parts.append((columns(k, a, b), y, np.r_[np.ones(len(held)), weight], a + k * log.n_users))
