@@ -26,16 +26,15 @@ from unskew.losses.elementwise import sigmoid
 from unskew.losses.weighting import ips
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL
-from unskew.methods.settings import setting
 from unskew.nets.base import NetContext, NetSpec, Part, State, Table
 from unskew.nets.factors import MF, NCF, TableNet
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import CrossFitted, Factors
 from unskew.registry import register
-from unskew.training.checks import check_choice, check_number
+from unskew.settings import setting
 from unskew.training.loop import train
+from unskew.training.options import Patience
 from unskew.training.plan import Given, Plan, Role
-from unskew.training.stopping import Patience
 
 Array = NDArray[Any]
 F = np.float32
@@ -134,7 +133,7 @@ class PublishedFactors(Factors):
         """Nothing is refused: the collapse is part of what is reproduced."""
         trained = train(self.plan(), given.split, seed=given.seed, training=given.training)
         folds = Folds(1, given.seed, AllPairs(given.log.n_users, given.log.n_items))
-        return CrossFitted(trained.parts.parts["propensity"], folds, trained.history)
+        return CrossFitted(trained.parts["propensity"], folds, trained.history)
 
 
 def noisy(alpha: Array, tau: float, rng: np.random.Generator) -> Array:
@@ -180,20 +179,13 @@ class PublishedExperts(ExpertPlatt):
     `batch_size=None` takes all examples at once.
     """
 
-    objective: Literal["contrast", "likelihood"] = "contrast"
+    objective: Literal["contrast", "likelihood"] = setting("contrast", choices=("contrast", "likelihood"))
     step_back: bool = False
     steps: int = 200
     steps_per_epoch: int = 10
     learning_rate: float = 0.0636
-    l2: float = 7.3e-4
+    l2: float = setting(7.3e-4, least=0)
     batch_size: int | None = 1024
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "objective", ("contrast", "likelihood"))
-        check_number(self, "l2", least=0)
-        if self.batch_size is not None:
-            check_number(self, "batch_size", least=1)
 
     def fit(
         self,

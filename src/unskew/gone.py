@@ -95,6 +95,7 @@ SETTINGS = {"n_members": "fit one model, by one seed"}  # of methods
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Column": {"buckets": (0,)},
+    "Figures": {"scores": None, "shares": None},
     "FeatureCounts": {"n_missing": None, "n_unused": None, "n_unknown": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},

@@ -164,7 +164,7 @@ def test_the_prediction_learns_first_and_stops_by_training_risk():
     users, items = log.users[split.train_rows], log.items[split.train_rows]
     r, p = log.ratings[split.train_rows], trained.parts.answer("prediction", users, items)
     errors = -np.log(np.where(r == 1, p, 1 - p))
-    assert trained.history.risk("prediction") == pytest.approx(errors.mean(), rel=1e-4)
+    assert trained.history.of("prediction")[-1].validation == pytest.approx(errors.mean(), rel=1e-4)
 
 
 def test_losses_read_as_public_code_has_them():

@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from unskew.calibration.before_after import report_of
 from unskew.calibration.experts import ExpertPlatt
-from unskew.calibration.platt import Calibrates, GlobalPlatt, examples_for
+from unskew.calibration.platt import GlobalPlatt, examples_for
 from unskew.data.feed import Batch, Block, Chunk
 from unskew.losses.batch import Parts, View
 from unskew.nets.base import Part
@@ -40,11 +40,9 @@ def test_overconfident_parts_get_better_on_other_rows(calibrator):
                 float(n_users * n_items),
             )
         )
-    roles = {"c0": Calibrates("propensity", calibrator), "c1": Calibrates("imputation", calibrator)}
-    for name, role in roles.items():
-        examples = examples_for(role.target, views[0], n_users)
-        parts[name] = role.calibrator.fit(examples, rng=np.random.default_rng(1))
-    report = report_of(views[1], roles)
+    for role, name in shared.calibrators.items():
+        parts[name] = calibrator.fit(examples_for(role, views[0], n_users), rng=np.random.default_rng(1))
+    report = report_of(views[1])
     for target in ("propensity", "imputation"):
         found = report[target]
         assert found.after.expected_error < 0.5 * found.before.expected_error

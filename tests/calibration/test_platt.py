@@ -10,7 +10,6 @@ from scipy.special import expit
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import (
     SMALLEST_SLOPE,
-    Calibrates,
     GlobalPlatt,
     PlattMaps,
     UserPlatt,
@@ -71,7 +70,7 @@ def test_the_calibrated_mean_is_that_of_the_labels(spec, rng, answers, examples)
 def test_the_state_gives_the_same_bits_again(spec, rng, examples):
     e = examples(labels=rng.random(4000))
     fitted = spec.fit(e, rng=rng)
-    again = Calibrates("imputation", spec).from_state(fitted.state())
+    again = spec.from_state(fitted.state())
     logits, users = rng.normal(size=300).astype(np.float32), rng.integers(-1, 40, 300).astype(np.int32)
     np.testing.assert_array_equal(again.calibrated(logits, users), fitted.calibrated(logits, users))
     assert again.n_parameters == fitted.n_parameters

@@ -14,7 +14,6 @@ from unskew.bench import Validation, search, tune
 from unskew.bench.records import Records
 from unskew.errors import ParameterError
 from unskew.metrics.calibration import calibration_interval
-from unskew.training.crossfit import cross_fit
 from unskew.training.loop import Loop
 
 FEW = ("--epochs", 2, "--batch-size", 64)
@@ -114,7 +113,6 @@ SEEDED = {
     "propensity": lambda log, seed: unskew.Factors(n_folds=2).fit(log, seed=seed, training=BRIEF),
     "split": lambda log, seed: unskew.holdout_split(log, 0.1, seed=seed),
     "world": lambda log, seed: unskew.simulate(20, 20, density=0.3, test_per_user=5, seed=seed),
-    "cross-fit": lambda log, seed: cross_fit(unskew.Naive(), log, n_folds=2, seed=seed, training=BRIEF),
     "bootstrap": lambda log, seed: calibration_interval(log.ratings, log.ratings * 0.8 + 0.1, seed=seed),
     "tune": lambda log, seed: tune(log, "naive", 2, validation=Validation(seed=seed, training=BRIEF)),
 }

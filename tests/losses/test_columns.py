@@ -102,7 +102,6 @@ def test_a_role_at_rest_is_a_plain_array():
     o = view.observed
     assert isinstance(o.probability(), Column)
     assert isinstance(o.probability("imputation"), np.ndarray)
-    assert isinstance(o.logit("imputation"), np.ndarray)
     assert set(o.error().slopes) == {"prediction"}
     assert set(o.imputed_error().slopes) == {"prediction"}
     view.parts.learning = ()
@@ -134,9 +133,10 @@ def test_rows_stand_for_their_cells():
     assert rows.total(cells) == 21
     assert rows.mean(cells) == 3
     parts.learning = ("prediction",)
-    total = rows.total(rows.logit())
-    assert total.value == -2
-    np.testing.assert_array_equal(total.slopes["prediction", rows], cells)
+    p = 1 / (1 + np.exp([0.0, -1.0, 1.0]))
+    total = rows.total(rows.probability())
+    assert total.value == pytest.approx(cells @ p)
+    np.testing.assert_allclose(total.slopes["prediction", rows], cells * p * (1 - p))
 
 
 def test_pairs_that_were_drawn_have_no_ratings():

@@ -16,15 +16,14 @@ from unskew.methods.settings import (
     L2,
     Choice,
     LogUniform,
-    check_settings,
     defaults_of,
     searched,
-    setting,
     with_chosen,
 )
 from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF
 from unskew.registry import classes, make, register, registered
+from unskew.settings import check_settings, setting
 from unskew.testing.worlds import ordinary
 from unskew.training.loop import L2_PER_SCARCITY
 

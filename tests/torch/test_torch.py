@@ -109,11 +109,9 @@ def test_unknown_codes_are_answered_by_means():
     assert np.isfinite(net.logits(np.array([-1]), np.array([-1]))).all()
 
 
-def test_who_learned_nothing_answers_as_unknown():
-    net = Module(LightGCN).build(context(), np.random.default_rng(1))
-    users, items = np.array([0, 1, 2], np.int32), np.array([0, 1, 2], np.int32)
-    net.learn(users, items, np.ones(3, np.float32))
-    net.step(0.01, 0.0)
+def test_who_has_no_training_row_answers_at_rest_as_unknown():
+    rows = np.array([0, 1, 2], np.int32)
+    net = Module(LightGCN).build(context()._replace(interactions=(rows, rows)), np.random.default_rng(1))
     assert net.rest() == 3 + 2
     item = np.zeros(1, np.int32)
     assert net.logits(np.array([5]), item) == net.logits(np.array([-1]), item)

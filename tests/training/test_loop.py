@@ -21,9 +21,8 @@ from unskew.propensity.counted import Uniform
 from unskew.registry import make
 from unskew.training.history import Epoch, History
 from unskew.training.loop import L2_PER_SCARCITY, resolved, train
-from unskew.training.options import Training
+from unskew.training.options import Patience, Training
 from unskew.training.plan import Copy, FitSpec, Plan, Role, Stage, Update
-from unskew.training.stopping import Patience
 
 SHORT = Training(max_epochs=3, progress=False)
 ONCE = replace(SHORT, max_epochs=1)
@@ -184,7 +183,6 @@ def test_the_best_state_is_restored_after_patience_is_exhausted(split):
     history, users = trained.history, trained.parts.parts["a"].tables["users"]
     assert len(history.epochs) == 5
     assert history.kept == {"only": 2}
-    assert history.risk("only") == 0.3
     assert history.stopped == {"only": "stopped: no better in 3 epochs"}
     learned = users.marks[0, :-1] > 0
     np.testing.assert_array_equal(users.value[learned], seen[1]["users"][learned])
@@ -194,7 +192,6 @@ def test_without_validation_the_last_of_all_epochs_is_kept(split):
     history = train(plan_of(roles=("a",)), split, training=SHORT).history
     assert history.kept == {"only": 3}
     assert history.stopped["only"] == "stopped after all 3 epochs"
-    assert history.risk("only") == float("inf")
 
 
 def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
@@ -430,7 +427,6 @@ def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
     assert lines[0] == "propensity: 1 epochs in 0.1 s, kept epoch 1, validation risk 0.5000"
     last = "prediction: 2 epochs in 0.4 s, kept epoch 2, validation risk 0.5500; stopped after all 2 epochs"
     assert lines[1:] == [last, "2 items were counted."]
-    assert history.risk("propensity propensity") == 0.5
     assert [epoch.epoch for epoch in history.of("prediction")] == [1, 2]
 
 

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from unskew.calibration.platt import Calibrates, Examples, Values, examples_for
+from unskew.calibration.platt import Examples, PlattMaps, Values, examples_for
 from unskew.losses.batch import View
 from unskew.losses.elementwise import sigmoid
-from unskew.metrics.calibration import calibration_error, reliability_curve
+from unskew.metrics.calibration import calibration_error
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Calibration of probabilities on weighted rows: errors over 15 equal-width bins, and the bins that are used.
-
-    `scores` are the bins' mean probabilities, `shares` the share of labels that came true in each.
-    """
+    """The mean of probabilities on weighted rows, and their calibration errors over 15 equal-width bins."""
 
     mean: float
     expected_error: float
     maximum_error: float
-    scores: tuple[float, ...]
-    shares: tuple[float, ...]
 
     @classmethod
     def of(cls, p: Values, examples: Examples) -> Figures:
-        labels, weights = examples.labels, examples.weights
-        bins = reliability_curve(labels, p, sample_weight=weights)
-        used = bins.count > 0
-        return cls(
-            mean=float((examples.shares * p).sum()),
-            expected_error=calibration_error(labels, p, sample_weight=weights),
-            maximum_error=calibration_error(labels, p, norm="max", sample_weight=weights),
-            scores=tuple(bins.mean_score[used].tolist()),
-            shares=tuple(bins.mean_label[used].tolist()),
-        )
+        measured = partial(calibration_error, examples.labels, p, sample_weight=examples.weights)
+        return cls(float((examples.shares * p).sum()), measured(norm="mean"), measured(norm="max"))
 
 
 @dataclass(frozen=True)
@@ -81,20 +68,22 @@ class CalibrationReport:
         return "\n".join(map(str, self.roles))
 
 
-def report_of(view: View, calibrators: Mapping[str, Calibrates]) -> CalibrationReport:
-    """Judge the calibrators, by the names of their roles, on rows that they were not fitted to."""
-    entries = []
-    for name, role in calibrators.items():
-        examples, fitted = examples_for(role.target, view), view.parts.parts[name]
-        entry = RoleCalibration(
-            role=role.target,
-            n_rows=len(examples),
-            target_mean=examples.target_mean,
-            before=Figures.of(np.asarray(sigmoid(examples.logits)), examples),
-            after=Figures.of(examples.calibrated(fitted), examples),
+def report_of(view: View) -> CalibrationReport | None:
+    """Judge the calibrators of propensity and imputation on rows that they were not fitted to; None without any."""
+
+    def entry(role: str, fitted: PlattMaps) -> RoleCalibration:
+        examples = examples_for(role, view)
+        return RoleCalibration(
+            role,
+            len(examples),
+            examples.target_mean,
+            Figures.of(np.asarray(sigmoid(examples.logits)), examples),
+            Figures.of(examples.calibrated(fitted), examples),
             usage=tuple(fitted.usage.tolist()),
             entropy=fitted.entropy if len(fitted.usage) else None,
             collapsed=fitted.collapsed,
         )
-        entries.append(entry)
-    return CalibrationReport(tuple(entries))
+
+    by_role = view.parts.calibrators
+    entries = tuple(entry(role, view.parts[by_role[role]]) for role in ("propensity", "imputation") if role in by_role)
+    return CalibrationReport(entries) if entries else None

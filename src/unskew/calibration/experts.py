@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from unskew.calibration.platt import ONE, Array, Calibrator, Examples, GlobalPlatt, PlattMaps, scalar_platt, solve_platt
+from unskew.calibration.platt import ONE, Calibrator, Examples, PlattMaps, one_map, scalar_platt, solve_platt
 from unskew.data.pairs import pair_fold
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Table
-from unskew.training.checks import check_choice, check_number
+from unskew.settings import setting
 
 F = np.float32
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
@@ -119,25 +120,17 @@ class ExpertPlatt(Calibrator):
     the maps out; its formula for both roles, (4 + 2 d) K, leaves the gate's constants out.
     """
 
-    n_experts: int = 5
-    steps: int = 100
-    steps_per_epoch: int = 30
-    learning_rate: float = 0.3
-    shrinkage: float = 20.0
-    ridge: float = 1.0
-    assignment: Literal["hard", "expected", "random"] = "hard"
-
-    def __post_init__(self) -> None:
-        for name in ("n_experts", "steps", "steps_per_epoch"):
-            check_number(self, name, least=1, most=MOST)
-        check_number(self, "learning_rate", above=0)
-        check_number(self, "shrinkage", least=0)
-        check_number(self, "ridge", least=0)
-        check_choice(self, "assignment", ("hard", "expected", "random"))
+    n_experts: int = setting(5, least=1, most=MOST)
+    steps: int = setting(100, least=1, most=MOST)
+    steps_per_epoch: int = setting(30, least=1, most=MOST)
+    learning_rate: float = setting(0.3, above=0)
+    shrinkage: float = setting(20.0, least=0)
+    ridge: float = setting(1.0, least=0)
+    assignment: Literal["hard", "expected", "random"] = setting("hard", choices=("hard", "expected", "random"))
 
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         if self.n_experts == 1:
-            return GlobalPlatt().solve(examples, rng, once)
+            return one_map(*scalar_platt(examples), n_parameters=2)
         k, examples = self.n_experts, examples.of_some_users(MOST_SOLVED, rng)
         common, size = scalar_platt(examples), 2 * k
         if self.assignment == "random":

@@ -5,20 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.losses.batch import Rows, View
+from unskew.losses.batch import View
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import root, sigmoid
-from unskew.nets.base import Part, PartSpec, State, extended_rows
-from unskew.training.checks import check_number
+from unskew.nets.base import Part, State, extended_rows
+from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
 
-Array = NDArray[Any]
 Values = NDArray[np.float64]
-Target = Literal["propensity", "imputation"]
 
 LARGEST_LOGIT = 30.0
 SMALLEST_SLOPE = 1e-3  # a map never reverses a ranking
@@ -62,10 +61,9 @@ class PlattMaps(Part):
         return np.asarray(p[:, 0] if p.shape[1] == 1 else p.sum(1))
 
     def state(self) -> dict[str, Array]:
-        weights, slopes, intercepts = self.tables
-        found = {"weights": weights, "slopes": slopes, "intercepts": intercepts}
+        tables = dict(zip(("weights", "slopes", "intercepts"), self.tables, strict=True))
         of_experts = {"usage": self.usage, "entropy": np.array(self.entropy)} if len(self.usage) else {}
-        return found | {"n_parameters": np.array(self.n_parameters)} | of_experts
+        return tables | {"n_parameters": np.array(self.n_parameters)} | of_experts
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PlattMaps:
         """New users are calibrated as unknown ones."""
@@ -153,19 +151,19 @@ def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
     `n_users` they come without user vectors.
     """
     o, d = view.observed, view.sampled
-    parts: list[tuple[Rows, Array, Array]] = [(o, np.ones(len(o)), np.broadcast_to(o.cells, len(o)))]
+    logits, users = o.logits(target), o.users
     if target == "propensity":
-        parts.append((d, np.zeros(len(d)), (1 - d.seen) * d.cells))
+        logits, users = np.append(logits, d.logits(target)), np.append(users, d.users)
+        labels = np.repeat([1.0, 0.0], [len(o), len(d)])
+        weights = np.append(np.broadcast_to(o.cells, len(o)), (1 - d.seen) * d.cells)
     else:
-        parts = [(o, o.ratings, o.inverse_propensity())]
-    columns = zip(*((rows.logits(target), y, w, rows.users) for rows, y, w in parts), strict=True)
-    logits, labels, weights, users = (np.concatenate(column) for column in columns)
-    vectors = view.parts.parts[target].user_vectors(np.append(np.arange(n_users), -1))
+        labels, weights = o.ratings, o.inverse_propensity()
+    vectors = view.parts[target].user_vectors(np.append(np.arange(n_users), -1))
     return Examples(logits, labels, weights, users.astype(np.int32), vectors).take(np.flatnonzero(weights > 0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrator(PartSpec):
+class Calibrator(FitSpec):
     """Settings of a calibrator.
 
     With `step_back` it is judged on held-out examples that it was not fitted to: if its log-loss there is above that
@@ -194,9 +192,8 @@ class Calibrator(PartSpec):
         examples, once = examples.in_order(), previous is None and planned == 1
         if not self.step_back or held_out is None:
             return self.solve(examples, rng, once)
-        before = previous if isinstance(previous, PlattMaps) else unchanged()
-        shift, none = shifted(examples), unchanged()
-        simple = min((shift, none), key=held_out.loss)
+        before = previous if isinstance(previous, PlattMaps) else one_map()
+        simple = min((shifted(examples), one_map()), key=held_out.loss)
         simple.n_fits, simple.notes, simple.stepped_back = before.n_fits + 1, before.notes, True
         if before.stepped_back and simple.n_fits.bit_count() > 1:
             return simple
@@ -204,43 +201,30 @@ class Calibrator(PartSpec):
         fitted.n_fits = simple.n_fits
         if (own := held_out.loss(fitted)) <= (other := held_out.loss(simple)):
             return fitted
-        word = "no calibration" if simple is none else "a shift of the logit"
+        word = "a shift of the logit" if simple.n_parameters else "no calibration"
         simple.notes = (
             f"{type(self).__name__} made calibration worse on examples left out (log-loss {own:.4f}, {other:.4f} with "
             f"{word}), so {word} takes its place.",
         )
         return simple
 
+    def fit_in(self, context: FitContext) -> PlattMaps:
+        examples = examples_for(context.calibrates, context.view, context.log.n_users)
+        held_out = examples_for(context.calibrates, context.holdout) if self.step_back else None
+        return self.fit(examples, held_out, rng=context.rng, planned=context.planned, previous=context.previous)
+
     def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
         return PlattMaps(**state)  # type: ignore[arg-type]
 
 
-def unchanged() -> PlattMaps:
-    """No calibration."""
-    return PlattMaps(ONE, ONE, 0 * ONE, 0)
+def one_map(a: float = 1.0, b: float = 0.0, n_parameters: int = 0) -> PlattMaps:
+    """One map for everybody, no calibration if none is given."""
+    return PlattMaps(ONE, a * ONE, b * ONE, n_parameters)
 
 
 def shifted(examples: Examples) -> PlattMaps:
     """One shift of the logit for everybody."""
-    return PlattMaps(ONE, ONE, examples.shift(ONE, ONE, 0 * ONE) * ONE, 1)
-
-
-@dataclass(frozen=True)
-class Calibrates(FitSpec):
-    """The role of a calibrator in a plan: which role it calibrates, and how."""
-
-    target: Target
-    calibrator: Calibrator
-
-    def fit_in(self, context: FitContext) -> PlattMaps:
-        examples = examples_for(self.target, context.view, context.log.n_users)
-        held_out = examples_for(self.target, context.holdout) if self.calibrator.step_back else None
-        return self.calibrator.fit(
-            examples, held_out, rng=context.rng, planned=context.planned, previous=context.previous
-        )
-
-    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
-        return self.calibrator.from_state(state, owner)
+    return one_map(b=examples.shift(ONE, ONE, 0 * ONE), n_parameters=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,10 +234,7 @@ class GlobalPlatt(Calibrator):
     slope: bool = True
 
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
-        if not self.slope:
-            return shifted(examples)
-        a, b = scalar_platt(examples)
-        return PlattMaps(ONE, a * ONE, b * ONE, 2)
+        return one_map(*scalar_platt(examples), n_parameters=2) if self.slope else shifted(examples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,14 +246,10 @@ class UserPlatt(Calibrator):
     map.
     """
 
-    ridge: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(self, "ridge", least=0)
+    ridge: float = setting(1.0, least=0)
 
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
-        common = scalar_platt(examples)
-        n_rows = len(examples.vectors)
+        common, n_rows = scalar_platt(examples), len(examples.vectors)
         slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
         known = np.bincount(examples.users, minlength=n_rows) > 0
         intercepts += known * examples.shift(ONE, slopes[:, None], intercepts[:, None])

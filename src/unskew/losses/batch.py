@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.data.feed import Batch, Block
-from unskew.losses.columns import Column, Total, value_of
+from unskew.losses.columns import Array, Column, Total, value_of
 from unskew.losses.elementwise import ERRORS, Terms, sigmoid
-
-Array = NDArray[Any]
 
 
 class Parts:
@@ -41,20 +37,11 @@ class Parts:
     def __getitem__(self, role: str) -> Any:
         return self.parts[role]
 
-    @property
-    def uncalibrated(self) -> Parts:
-        """The same parts, all answering raw."""
-        twin = copy(self)
-        twin.calibrators = {}
-        return twin
-
     def answer(self, role: str, users: Array, items: Array, logits: Array | None = None) -> Array:
         """Probabilities of a role at rest: calibrated if its calibrator is fitted."""
-        if logits is None:
-            logits = self.parts[role].logits(users, items)
+        logits = self[role].logits(users, items) if logits is None else logits
         calibrator = self.parts.get(self.calibrators.get(role, ""))
-        found: Array = sigmoid(logits) if calibrator is None else calibrator.calibrated(logits, users)
-        return found
+        return np.asarray(sigmoid(logits) if calibrator is None else calibrator.calibrated(logits, users))
 
     def inverse(
         self, role: str, users: Array, items: Array, ratings: Array | None, logits: Array | None = None
@@ -66,8 +53,8 @@ class Parts:
         """
         p = self.answer(role, users, items, logits)
         p = np.maximum(p, p.dtype.type(self.clips.get(role, 0.0)))
-        if ratings is not None and self.parts[role].knows_ratings:
-            p = np.minimum(p * self.parts[role].rating_ratio(users, items, ratings), p.dtype.type(1))
+        if ratings is not None and self[role].knows_ratings:
+            p = np.minimum(p * self[role].rating_ratio(users, items, ratings), p.dtype.type(1))
         return np.asarray(1 / p)
 
 
@@ -83,27 +70,26 @@ class Rows:
     def __len__(self) -> int:
         return len(self.users)
 
-    def _column(self, name: str, make: Callable[[Block], Array] | None = None) -> Any:
+    def column(self, name: str, make: Callable[[Block], Array] | None) -> Array | None:
         """What is known of these pairs, or found once for the whole block; None if it is neither."""
         found = self.block.column(name, make)
         return None if found is None else found[self.where]
 
     @property
     def ratings(self) -> Array:
-        found: Array | None = self._column("ratings")
-        if found is None:
+        if (found := self.column("ratings", None)) is None:
             raise LookupError("pairs drawn from the whole population have no ratings.")
         return found
 
     @property
     def seen(self) -> Array:
-        """1 for pairs of the log, 0 for all others."""
-        return np.asarray(self._column("seen", lambda block: np.ones(len(block), np.float32)))
+        """1 for drawn pairs that are in the log, 0 for all others."""
+        return np.asarray(self.column("seen", None))
 
     def logits(self, role: str) -> Array:
         """Logits of a role, uncalibrated and without slopes."""
         if role not in self._logits:
-            self._logits[role] = self.parts.parts[role].logits(self.users, self.items)
+            self._logits[role] = self.parts[role].logits(self.users, self.items)
         return self._logits[role]
 
     def terms(self, role: str, kind: Callable[[Array], Terms]) -> Terms:
@@ -119,33 +105,19 @@ class Rows:
             self._logits.pop(role, None)
             self._terms.pop(role, None)
 
-    def logit(self, role: str = "prediction") -> Any:
-        """The logit of a role, a Column while it learns."""
-        s = self.logits(role)
-        return Column(s, {role: np.ones_like(s)}) if role in self.parts.learning else s
-
     def probability(self, role: str = "prediction") -> Any:
         """The probability of a role: raw and with slopes while it learns, calibrated at rest."""
         if role in self.parts.learning:
             p = sigmoid(self.logits(role))
             return Column(p, {role: p * (1 - p)})
-        if role in self.parts.still:
-            return self._column(role, lambda block: self.parts.answer(role, block.users, block.items))
-        return self.parts.answer(role, self.users, self.items, self.logits(role))
+        return self._at_rest(role, role, lambda p, s: self.parts.answer(role, p.users, p.items, s))
 
     def error(self, role: str = "prediction", label: Any = None, kind: Callable[[Array], Terms] | None = None) -> Any:
         """e: the error of a role against a label, the rating if none is given; the label may learn instead."""
         zero, effect, r, scale = self.terms(role, kind or self.parts.error)
         label = self.ratings if label is None else label
         y = value_of(label)
-        found = Column(zero + y * effect, {role: scale * (r - y)} if role in self.parts.learning else None)
-        if isinstance(label, Column):
-            found.slopes |= {learner: effect * slope for learner, slope in label.slopes.items()}
-        return found
-
-    def log_error(self, role: str, label: Any) -> Any:
-        """The cross-entropy of a role against a label, whatever the plan's error is."""
-        return self.error(role, label, ERRORS["log"])
+        return self._labelled(role, label, effect, zero + y * effect, lambda: scale * (r - y))
 
     def imputed_error(self, role: str = "prediction", imputation: str = "imputation") -> Any:
         """e_imputed: the error of a role against the imputed rating."""
@@ -156,9 +128,13 @@ class Rows:
         _, effect, _, scale = self.terms(role, self.parts.error)
         gap = self.ratings - self.probability(imputation)
         apart = value_of(gap)
-        found = Column(effect * apart, {role: -scale * apart} if role in self.parts.learning else None)
-        if isinstance(gap, Column):
-            found.slopes |= {learner: effect * slope for learner, slope in gap.slopes.items()}
+        return self._labelled(role, gap, effect, effect * apart, lambda: -scale * apart)
+
+    def _labelled(self, role: str, label: Any, effect: Array, value: Array, slope: Callable[[], Array]) -> Column:
+        """A column that is linear in a label: with the slope of the role if it learns, and those of the label."""
+        found = Column(value, {role: slope()} if role in self.parts.learning else None)
+        if isinstance(label, Column):
+            found.slopes |= {learner: effect * of_label for learner, of_label in label.slopes.items()}
         return found
 
     def label_effect(self, role: str = "prediction") -> Array:
@@ -166,13 +142,15 @@ class Rows:
         return self.terms(role, self.parts.error).effect
 
     def inverse_propensity(self, role: str = "propensity") -> Any:
-        """1 / max(p, clip) of a role at rest, found once for the whole block where nothing moves it."""
+        """1 / max(p, clip) of a role at rest."""
+        find = self.parts.inverse
+        return self._at_rest("1/" + role, role, lambda p, s: find(role, p.users, p.items, p.column("ratings", None), s))
+
+    def _at_rest(self, name: str, role: str, find: Callable[[Any, Array | None], Array]) -> Any:
+        """What a role at rest answers, found once for the whole block where nothing moves it."""
         if role in self.parts.still:
-            found: Any = self.block.column(
-                "1/" + role, lambda b: self.parts.inverse(role, b.users, b.items, b.column("ratings", None))
-            )
-            return found[self.where]
-        return self.parts.inverse(role, self.users, self.items, self._column("ratings"), self.logits(role))
+            return self.column(name, lambda block: find(block, None))
+        return find(self, self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:
         """The sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""

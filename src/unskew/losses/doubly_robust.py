@@ -5,7 +5,10 @@ Notation as in `weighting`; e_imputed is the error of the prediction against the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from unskew.losses.batch import Rows, View
 from unskew.losses.columns import Array, square
@@ -21,17 +24,31 @@ def dr(v: View, prediction: str = "prediction", imputation: str = "imputation") 
     return (d.total(d.imputed_error(prediction, imputation)) + o.total(residual)) / v.n_pairs
 
 
+def inverse(w: Array) -> Array:
+    """1/p, of w = 1/p: the weights of DR-JL's imputation."""
+    return w
+
+
+def variance(w: Array) -> Array:
+    """(1 - p) / p^2, the variance of o/p: the weights of MRDR's imputation (Guo et al., SIGIR 2021)."""
+    return np.asarray(w * (w - 1))
+
+
 def imputation_error(
-    v: View, weight: Array, target: Array | None = None, prediction: str = "prediction", imputation: str = "imputation"
+    v: View,
+    weigh: Callable[[Array], Array] = inverse,
+    target: Array | None = None,
+    prediction: str = "prediction",
+    imputation: str = "imputation",
 ) -> Any:
-    """sum_O weight (e - e_imputed - target)^2 / sum_O weight (e1 - e0)^2: with weight 1/p the loss of DR-JL.
+    """sum_O weight (e - e_imputed - target)^2 / sum_O weight (e1 - e0)^2; `weigh` makes the weight from 1/p.
 
     e - e_imputed = (e1 - e0)(r - r_imputed), so the numerator alone, (1/|D|) sum_O (e - e_imputed)^2 / p in the papers,
     fades wherever the prediction is undecided, and any L2 would take over. Divided by the mean effect of the label it
     is a weighted mean of (r - r_imputed)^2; the divisor is nothing that the imputation can move.
     """
     o = v.observed
-    gap = o.residual(prediction, imputation)
+    weight, gap = weigh(o.inverse_propensity()), o.residual(prediction, imputation)
     gap = gap if target is None else gap - target
     return o.total(weight * square(gap)) / max(o.total(weight * o.label_effect(prediction) ** 2), 1e-12)
 
@@ -62,7 +79,7 @@ def targeted_dr(v: View) -> Any:
     return (direct + residual) / v.n_pairs
 
 
-def targeted_imputation_error(v: View, weight: Array) -> Any:
+def targeted_imputation_error(v: View, weigh: Callable[[Array], Array] = inverse) -> Any:
     """The imputation error around epsilon h, epsilon held fixed: the imputation learns what is left."""
-    epsilon = v.held(target_epsilon(v.observed))
-    return imputation_error(v, weight, (epsilon * target_covariate(v.observed)).astype(weight.dtype))
+    epsilon, h = v.held(target_epsilon(v.observed)), target_covariate(v.observed)
+    return imputation_error(v, weigh, (epsilon * h).astype(h.dtype))

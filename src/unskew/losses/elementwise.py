@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from unskew.losses.columns import Array
+
 LARGEST_LOGIT = 13.8  # of logits inside errors: doubly robust risks are unbounded below in the logit
 
 

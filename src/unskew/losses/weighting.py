@@ -10,6 +10,7 @@ from typing import Any
 
 from unskew.losses.batch import View
 from unskew.losses.columns import square
+from unskew.losses.elementwise import log_error
 
 
 def naive(v: View, role: str = "prediction") -> Any:
@@ -46,7 +47,7 @@ def seen_likelihood(v: View, role: str = "propensity") -> Any:
     for, so the net is fitted to the true base rate |O|/|D| at any ratio of the two.
     """
     o, d = v.observed, v.sampled
-    return (o.total(o.log_error(role, 1.0)) + d.total((1 - d.seen) * d.log_error(role, 0.0))) / v.n_pairs
+    return (o.total(o.error(role, 1.0, log_error)) + d.total((1 - d.seen) * d.error(role, 0.0, log_error))) / v.n_pairs
 
 
 def seen_squares(v: View, role: str = "propensity") -> Any:

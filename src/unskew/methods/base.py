@@ -7,13 +7,12 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal
 
 from unskew.calibration.before_after import report_of
-from unskew.calibration.platt import Calibrates
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import ParameterError, checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
-from unskew.methods.settings import CLIP, L2, Space, check_settings, searched, setting
+from unskew.methods.settings import CLIP, L2, Space, searched
 from unskew.model import Recommender
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
@@ -21,6 +20,7 @@ from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
 from unskew.runtime import announced
 from unskew.selection.random_ratings import in_codes
+from unskew.settings import check_settings, setting
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Plan, Role, Stage
@@ -74,7 +74,6 @@ class Method(ABC):
                 raise ParameterError(f"The fit needs more memory than there is: {advice}.") from error
         if log.features != (None, None) and not self.reads_features:
             trained.history.notes.append("The log has features, and no part of this method reads them.")
-        calibrates = {name: role.part for name, role in plan.roles.items() if isinstance(role.part, Calibrates)}
         model = Recommender(
             self,
             log,
@@ -82,7 +81,7 @@ class Method(ABC):
             trained.history,
             seed,
             weights=weights_of(trained) if "propensity" in plan.roles else None,
-            calibration=report_of(trained.view(trained.feed.holdout), calibrates) if calibrates else None,
+            calibration=report_of(trained.view(trained.feed.holdout)),
             training=training,
             fitted_on="all" if plan.roles["prediction"].part.learns_from_all else "train",
         )

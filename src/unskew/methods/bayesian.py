@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from unskew.methods.base import Method
-from unskew.methods.settings import check_settings, setting
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
+from unskew.settings import check_settings, setting
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
 if TYPE_CHECKING:  # parts bring kernels along, which take their time to import and serve these methods alone

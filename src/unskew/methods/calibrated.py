@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from unskew.calibration.experts import ExpertPlatt
-from unskew.calibration.platt import Calibrates, Calibrator, Target
+from unskew.calibration.platt import Calibrator
 from unskew.errors import ParameterError, PlanError
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, Space
@@ -44,8 +44,7 @@ class DoublyCalibrated(Method):
 
     def plan(self) -> Plan:
         plan = self.base.plan()
-        targets: tuple[Target, ...] = ("propensity", "imputation")
-        for target in targets:
+        for target in ("propensity", "imputation"):
             calibrator: Calibrator | None = getattr(self, target)
             if self.n_experts is not None and isinstance(calibrator, ExpertPlatt):
                 calibrator = replace(calibrator, n_experts=self.n_experts)
@@ -54,7 +53,7 @@ class DoublyCalibrated(Method):
                 plan = calibrate(plan, target, calibrator)
         return plan
 
-    def _refuse_unless_resting(self, plan: Plan, target: Target) -> None:
+    def _refuse_unless_resting(self, plan: Plan, target: str) -> None:
         base = type(self.base).__name__
         if target not in plan.roles:
             raise PlanError(
@@ -70,7 +69,7 @@ class DoublyCalibrated(Method):
             )
 
 
-def calibrate(plan: Plan, target: Target, calibrator: Calibrator) -> Plan:
+def calibrate(plan: Plan, target: str, calibrator: Calibrator) -> Plan:
     """The plan in which `target` has a calibrator, fitted again whenever the target has moved."""
     name = f"{target}_calibrator"
     roles = {**plan.roles, target: plan.roles[target]._replace(calibrated_by=name)}
@@ -81,5 +80,5 @@ def calibrate(plan: Plan, target: Target, calibrator: Calibrator) -> Plan:
         stages.append(stage)
         if target in stage.fits and not stage.steps:
             stages.append(Stage(f"{target} calibration", fits=(name,)))
-    roles[name] = Role(Calibrates(target, calibrator))
+    roles[name] = Role(calibrator)
     return replace(plan, roles=roles, stages=tuple(stages))

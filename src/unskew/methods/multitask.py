@@ -8,8 +8,9 @@ from unskew.losses.doubly_robust import dr, imputation_error
 from unskew.losses.joint import entire_space
 from unskew.losses.weighting import seen_likelihood, snips
 from unskew.methods.base import NetMethod
-from unskew.methods.settings import CLIP, LogUniform, setting
+from unskew.methods.settings import CLIP, LogUniform
 from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.settings import setting
 from unskew.training.plan import Plan, Role, Stage, Step, Update
 
 
@@ -31,9 +32,7 @@ class MultiDR(NetMethod):
         return (
             Update(("propensity",), seen_likelihood),
             Update(("prediction",), dr, self.prediction_weight),
-            Update(
-                ("imputation",), lambda v: imputation_error(v, v.observed.inverse_propensity()), self.imputation_weight
-            ),
+            Update(("imputation",), imputation_error, self.imputation_weight),
         )
 
     def plan(self) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 
 from unskew.losses.batch import Rows, View
 from unskew.losses.columns import square, value_of
-from unskew.losses.doubly_robust import dr, imputation_error, targeted_dr, targeted_imputation_error
+from unskew.losses.doubly_robust import dr, imputation_error, inverse, targeted_dr, targeted_imputation_error, variance
 from unskew.losses.joint import balance, worst_weights
 from unskew.losses.weighting import seen_likelihood, snips
 from unskew.methods.base import NetMethod, PropensityMethod
-from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space, setting
+from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space
 from unskew.nets.base import NetSpec, Part, PartSpec, State
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
+from unskew.settings import setting
 from unskew.training.plan import Copy, FitContext, FitSpec, Plan, Role, Stage, Update
 
 Array = NDArray[Any]
@@ -54,10 +56,10 @@ class DRJL(PropensityMethod):
 
     def imputation_weight(self, w: Array) -> Array:
         """1/p, of w = 1/p."""
-        return w
+        return inverse(w)
 
     def imputation_loss(self, v: View) -> Any:
-        return imputation_error(v, self.imputation_weight(v.observed.inverse_propensity()))
+        return imputation_error(v, self.imputation_weight)
 
     def prediction_loss(self, v: View) -> Any:
         return dr(v)
@@ -119,8 +121,7 @@ class MRDR(DRJL):
     """
 
     def imputation_weight(self, w: Array) -> Array:
-        """(1 - p) / p^2."""
-        return np.asarray(w * (w - 1))
+        return variance(w)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class DRMSE(DRJL):
 
     def imputation_weight(self, w: Array) -> Array:
         """With w = 1/p: w (w - 1) [lambda (w - 1) + 1 - lambda]."""
-        return np.asarray(w * (w - 1) * (self.trade_off * (w - 1) + 1 - self.trade_off))
+        return variance(w) * (self.trade_off * (w - 1) + 1 - self.trade_off)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +172,7 @@ class TDR(DRJL):
     def imputation_loss(self, v: View) -> Any:
         if self.learning == "joint":
             return super().imputation_loss(v)
-        return targeted_imputation_error(v, self.imputation_weight(v.observed.inverse_propensity()))
+        return targeted_imputation_error(v, self.imputation_weight)
 
     def prediction_loss(self, v: View) -> Any:
         # A constant epsilon adds epsilon h, which the prediction cannot move: plain DR has the same slopes.
@@ -206,26 +207,21 @@ class BRDDR(DRJL):
 
     def worst_imputation(self, v: View) -> Any:
         """The imputation loss at its worst weights, the upper ends."""
-        return imputation_error(v, 1 + (v.observed.inverse_propensity() - 1) * self.odds_bound)
+        return imputation_error(v, lambda w: 1 + (w - 1) * self.odds_bound)
 
     def plan(self) -> Plan:
         base = super().plan()
         roles = {**base.roles, **{twin: base.roles[role] for role, twin in BENCHMARK.items()}}
         first = (
-            (
-                Update(
-                    (BENCHMARK["imputation"],),
-                    lambda v: imputation_error(v, v.observed.inverse_propensity(), **BENCHMARK),
-                ),
-            ),
-            (Update((BENCHMARK["prediction"],), lambda v: dr(v, **BENCHMARK)),),
+            (Update((BENCHMARK["imputation"],), partial(imputation_error, **BENCHMARK)),),
+            (Update((BENCHMARK["prediction"],), partial(dr, **BENCHMARK)),),
         )
         second = (Update(IMPUTATION, self.worst_imputation),), (Update(PREDICTION, self.worst_case),)
         learns = isinstance(roles["imputation"].part, NetSpec)
         copies = tuple(Copy(twin, role) for role, twin in BENCHMARK.items() if role == "prediction" or learns)
         stages = (
             self.propensity_stage(),
-            Stage("benchmark", first, validate=lambda v: snips(v, BENCHMARK["prediction"])),
+            Stage("benchmark", first, validate=partial(snips, role=BENCHMARK["prediction"])),
             Stage("prediction", second, copies=copies, validate=snips),
         )
         return Plan(roles, stages, self.error, self.pairs_per_row)
@@ -249,17 +245,14 @@ class StableDR(NetMethod):
     weighting: Literal["dr", "mrdr"] = setting("dr", choices=("dr", "mrdr"))
     pairs_per_row: float = setting(2.0, above=0)
 
-    def imputation_loss(self, v: View) -> Any:
-        w = v.observed.inverse_propensity()
-        return imputation_error(v, w if self.weighting == "dr" else w * (w - 1))
-
     def plan(self) -> Plan:
         propensity = Role(self.propensity_net, self.learning_rate, self.propensity_l2, clip=self.clip, starts_at="seen")
         imputation = self.learner()._replace(part=self.imputation or self.net)
         roles = {"propensity": propensity, "imputation": imputation, "prediction": self.learner()}
         likelihood = Update(("propensity",), seen_likelihood)
+        weigh = {"dr": inverse, "mrdr": variance}[self.weighting]
         steps = (
-            (Update(IMPUTATION, self.imputation_loss),),
+            (Update(IMPUTATION, partial(imputation_error, weigh=weigh)),),
             (likelihood, Update(("propensity",), lambda v: square(balance(v)), self.balance)),
             (Update(PREDICTION, snips),),
         )
@@ -341,16 +334,9 @@ class MR(PropensityMethod):
     pairs_per_row: float = setting(2.0, above=0)
 
     def prediction_loss(self, v: View) -> Any:
-        o, d, shares = v.observed, v.sampled, v.parts.parts["combination"]
+        o, d, shares = v.observed, v.sampled, v.parts["combination"]
         weight = (o.inverse_propensity(PROPENSITIES[0]) + o.inverse_propensity(PROPENSITIES[1])) / 2
         return (d.total(shares.combined(d)) + o.total((o.error() - shares.combined(o)) * weight)) / v.n_pairs
-
-    def first_loss(self, v: View) -> Any:
-        return imputation_error(v, v.observed.inverse_propensity())
-
-    def second_loss(self, v: View) -> Any:
-        w = v.observed.inverse_propensity()
-        return imputation_error(v, w * (w - 1), imputation="second_imputation")
 
     def plan(self) -> Plan:
         roles = {
@@ -362,8 +348,8 @@ class MR(PropensityMethod):
         if self.imputation is not None:
             roles["imputation"] = roles["imputation"]._replace(part=self.imputation)
         steps = (
-            (Update(IMPUTATION, self.first_loss),),
-            (Update(("second_imputation",), self.second_loss),),
+            (Update(IMPUTATION, imputation_error),),
+            (Update(IMPUTATIONS[1:], partial(imputation_error, weigh=variance, imputation=IMPUTATIONS[1])),),
             (Update(PREDICTION, self.prediction_loss),),
         )
         stages = (

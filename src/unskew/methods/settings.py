@@ -1,24 +1,41 @@
-"""Settings of methods: default, range and search space of each in one line."""
+"""Where a search looks for the settings of a method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from unskew.data.log import RatingLog
 from unskew.data.split import scarcity
 from unskew.registry import settings_of
-from unskew.training.checks import check_choice, check_number
 from unskew.training.loop import L2_PER_SCARCITY
 
 
-@dataclass(frozen=True)
-class LogUniform:
-    """Any number from `low` to `high`, every order of magnitude as likely as another.
+class Dimension:
+    """What a search may choose for a setting; `when_none` is what a method's None amounts to."""
 
-    `when_none` is what a method's None amounts to, so that a search knows where its defaults stand.
-    """
+    when_none: Any = None
+
+    def holds(self, chosen: Any) -> bool:
+        raise NotImplementedError
+
+    def at_rule(self, log: RatingLog) -> Any:
+        """What a setting that is left to its rule amounts to for a log."""
+        return self.when_none
+
+    def setting(self, chosen: Any, log: RatingLog) -> Any:
+        """What the method is given for what was chosen."""
+        return chosen
+
+    def shown(self, chosen: Any) -> str:
+        return str(chosen)
+
+
+@dataclass(frozen=True)
+class LogUniform(Dimension):
+    """Any number from `low` to `high`, every order of magnitude as likely as another."""
 
     low: float
     high: float
@@ -27,13 +44,9 @@ class LogUniform:
     def holds(self, chosen: Any) -> bool:
         return chosen is not None and self.low <= chosen <= self.high
 
-    def at_rule(self, log: RatingLog) -> Any:
-        """What a setting that is left to its rule amounts to for a log."""
-        return self.when_none
-
     def setting(self, chosen: Any, log: RatingLog) -> Any:
-        """What the method is given for what was chosen: four digits, as more would only clutter recipes."""
-        return float(f"{chosen:.4g}")
+        """Four digits, as more would only clutter recipes."""
+        return float(self.shown(chosen))
 
     def shown(self, chosen: Any) -> str:
         return f"{chosen:.4g}"
@@ -51,7 +64,7 @@ class L2Range(LogUniform):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Dimension):
     """One of a few values."""
 
     values: tuple[Any, ...]
@@ -59,15 +72,6 @@ class Choice:
 
     def holds(self, chosen: Any) -> bool:
         return chosen in self.values
-
-    def at_rule(self, log: RatingLog) -> Any:
-        return self.when_none
-
-    def setting(self, chosen: Any, log: RatingLog) -> Any:
-        return chosen
-
-    def shown(self, chosen: Any) -> str:
-        return str(chosen)
 
 
 @dataclass(frozen=True)
@@ -83,37 +87,11 @@ class TimesDensity(Choice):
         return f"{chosen:g} x density"
 
 
-Dimension = LogUniform | Choice
-Space = dict[str, Dimension]  # by the name of the setting; net.n_factors is a setting inside another
+Space = dict[str, LogUniform | Choice]  # by the name of the setting; net.n_factors is a setting inside another
 
 CLIP = TimesDensity((0.1, 0.2, 0.5, 1.0, 2.0))
 L2 = L2Range(0.01, 1.0)
 N_FACTORS = Choice((8, 16, 32, 64))
-
-
-def setting(
-    default: Any = None,
-    *,
-    factory: Callable[[], Any] | None = None,
-    above: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
-    choices: Collection[str] | None = None,
-    search: Dimension | None = None,
-) -> Any:
-    """A setting: its default, the range that is checked, and where a search looks, if it does."""
-    bounds = {name: bound for name, bound in (("above", above), ("least", least), ("most", most)) if bound is not None}
-    metadata = {"bounds": bounds, "choices": choices, "search": search}
-    return field(default_factory=factory, metadata=metadata) if factory else field(default=default, metadata=metadata)
-
-
-def check_settings(method: Any) -> None:
-    """Refuse settings outside their ranges; None, where it is the default, means the rule."""
-    for each in fields(method):
-        if each.metadata.get("choices"):
-            check_choice(method, each.name, each.metadata["choices"])
-        if each.metadata.get("bounds") and not (each.default is None and getattr(method, each.name) is None):
-            check_number(method, each.name, **each.metadata["bounds"])
 
 
 def searched(method: Any) -> Space:
@@ -124,12 +102,8 @@ def searched(method: Any) -> Space:
 
 def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | None:
     """Where in the space the method stands as it is, for a log; None if it stands outside."""
-    chosen = {}
-    for name, dimension in space.items():
-        value = method
-        for part in name.split("."):
-            value = getattr(value, part)
-        chosen[name] = dimension.at_rule(log) if value is None else value
+    held = {name: attrgetter(name)(method) for name in space}
+    chosen = {name: space[name].at_rule(log) if value is None else value for name, value in held.items()}
     return chosen if all(space[name].holds(value) for name, value in chosen.items()) else None
 
 

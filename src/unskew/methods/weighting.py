@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from unskew.losses.batch import Loss, View
@@ -10,7 +11,8 @@ from unskew.losses.columns import value_of, where
 from unskew.losses.joint import agreement, contrast, negative_entropy
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
-from unskew.methods.settings import Choice, LogUniform, setting
+from unskew.methods.settings import Choice, LogUniform
+from unskew.settings import setting
 from unskew.training.plan import Plan, Stage, Update
 
 PREDICTION = ("prediction",)
@@ -105,31 +107,19 @@ class AT(PropensityMethod):
     tolerance: float = setting(0.05, above=0, search=LogUniform(0.005, 0.5))
     pairs_per_row: float = setting(5.0, above=0)
 
-    def labelled(self, role: str) -> Loss:
+    def labelled(self, v: View, role: str) -> Any:
         """The mean error of a role against the first labeller over the pairs on which the labellers agree."""
-
-        def loss(v: View) -> Any:
-            d, agreed = v.sampled, agreement(v, FIRST, SECOND, self.tolerance)
-            return d.total(agreed * d.imputed_error(role, imputation=FIRST)) / max(d.total(agreed), 1.0)
-
-        return loss
+        d, agreed = v.sampled, agreement(v, FIRST, SECOND, self.tolerance)
+        return d.total(agreed * d.imputed_error(role, imputation=FIRST)) / max(d.total(agreed), 1.0)
 
     def plan(self) -> Plan:
         nets = {role: self.learner() for role in (FIRST, SECOND, "prediction")}
-        labellers = (
-            (Update(PREDICTION, naive),),
-            (Update((FIRST,), lambda v: snips(v, FIRST)),),
-            (Update((SECOND,), lambda v: snips(v, SECOND)),),
-        )
-        labelled = tuple((Update((role,), self.labelled(role)),) for role in ("prediction", SECOND))
+        weighted = tuple((Update((role,), partial(snips, role=role)),) for role in (FIRST, SECOND))
+        labellers = (Update(PREDICTION, naive),), *weighted
+        labelled = tuple((Update((role,), partial(self.labelled, role=role)),) for role in ("prediction", SECOND))
         stages = (
             self.propensity_stage(),
-            Stage(
-                "labellers",
-                labellers,
-                validate=lambda v: snips(v, FIRST) + snips(v, SECOND),
-                own_batches=True,
-            ),
+            Stage("labellers", labellers, validate=lambda v: snips(v, FIRST) + snips(v, SECOND), own_batches=True),
             Stage("prediction", labelled, validate=snips, own_batches=True),
         )
         return Plan({"propensity": self.propensity_role(), **nets}, stages, self.error, self.pairs_per_row)

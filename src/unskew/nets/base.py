@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
+from unskew.losses.columns import Array
 from unskew.nets.kernels import CORRECTIONS, adam
+from unskew.settings import check_settings
 
-Array = NDArray[Any]
 State = Mapping[str, Array]
 
 
@@ -47,29 +47,18 @@ class Part:
         """What a list is ranked by; `by` is one of its `orders`, and what is random about it comes from `rng`."""
         return self.logits(users, items)
 
-    def std(self, users: Array, items: Array) -> Array:
-        """The standard deviation of an answer."""
-        raise ParameterError(f"{type(self).__name__} does not know how far it may be off; use the method 'dce-bayes'.")
-
-    def level_chances(self, users: Array, items: Array) -> tuple[Array, Array]:
+    def level_chances(self, *pairs: Any, **options: Any) -> Any:
         """The levels of ratings, and the chance of each for every pair."""
-        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
+        raise ParameterError(
+            f"{type(self).__name__} is not sampled in sweeps: it cannot tell how far it may be off and knows no levels "
+            "of ratings; use the method 'dce-bayes'."
+        )
 
-    def liked(self, users: Array, items: Array, liked_from: float) -> Array:
-        """P(rating >= liked_from)."""
-        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
-
-    def expected(self, users: Array, items: Array) -> Array:
-        """The expected rating as it stands in the log."""
-        raise ParameterError(f"{type(self).__name__} knows no levels of ratings; use the method 'dce-bayes'.")
+    std = liked = expected = continued = level_chances  # what a posterior knows besides
 
     def linear(self) -> Linear | None:
         """The part as inner products of users and items, the unknown ones last; None if it has no such form."""
         return None
-
-    def continued(self, log: Any, sweeps: int) -> Part:
-        """The part after further sweeps over its log."""
-        raise ParameterError(f"{type(self).__name__} is not sampled in sweeps; use the method 'dce-bayes' or 'bayes'.")
 
     def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
         """The part with a new user for each chunk of ratings; None if it has no way of its own."""
@@ -100,6 +89,9 @@ class PartSpec(ABC):
 
     reads_features: ClassVar[bool] = False  # of users or items
     learns_from_all: ClassVar[bool] = False  # ratings of the log, the hold-out included
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @abstractmethod
     def from_state(self, state: State, owner: Part | None = None) -> Part:
@@ -190,11 +182,16 @@ class Table:
         self.data = np.zeros((4, *value.shape), np.float32)
         self.data[0] = value
         self.marks = np.zeros((3, len(value) + 1), np.int32)
-        self.inherited = np.zeros(len(value), np.bool_)  # rows that learned in a net whose state was taken over
+        self.inherited = np.zeros(len(value), np.bool_)
 
     @property
     def value(self) -> Array:
         return np.asarray(self.data[0])
+
+    @property
+    def learned(self) -> Array:
+        """Whether each row has learned, in this net or in one whose state it took over."""
+        return (self.marks[0, :-1] > 0) | self.inherited
 
     def step(self, rate: float, l2: float) -> None:
         adam(self.data, self.marks, self.decay, rate, l2, CORRECTIONS)
@@ -206,11 +203,9 @@ class Table:
 
     def rest(self) -> int:
         """Let rows that have learned nothing answer as the average of those that have; tells how many there are."""
-        learned = (self.marks[0, :-1] > 0) | self.inherited
-        missing = int((~learned[:-1]).sum())
-        if learned.any():
-            self.data[0, ~learned] = self.value[learned].mean(0, dtype=np.float64)
-        return missing
+        if self.learned.any():
+            self.data[0, ~self.learned] = self.value[self.learned].mean(0, dtype=np.float64)
+        return int((~self.learned[:-1]).sum())
 
 
 def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Array:
@@ -227,11 +222,3 @@ def extended_rows(value: Array, n_new: int, n_nets: int = 1) -> Array:
     old = value[:-1].reshape(n_nets, -1, width)
     both = np.concatenate([old, np.broadcast_to(average, (n_nets, n_new, width))], axis=1)
     return np.concatenate([both.reshape(-1, width), average])
-
-
-def check_factors(n_factors: int, init_std: float, least: int = 1) -> None:
-    """Refuse sizes that no net can have."""
-    if not least <= n_factors <= 100_000:
-        raise ParameterError(f"n_factors must be at least {least} and at most 100,000, not {n_factors}.")
-    if not 0 <= init_std <= 1e9:
-        raise ParameterError(f"init_std must be a number of at least 0 and at most 1e+09, not {init_std}.")

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unskew.nets.base import (
-    Linear,
-    Net,
-    NetContext,
-    NetSpec,
-    Part,
-    State,
-    Table,
-    check_factors,
-    extended_rows,
-    rows_for,
-)
+from unskew.errors import ParameterError
+from unskew.losses.columns import Array
+from unskew.nets.base import Linear, Net, NetContext, NetSpec, Part, State, Table, extended_rows, rows_for
 from unskew.nets.kernels import dot, dot_learn, scatter
+from unskew.settings import setting
 
-Array = NDArray[Any]
+MOST_FACTORS, MOST_STD = 100_000, 1e9
 
 
 class TableNet(Net):
@@ -33,23 +24,18 @@ class TableNet(Net):
     def __init__(self, **tables: Table) -> None:
         self.tables = tables
 
-    @property
-    def stepped(self) -> dict[str, Table]:
-        """The tables that this net's own step moves."""
-        return self.tables
-
     def value(self, name: str) -> Array:
         return self.tables[name].value
 
     def step(self, rate: float, l2: float) -> None:
-        for table in self.stepped.values():
+        for table in self.tables.values():
             table.step(rate, l2)
 
     def state(self) -> dict[str, Array]:
-        return {name: table.value.copy() for name, table in self.stepped.items()}
+        return {name: table.value.copy() for name, table in self.tables.items()}
 
     def restore(self, state: State) -> None:
-        for name, table in self.stepped.items():
+        for name, table in self.tables.items():
             table.data[0] = state[name]
 
     def sizes(self) -> tuple[int | None, int | None]:
@@ -58,13 +44,11 @@ class TableNet(Net):
 
     def take_over(self, other: Net) -> None:
         super().take_over(other)
-        if not isinstance(other, TableNet):
-            return
-        for name, table in self.stepped.items():
-            table.inherited |= (other.tables[name].marks[0, :-1] > 0) | other.tables[name].inherited
+        for name, table in self.tables.items():
+            table.inherited |= cast(TableNet, other).tables[name].learned
 
     def rest(self) -> int:
-        return sum(table.rest() for table in self.stepped.values() if len(table.value) > 1)
+        return sum(self.tables[side].rest() for side in self.of_sides)
 
     def user_vectors(self, users: Array) -> Array:
         return self.value(self.of_sides[0])[users]
@@ -119,13 +103,15 @@ class MF(NetSpec):
     `MF(biases=False, init_std=1.0)` is the net of the literature, whose logits are saturated from the first step.
     """
 
-    n_factors: int = 64
+    n_factors: int = setting(64, least=0, most=MOST_FACTORS)
     biases: bool = True
-    init_std: float = 0.2
+    init_std: float = setting(0.2, least=0, most=MOST_STD)
     bias_l2: float = 0.2
 
     def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.init_std, least=0 if self.biases else 1)
+        super().__post_init__()
+        if not (self.n_factors or self.biases):
+            raise ParameterError("n_factors of MF must be at least 1 without biases, not 0.")
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
         users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
@@ -154,22 +140,16 @@ class ConcatenationNet(TableNet):
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         x, last = self._layers(users, items)
-        of_last = slopes[:, None] * self.value("outer")
-        dense = {"outer": np.einsum("n,nd->d", slopes, last)[None], "offset": slopes.sum(keepdims=True)[None]}
+        of_last, found = slopes[:, None] * self.value("outer"), {}
         if "inner" in self.tables:
             of_last = of_last * (last > 0)
-            dense["inner"] = np.einsum("nd,nc->dc", of_last, x)
+            found["inner"] = np.einsum("nd,nc->dc", of_last, x)
             of_last = np.einsum("nd,dc->nc", of_last, self.value("inner"))
-        for name, gradient in dense.items():
-            table = self.tables[name]
-            scatter(np.arange(len(gradient)), np.ascontiguousarray(gradient, np.float32), table.data, table.marks)
-        sides = zip(("users", "items"), (users, items), np.split(of_last, 2, axis=1), strict=True)
-        for name, codes, gradient in sides:
-            table = self.tables[name]
+        found |= {"outer": np.einsum("n,nd->d", slopes, last)[None], "offset": slopes.sum(keepdims=True)[None]}
+        found["users"], found["items"] = np.split(of_last, 2, axis=1)
+        for name, gradient in found.items():
+            codes, table = {"users": users, "items": items}.get(name, np.arange(len(gradient))), self.tables[name]
             scatter(codes, np.ascontiguousarray(gradient, np.float32), table.data, table.marks)
-
-    def rest(self) -> int:
-        return self.tables["users"].rest() + self.tables["items"].rest()
 
     def linear(self) -> Linear | None:
         """Without a hidden layer the net is additive, and all items see the same of a user."""
@@ -188,12 +168,9 @@ class NCF(NetSpec):
     (the propensity net of the released DCE code). `hidden=True` is linear(2d -> d), ReLU, linear(d -> 1), as in CVIB.
     """
 
-    n_factors: int = 16
+    n_factors: int = setting(16, least=1, most=MOST_FACTORS)
     hidden: bool = True
-    init_std: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.init_std)
+    init_std: float = setting(0.1, least=0, most=MOST_STD)
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> ConcatenationNet:
         d = self.n_factors

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
+from unskew.losses.columns import Array
 from unskew.nets.base import Net, NetContext, NetSpec, Part, State
 
 try:
@@ -19,7 +19,6 @@ try:
 except ImportError as error:
     raise ParameterError("Nets of PyTorch need torch, which is not installed: pip install 'unskew[torch]'.") from error
 
-Array = NDArray[Any]
 AVERAGED = 32  # known codes whose logits are averaged for an unknown one
 
 
@@ -40,28 +39,27 @@ def reproducible(rng: np.random.Generator | None = None) -> Iterator[None]:
 class TorchNet(Net):
     """A module that scores pairs, module(users, items) -> logits, moved by Adam with weight decay `l2`.
 
-    It answers in evaluation mode and learns in training mode. Whoever is unknown, or at rest has learned nothing, is
-    answered for by the mean logit of 32 who have learned, at even distances among all of them. What the module's own
+    It answers in evaluation mode and learns in training mode. Unknown users and items and, at rest, those without a
+    training row are answered for by the mean logit of 32 known ones at even distances. What the module's own
     `user_vectors(users)` gives, if it has one, tells users apart.
     """
 
     def __init__(self, module: torch.nn.Module, context: NetContext, rng: np.random.Generator) -> None:
         self.module, self.context, self.rng = module.eval(), context, rng
         self.optimizer = torch.optim.Adam(module.parameters())
-        self.learned = [np.zeros(n, np.bool_) for n in (context.n_users, context.n_items)]
-        self.known = [np.ones_like(side) for side in self.learned]
+        self.known = [np.ones(n, np.bool_) for n in context[:2]]
 
     def _tensor(self, codes: Array) -> torch.Tensor:
         return torch.from_numpy(codes.astype(np.int64)).to(next(self.module.parameters()).device)
 
     def logits(self, users: Array, items: Array) -> Array:
-        sides = list(zip((users, items), self.known, strict=True))
-        unknown = [(codes < 0) | ~known[codes] for codes, known in sides]
-        some = [np.flatnonzero(known) for known in self.known]
-        some = [codes[np.linspace(0, len(codes) - 1, AVERAGED).astype(np.int64)] for codes in some]
+        sides, unknown, some = (users, items), [], []
+        for codes, known in zip(sides, self.known, strict=True):
+            unknown.append((codes < 0) | ~known[codes])
+            some.append(np.flatnonzero(known)[np.linspace(0, known.sum() - 1, AVERAGED).astype(np.int64)])
 
         def scored(rows: Any, number: int) -> Array:
-            pairs = (np.where(unknown[s][rows], some[s][number], sides[s][0][rows]) for s in (0, 1))
+            pairs = (np.where(unknown[s][rows], some[s][number], sides[s][rows]) for s in (0, 1))
             with torch.no_grad(), reproducible():
                 return np.asarray(self.module(*map(self._tensor, pairs)).numpy(force=True), np.float32)
 
@@ -71,7 +69,6 @@ class TorchNet(Net):
         return logits
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
-        self.learned[0][users] = self.learned[1][items] = True
         with reproducible(self.rng):
             scores = self.module.train()(self._tensor(users), self._tensor(items))
             scores.backward(torch.from_numpy(slopes).to(scores))
@@ -93,24 +90,18 @@ class TorchNet(Net):
         return np.vstack([np.where(self.known[0][:, None], vectors, average), average])[users].astype(np.float32)
 
     def state(self) -> dict[str, Array]:
-        n_users, n_items, base_rate, interactions = self.context
+        n_users, n_items, base_rate, (users, items) = self.context
         context = {"sizes": np.array([n_users, n_items]), "base_rate": np.array(base_rate)}
-        kept = dict(zip(("known_users", "known_items", "users", "items"), (*self.known, *interactions), strict=True))
         module = {f"module.{name}": value.numpy(force=True).copy() for name, value in self.module.state_dict().items()}
-        return context | kept | module
+        return context | {"users": users, "items": items} | module
 
     def restore(self, state: State) -> None:
-        self.known = [np.array(state[name], np.bool_) for name in ("known_users", "known_items")]
         values = {name: torch.from_numpy(np.array(state[f"module.{name}"])) for name in self.module.state_dict()}
         self.module.load_state_dict(values)
 
-    def take_over(self, other: Net) -> None:
-        super().take_over(other)
-        if isinstance(other, TorchNet):
-            self.learned = [mine | theirs for mine, theirs in zip(self.learned, other.learned, strict=True)]
-
     def rest(self) -> int:
-        self.known = [side.copy() if side.any() else ~side for side in self.learned]
+        counts = (np.bincount(codes, minlength=n) for codes, n in zip(self.context[3], self.context[:2], strict=True))
+        self.known = [count > 0 for count in counts]
         return sum(int((~side).sum()) for side in self.known)
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
@@ -135,6 +126,7 @@ class TorchSpec(NetSpec):
         context = NetContext(n_users, n_items, float(state["base_rate"]), (state["users"], state["items"]))
         net = self.build(context, np.random.default_rng(0))
         net.restore(state)
+        net.rest()
         return net
 
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.errors import ParameterError
-from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table, check_factors, rows_for
-from unskew.nets.factors import FactorNet, TableNet
+from unskew.losses.columns import Array
+from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table, rows_for
+from unskew.nets.factors import MOST_FACTORS, MOST_STD, FactorNet, TableNet
 from unskew.nets.kernels import tower_dot, tower_learn
-
-Array = NDArray[Any]
+from unskew.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEmbedding(NetSpec):
     """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
 
-    n_factors: int = 64
-    init_std: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_factors(self.n_factors, self.init_std)
+    n_factors: int = setting(64, least=1, most=MOST_FACTORS)
+    init_std: float = setting(0.2, least=0, most=MOST_STD)
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
         users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))

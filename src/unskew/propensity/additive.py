@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import root, sigmoid
 from unskew.nets.base import Part, State, extended_rows
-from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
+from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
 from unskew.training.plan import Given
 
 TOLERANCE = 1e-10  # largest gap between a fitted and a counted margin, as a share of the catalogue
@@ -50,22 +51,18 @@ class Additive(Propensity):
     """
 
     def fit_in(self, given: Given) -> AdditivePropensity:
-        log, sides = given.log, []
-        notes = []
-        for name, codes, n, n_other in (
-            ("users", given.log.users, log.n_users, log.n_items),
-            ("items", given.log.items, log.n_items, log.n_users),
-        ):
+        log, sides, notes = given.log, [], []
+        for name, codes, n in (("users", log.users, log.n_users), ("items", log.items, log.n_items)):
             counts = np.bincount(codes, minlength=n)
-            inside = np.clip(counts, 0.5, n_other - 0.5)
+            inside = np.clip(counts, 0.5, log.n_pairs // n - 0.5)
             sides.append(inside * (min(len(log), log.n_pairs - 0.5) / inside.sum()))
             if changed := int((inside != counts).sum()):
                 notes.append(f"{changed} {name} without a rating, or with all of them, were counted as half one off.")
         a, b, gap = solve_margins(*sides)
         if gap > 1e-6:
             notes.append(f"The additive propensity misses a margin by {gap:.2g} ratings.")
-        users, items = np.append(a, activity(sides[0].mean(keepdims=True), b)), b
-        fitted = AdditivePropensity(users, np.append(items, activity(sides[1].mean(keepdims=True), a)))
+        average_user, average_item = (activity(sides[n].mean(keepdims=True), (b, a)[n]) for n in (0, 1))
+        fitted = AdditivePropensity(np.append(a, average_user), np.append(b, average_item))
         fitted.notes = tuple(notes)
         return fitted
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs
 from unskew.errors import DataError, checked_seed
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part
 from unskew.training.options import Training
 from unskew.training.plan import FitSpec, Given
 
-Array = NDArray[Any]
 Values = NDArray[np.float64]
 
 LARGEST_LOGIT = 87.0  # at which a sigmoid is 0 or 1 to the last bit of float32

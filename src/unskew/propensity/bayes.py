@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
+from unskew.losses.columns import Array
 from unskew.nets.base import Part, State
-from unskew.propensity.base import Array, FittedPropensity, Propensity, Values
+from unskew.propensity.base import FittedPropensity, Propensity, Values
 from unskew.propensity.counted import Uniform
-from unskew.training.checks import check_number
+from unskew.settings import setting
 from unskew.training.plan import Given
 
 MOST_LEVELS = 12  # more distinct ratings than these are counted by the nearest of as many levels
@@ -41,9 +43,7 @@ class BayesPropensity(FittedPropensity):
         return base | {"levels": self.levels, "ratio": self.ratio}
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> BayesPropensity:
-        base = self.base.extended(counts, n_items)
-        assert isinstance(base, FittedPropensity)
-        return BayesPropensity(base, self.levels, self.ratio)
+        return BayesPropensity(cast(FittedPropensity, self.base.extended(counts, n_items)), self.levels, self.ratio)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +55,16 @@ class NaiveBayes(Propensity):
     random ones, with `prior` ratings of the log's own kind counted in. Random ratings must not be test data.
     """
 
-    base: Propensity = field(default_factory=Uniform)
-    prior: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(self, "prior", above=0)
+    base: Propensity = setting(factory=Uniform)
+    prior: float = setting(1.0, above=0)
 
     def fit_in(self, given: Given) -> BayesPropensity:
         if given.random_ratings is None:
             raise ParameterError("NaiveBayes needs random ratings: pass random_ratings=random_log to the fit.")
         base = self.base.fit_in(given)
         if base.knows_ratings:
-            name = type(self.base).__name__
-            raise ParameterError(
-                f"The base of NaiveBayes must not depend on the rating, as {name} does; use Factors()."
-            )
+            does = f"as {type(self.base).__name__} does"
+            raise ParameterError(f"The base of NaiveBayes must not depend on the rating, {does}; use Factors().")
         levels, in_log = _given_seen(base, given.log)
         drawn = np.bincount(_nearest(levels, given.random_ratings.ratings), minlength=len(levels))
         ratio = in_log * (drawn.sum() + self.prior) / (drawn + self.prior * in_log)
@@ -79,9 +74,7 @@ class NaiveBayes(Propensity):
 
     def from_state(self, state: State, owner: Part | None = None) -> BayesPropensity:
         known = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
-        base = self.base.from_state(known)
-        assert isinstance(base, FittedPropensity)
-        return BayesPropensity(base, state["levels"], state["ratio"])
+        return BayesPropensity(cast(FittedPropensity, self.base.from_state(known)), state["levels"], state["ratio"])
 
 
 def _given_seen(base: FittedPropensity, log: RatingLog) -> tuple[Values, Values]:

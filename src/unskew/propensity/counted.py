@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.errors import DataError, ParameterError
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import root
 from unskew.nets.base import Part, State, extended_rows
-from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, logit_of
+from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
 from unskew.training.plan import Given
 
 
@@ -85,18 +85,13 @@ def _scaled(score: Values, base_rate: float) -> Values:
     return np.asarray(np.minimum(root(excess, 0, 1 / score.min()) * score, 1))
 
 
+@dataclass(frozen=True, eq=False)
 class KnownPairs:
     """Propensities of single pairs, by their keys in order."""
 
-    def __init__(self, keys: Array, p: Array, n_items: int) -> None:
-        self.keys, self.p, self.n_items = keys, p, n_items
-
-    @classmethod
-    def of(cls, log: RatingLog, column: Values) -> KnownPairs:
-        _check_known(column, len(log))
-        keys = pair_keys(log.users, log.items, log.n_items)
-        order = np.argsort(keys)
-        return cls(keys[order], column[order], log.n_items)
+    keys: Array
+    p: Array
+    n_items: int
 
     def __call__(self, users: Array, items: Array) -> Values:
         wanted = pair_keys(users, items, self.n_items)
@@ -112,9 +107,7 @@ class KnownPairs:
 class KnownPropensity(FittedPropensity):
     """Propensities that a function gives, and maybe a second one for pairs whose rating is known."""
 
-    def __init__(
-        self, function: Callable[[Any, Any], ArrayLike], with_rating: Callable[[Any, Any, Any], ArrayLike] | None
-    ) -> None:
+    def __init__(self, function: Callable[[Any, Any], Any], with_rating: Any) -> None:
         self.function, self.with_rating = function, with_rating
         self.answers_unseen = not isinstance(function, KnownPairs)
         self.knows_ratings = with_rating is not None
@@ -130,16 +123,13 @@ class KnownPropensity(FittedPropensity):
         return logit_of(self.pair(users, items)).astype(np.float32)
 
     def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
-        if self.with_rating is None:
-            return super().rating_ratio(users, items, ratings)
         given = np.asarray(self.with_rating(users, items, np.asarray(ratings, np.float64)), np.float64)
         return (_check_known(given, len(users)) / self.pair(users, items)).astype(np.float32)
 
     def state(self) -> dict[str, Array]:
         """A column of the log is data; a function is not."""
-        if not isinstance(self.function, KnownPairs):
-            return {}
-        return {"keys": self.function.keys, "p": self.function.p, "n_items": np.array(self.function.n_items)}
+        column = vars(self.function) if isinstance(self.function, KnownPairs) else {}
+        return {name: np.asarray(value) for name, value in column.items()}
 
     def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> KnownPropensity:
         raise ParameterError("Known propensities do not cover new users: fit the model again with their ratings.")
@@ -166,8 +156,12 @@ class Known(Propensity):
     given_rating: Callable[[Any, Any, Any], ArrayLike] | None = None
 
     def fit_in(self, given: Given) -> KnownPropensity:
-        function = self.pairs if callable(self.pairs) else KnownPairs.of(given.log, np.asarray(self.pairs, np.float64))
-        return KnownPropensity(function, self.given_rating)
+        if callable(self.pairs):
+            return KnownPropensity(self.pairs, self.given_rating)
+        log, column = given.log, _check_known(np.asarray(self.pairs, np.float64), len(given.log))
+        keys = pair_keys(log.users, log.items, log.n_items)
+        order = np.argsort(keys)
+        return KnownPropensity(KnownPairs(keys[order], column[order], log.n_items), self.given_rating)
 
     def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
         if "keys" in state:

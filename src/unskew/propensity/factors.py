@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.data.population import AllPairs, Folds, shifted
+from unskew.losses.columns import Array
 from unskew.losses.weighting import seen_likelihood, seen_squares
 from unskew.nets.base import Net, NetSpec, Part, State
 from unskew.nets.factors import MF
 from unskew.propensity.additive import activity
 from unskew.propensity.base import FittedPropensity, Propensity, refuse_collapsed
-from unskew.training.checks import check_choice, check_number
+from unskew.settings import setting
 from unskew.training.history import History
 from unskew.training.loop import train
 from unskew.training.plan import Given, Plan, Role, Stage, Update
 
-Array = NDArray[Any]
 LARGE_LOG = 100_000  # ratings: from here on half of them teach a net as much as four fifths
 
 
@@ -71,20 +70,12 @@ class Factors(Propensity):
     protection; `loss="squared"` is what public code minimises.
     """
 
-    net: NetSpec = field(default_factory=lambda: MF(n_factors=16, init_std=0.1))
-    n_folds: int | None = None
-    learning_rate: float = 0.01
-    l2: float = 0.01
-    pairs_per_row: float = 2.0
-    loss: Literal["likelihood", "squared"] = "likelihood"
-
-    def __post_init__(self) -> None:
-        if self.n_folds is not None:
-            check_number(self, "n_folds", least=1)
-        check_choice(self, "loss", ("likelihood", "squared"))
-        check_number(self, "learning_rate", above=0)
-        check_number(self, "l2", least=0)
-        check_number(self, "pairs_per_row", above=0)
+    net: NetSpec = setting(factory=lambda: MF(n_factors=16, init_std=0.1))
+    n_folds: int | None = setting(None, least=1)
+    learning_rate: float = setting(0.01, above=0)
+    l2: float = setting(0.01, least=0)
+    pairs_per_row: float = setting(2.0, above=0)
+    loss: Literal["likelihood", "squared"] = setting("likelihood", choices=("likelihood", "squared"))
 
     def plan(self) -> Plan:
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares
@@ -96,9 +87,9 @@ class Factors(Propensity):
         log = given.log
         n_folds = self.n_folds or (2 if len(log) >= LARGE_LOG else 5)
         folds = Folds(n_folds, given.seed, AllPairs(log.n_users, log.n_items))
-        spread = folds if n_folds > 1 else None
-        trained = train(self.plan(), given.split, seed=given.seed, training=given.training, folds=spread)
-        fitted = CrossFitted(trained.parts.parts["propensity"], folds, trained.history)
+        apart = folds if n_folds > 1 else None
+        trained = train(self.plan(), given.split, seed=given.seed, training=given.training, folds=apart)
+        fitted = CrossFitted(trained.parts["propensity"], folds, trained.history)
         refuse_collapsed(fitted, log, given.seed)
         return fitted
 

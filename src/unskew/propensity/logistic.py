@@ -10,10 +10,11 @@ from unskew.data.features import Features
 from unskew.data.pairs import SeenPairs
 from unskew.data.population import AllPairs
 from unskew.errors import DataError
+from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part, State, extended_rows
-from unskew.propensity.base import Array, FittedPropensity, Propensity, Values, refuse_collapsed
-from unskew.training.checks import check_number
+from unskew.propensity.base import FittedPropensity, Propensity, Values, refuse_collapsed
+from unskew.settings import setting
 from unskew.training.plan import Given
 
 
@@ -51,23 +52,17 @@ class Logistic(Propensity):
 
     reads_features = True
 
-    l2: float = 1.0
-    pairs_per_row: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_number(self, "l2", least=0)
-        check_number(self, "pairs_per_row", above=0, most=1e6)
+    l2: float = setting(1.0, least=0)
+    pairs_per_row: float = setting(10.0, above=0, most=1e6)
 
     def fit_in(self, given: Given) -> LogisticPropensity:
         log = given.log
-        x, y = (_table(features, side) for features, side in zip(log.features, ("user", "item"), strict=True))
-        population, count = AllPairs(log.n_users, log.n_items), int(self.pairs_per_row * len(log))
-        users, items = population.draw_evenly(count, np.random.default_rng([given.seed, 31]))
+        x, y = map(_table, log.features, ("user", "item"))
+        rng, count = np.random.default_rng([given.seed, 31]), int(self.pairs_per_row * len(log))
+        users, items = AllPairs(log.n_users, log.n_items).draw_evenly(count, rng)
         unseen = ~SeenPairs(log)(users, items)
         if not unseen.any():
-            raise DataError(
-                f"Logistic found no unseen pair among {len(unseen):,} drawn: there is nothing to tell apart."
-            )
+            raise DataError(f"Logistic found no unseen pair among {count:,} drawn: there is nothing to tell apart.")
         users, items = np.append(log.users, users[unseen]), np.append(log.items, items[unseen])
         seen = np.repeat([1.0, 0.0], [len(log), int(unseen.sum())])
         weight = np.where(seen, 1.0, (log.n_pairs - len(log)) / unseen.sum())
@@ -93,15 +88,17 @@ def _table(features: Features | None, side: str) -> Values:
     mean = np.nanmean(values, 0)
     values = np.where(present, values, mean)
     deviation = values.std(0)
-    values = np.vstack([(values - mean) / np.where(deviation > 0, deviation, 1.0), np.zeros_like(mean)])
-    return np.hstack([np.ones((len(values), 1)), values])
+    standard = (values - mean) / np.where(deviation > 0, deviation, 1.0)
+    return np.pad(standard, ((0, 1), (1, 0)), constant_values=((0, 0), (1, 0)))
 
 
 def _maximum_likelihood(x: Values, y: Values, seen: Values, weight: Values, l2: float) -> Values:
     """Weighted ridge logistic regression on the outer products of the rows of x and y, without forming them."""
+    from scipy.optimize import minimize  # slow to import, and few fits need it
+
     shape, total = (x.shape[1], y.shape[1]), weight.sum()
-    ridge = np.full(shape, l2)
-    ridge[0, 0] = 0.0
+    ridge, start, rate = np.full(shape, l2), np.zeros(shape), np.average(seen, weights=weight)
+    ridge[0, 0], start[0, 0] = 0.0, np.log(rate) - np.log1p(-rate)
 
     def loss(flat: Values) -> tuple[float, Values]:
         w = flat.reshape(shape)
@@ -110,11 +107,6 @@ def _maximum_likelihood(x: Values, y: Values, seen: Values, weight: Values, l2: 
         value = (weight * (np.logaddexp(0, scores) - seen * scores)).sum() + 0.5 * (ridge * w * w).sum()
         gradient = (x * residual[:, None]).T @ y + ridge * w
         return value / total, gradient.ravel() / total
-
-    start = np.zeros(shape)
-    rate = np.average(seen, weights=weight)
-    start[0, 0] = np.log(rate) - np.log1p(-rate)
-    from scipy.optimize import minimize  # slow to import, and few fits need it
 
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.asarray(found.x).reshape(shape)

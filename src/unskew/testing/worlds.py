@@ -17,10 +17,9 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.datasets.world import World, simulate
 from unskew.losses.batch import Loss, Parts, View
-from unskew.losses.columns import value_of
+from unskew.losses.columns import Array, value_of
 from unskew.nets.base import Part
 
-Array = NDArray[Any]
 MOVE = 2e-4  # of a logit, in differences of fourth order: exact to about 1e-11
 
 
@@ -120,13 +119,12 @@ def _logit(probabilities: ArrayLike) -> NDArray[np.float64]:
 
 @cache
 def world() -> World:
-    """40 users, 30 items and some 200 ratings."""
     return simulate(n_users=40, n_items=30, density=0.2, seed=4)
 
 
 @cache
 def ordinary() -> tuple[RatingLog, RatingLog]:
-    """The world's log, with features, and 200 random ratings."""
+    """Some 200 ratings of 40 users and 30 items, with features, and 200 random ones."""
     return _described(world().log), world().test.take(np.arange(0, 800, 4))
 
 
@@ -144,30 +142,22 @@ def graded() -> tuple[RatingLog, RatingLog]:
 
 def awkward() -> Iterator[tuple[str, RatingLog]]:
     """Logs that are tiny, lopsided or degenerate, each with what is awkward about it."""
-    sparse = [(user, item) for user, item in product(range(12), range(8)) if (user * 5 + item * 3) % 7 < 2]
-    rest = [(user, item) for user, item in sparse if user > 0]
-    yield "in which one user has rated everything", _log([(0, item) for item in range(8)] + rest)
-    yield "with items and users that have no rating", _log(sparse, n_users=15, n_items=11)
-    yield "in which each user gives one rating only", _log(sparse, liked=lambda user, item: user % 2 == 0)
-    yield "in which all pairs are seen", _log(list(product(range(4), range(12))))
-    yield "of 6 ratings", _log([(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 3)])
-    yield "with a single liked pair", _log(sparse, liked=lambda user, item: (user, item) == sparse[3])
-    log, _ = ordinary()
+    users, items = np.indices((12, 8))
+    sparse, liked, log = (users * 5 + items * 3) % 7 < 2, (users + items) % 2 == 0, ordinary()[0]
+    few = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]]) == 1
+    yield "in which one user has rated everything", _log(sparse | (users == 0), liked)
+    yield "with items and users that have no rating", _log(np.pad(sparse, ((0, 3), (0, 3))), np.pad(liked, (0, 3)))
+    yield "in which each user gives one rating only", _log(sparse, users % 2 == 0)
+    yield "in which all pairs are seen", _log(np.ones((8, 8)) == 1, liked)
+    yield "of 6 ratings", _log(few, liked)
+    yield "with a single liked pair", _log(sparse, users * 8 + items == np.flatnonzero(sparse)[3])
     yield "in which everything is liked", log.take(log.ratings == 1)
 
 
-def _log(
-    pairs: list[tuple[int, int]],
-    *,
-    n_users: int = 0,
-    n_items: int = 0,
-    liked: Callable[[int, int], bool] = lambda user, item: (user + item) % 2 == 0,
-) -> RatingLog:
-    users, items = zip(*pairs, strict=True)
-    ratings, ids = [float(liked(*pair)) for pair in pairs], (n_users or max(users) + 1, n_items or max(items) + 1)
-    return _described(
-        RatingLog.from_arrays(users, items, ratings, positive=1, user_ids=range(ids[0]), item_ids=range(ids[1]))
-    )
+def _log(seen: NDArray[np.bool_], liked: NDArray[np.bool_]) -> RatingLog:
+    (users, items), (n_users, n_items) = np.nonzero(seen), map(range, seen.shape)
+    ratings = liked[users, items].astype(float)
+    return _described(RatingLog.from_arrays(users, items, ratings, positive=1, user_ids=n_users, item_ids=n_items))
 
 
 def _described(log: RatingLog) -> RatingLog:

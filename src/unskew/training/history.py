@@ -31,20 +31,13 @@ class History:
     def of(self, stage: str) -> list[Epoch]:
         return [epoch for epoch in self.epochs if epoch.stage == stage]
 
-    def risk(self, stage: str) -> float:
-        """The validation risk of the state that was kept, infinite for a stage that did not validate."""
-        kept = self.kept.get(stage)
-        found = (e.validation for e in self.of(stage) if e.epoch == kept and e.validation is not None)
-        return next(found, float("inf"))
-
     def take_in(self, prefix: str, part: Part) -> None:
         """Add the notes of a part that fitted itself and, if it trained, its own history."""
         self.notes.extend(part.notes)
         if isinstance(part.history, History):
-            inner = part.history
-            self.epochs.extend(replace(epoch, stage=f"{prefix} {epoch.stage}") for epoch in inner.epochs)
-            self.kept.update({f"{prefix} {stage}": epoch for stage, epoch in inner.kept.items()})
-            self.stopped.update({f"{prefix} {stage}": reason for stage, reason in inner.stopped.items()})
+            self.epochs.extend(replace(epoch, stage=f"{prefix} {epoch.stage}") for epoch in part.history.epochs)
+            self.kept |= {f"{prefix} {stage}": epoch for stage, epoch in part.history.kept.items()}
+            self.stopped |= {f"{prefix} {stage}": reason for stage, reason in part.history.stopped.items()}
 
     def __str__(self) -> str:
         lines = []
@@ -55,10 +48,6 @@ class History:
             ending = "" if risk is None else f", validation risk {risk:.4f}"
             ending += f"; {self.stopped[stage]}" if stage in self.stopped else ""
             seconds = sum(epoch.seconds for epoch in epochs)
-            lines.append(f"{words_of(stage)}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
+            words = " ".join(dict.fromkeys(stage.split()))  # a stage inside another repeats the name of the outer one
+            lines.append(f"{words}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
         return "\n".join([*lines, *self.notes])
-
-
-def words_of(stage: str) -> str:
-    """A stage in words: one inside another repeats the name of the outer one."""
-    return " ".join(dict.fromkeys(stage.split()))

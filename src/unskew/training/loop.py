@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, cast
 
@@ -25,18 +24,6 @@ from unskew.training.options import Training
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step
 
 L2_PER_SCARCITY = 0.25
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What fills each role after training, and how it went."""
-
-    parts: Parts
-    history: History
-    feed: Feed
-
-    def view(self, batch: Batch) -> View:
-        return View(self.parts, batch, self.feed.n_pairs)
 
 
 def resolved(roles: Mapping[str, Role], facts: Facts) -> dict[str, Role]:
@@ -64,7 +51,7 @@ def train(
     training: Training | None = None,
     random_ratings: RatingLog | None = None,
     folds: Folds | None = None,
-) -> Trained:
+) -> Loop:
     """Carry out the plan; the same seed gives the same bits at any number of threads."""
     loop = Loop(plan, split, checked_seed(seed), training or Training(), random_ratings, folds)
     for stage in plan.stages:
@@ -74,11 +61,11 @@ def train(
         else:
             loop.fit(stage, 1.0)
     loop.begin(Stage("the end"))
-    return Trained(loop.parts, loop.history, loop.feed)
+    return loop
 
 
 class Loop:
-    """A plan being carried out."""
+    """A plan being carried out, and then what came of it: the parts that fill the roles, and the history."""
 
     def __init__(
         self,
@@ -133,7 +120,7 @@ class Loop:
     def _net(self, role: str) -> Net:
         return cast(Net, self.by_role[role])
 
-    def _view(self, batch: Batch) -> View:
+    def view(self, batch: Batch) -> View:
         return View(self.parts, batch, self.feed.n_pairs)
 
     def run_epochs(self, stage: Stage) -> None:
@@ -167,10 +154,8 @@ class Loop:
     def _run_epoch(self, stage: Stage, epoch: int) -> dict[str, float]:
         """Take all steps on all batches; the mean loss of each update."""
         totals = dict.fromkeys(("+".join(update.trains) for update in stage.updates), 0.0)
-        for batches in self._batches(stage):
-            shared: View | None = None
-            for step, batch in zip(stage.steps, batches, strict=False):
-                view = shared = self._view(batch) if stage.own_batches or shared is None else shared
+        for views in self._views(stage):
+            for step, view in zip(stage.steps, views, strict=False):
                 for update, value in zip(step, self._take(step, view), strict=True):
                     totals["+".join(update.trains)] += value / self.feed.n_batches
         for name, total in totals.items():
@@ -183,11 +168,11 @@ class Loop:
                 )
         return totals
 
-    def _batches(self, stage: Stage) -> Iterator[Iterable[Batch]]:
+    def _views(self, stage: Stage) -> Iterator[Iterable[View]]:
         """One pass over the rows: the batch that all steps share, or one of its own for each."""
         if stage.own_batches:
-            return zip(*(self.feed.epoch() for _ in stage.steps), strict=True)
-        return (repeat(batch) for batch in self.feed.epoch())
+            return zip(*(map(self.view, self.feed.epoch()) for _ in stage.steps), strict=True)
+        return (repeat(self.view(batch)) for batch in self.feed.epoch())
 
     def _take(self, step: Step, view: View) -> list[float]:
         """Take one step: every update reads the same logits, then all that they train move once."""
@@ -217,7 +202,7 @@ class Loop:
     def _validate(self, stage: Stage, epoch: int, judged_on: str) -> float | None:
         if stage.validate is None:
             return None
-        risk = float(value_of(stage.validate(self._view(getattr(self.feed, judged_on)))))
+        risk = float(value_of(stage.validate(self.view(getattr(self.feed, judged_on)))))
         if not math.isfinite(risk):
             raise DivergedError(f"The validation risk of stage {stage.name!r} is {risk} after epoch {epoch}.")
         return risk
@@ -238,9 +223,10 @@ class Loop:
             self.training,
             seed,
             self.random_ratings,
-            view=self._view(self.feed.calibration),
-            holdout=self._view(self.feed.holdout),
-            train=self._view(self.feed.train),
+            view=self.view(self.feed.calibration),
+            holdout=self.view(self.feed.holdout),
+            train=self.view(self.feed.train),
+            calibrates=next((name for name, other in self.parts.calibrators.items() if other == role), ""),
             planned=planned,
             previous=self.by_role.get(role),
         )

@@ -14,9 +14,10 @@ from unskew.data.split import Split
 from unskew.errors import PlanError
 from unskew.losses.batch import Loss, View
 from unskew.nets.base import NetSpec, Part, PartSpec
-from unskew.training.checks import MOST_PAIRS_PER_ROW, check_number
-from unskew.training.options import Training
-from unskew.training.stopping import Patience
+from unskew.settings import check_settings, setting
+from unskew.training.options import Patience, Training
+
+MOST_PAIRS_PER_ROW = 1_000  # the most that published code takes is some ten
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +44,14 @@ class FitContext(Given):
     """All that a part which fits itself may look at.
 
     `view` shows every role on the held-out rows that calibrators fit, `holdout` on those that judge, `train` on the
-    training rows; `planned` is the share of the planned epochs that is over, 1 where it is fitted once; `previous` is
-    what filled this role before.
+    training rows; `calibrates` is the role that this one calibrates, if it does; `planned` is the share of the planned
+    epochs that is over, 1 where it is fitted once; `previous` is what filled this role before.
     """
 
     view: View
     holdout: View
     train: View
+    calibrates: str = ""
     planned: float = 1.0
     previous: Part | None = None
 
@@ -143,18 +145,17 @@ class Plan:
     roles: Mapping[str, Role]
     stages: tuple[Stage, ...]
     error: str = "log"
-    pairs_per_row: float = 1.0
+    pairs_per_row: float = setting(1.0, least=0, most=MOST_PAIRS_PER_ROW)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_number(self, "pairs_per_row", least=0, most=MOST_PAIRS_PER_ROW)
+        check_settings(self)
         for stage in self.stages:
             for used in (*stage.trains, *stage.fits, *(name for copy in stage.copies for name in copy)):
                 self._check_known(used, f"stage {stage.name!r} uses")
         for name, role in self.roles.items():
-            for other, what in ((role.calibrated_by, "is calibrated by"), (role.shares_with, "shares vectors with")):
-                if other:
-                    self._check_known(other, f"role {name!r} {what}")
+            self._check_known(role.calibrated_by or name, f"role {name!r} is calibrated by")
+            self._check_known(role.shares_with or name, f"role {name!r} shares vectors with")
         self._fit_before()
         for stage in self.stages:
             for wanted, verb, names in ((NetSpec, "trains", stage.trains), (FitSpec, "fits", stage.fits)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unskew.losses.columns import value_of
-from unskew.training.loop import Trained
+from unskew.training.loop import Loop
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class WeightReport:
         )
 
 
-def weights_of(trained: Trained, role: str = "propensity") -> WeightReport:
+def weights_of(trained: Loop, role: str = "propensity") -> WeightReport:
     """Measure on the rows that were trained on and on the loop's own sample of pairs."""
     view, clip = trained.view(trained.feed.train), trained.parts.clips[role]
     seen, weight = value_of(view.observed.probability(role)), view.observed.inverse_propensity(role).astype(np.float64)
     pairs = None
-    if trained.parts.parts[role].answers_unseen:
+    if trained.parts[role].answers_unseen:
         pairs = value_of(view.sampled.probability(role)).astype(np.float64)
     return WeightReport(
         base_rate=trained.feed.facts.density,
