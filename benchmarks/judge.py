@@ -24,9 +24,11 @@ from scipy.special import expit, logit
 
 import unskew
 from benchmarks import cases
+from unskew.evaluation import gain as gains_of
 from unskew.evaluation import judge
 from unskew.evaluation.fits import imputation_of
-from unskew.evaluation.judge import Corner, Evidence, Gain
+from unskew.evaluation.gain import Gain
+from unskew.evaluation.judge import Corner, Evidence
 
 Array = NDArray[Any]
 PAIRS = {  # the first against the second
@@ -177,7 +179,6 @@ def measure(job: cases.Job) -> cases.Measured:
     """Every pair of models: the decision, the truth, and whether intervals hold it."""
     world, seed = cast("World", job.case), job.seed
     log = world.log()
-    judge._KNOWN.clear()
     evidence = judge.gather(log, seed=seed)
     answers, truth = models(evidence, seed), truth_of(world, evidence)
     unseen = truth.corners["alike"]
@@ -197,25 +198,26 @@ def measure(job: cases.Job) -> cases.Measured:
         for what in ("imputation", "propensity")
         if seed % 3 == 1
     }
-    orders = {key: {} for key in judges} | {"alike": {}}  # type: dict[str, dict[str, judge.Order]]
+    orders = {key: {} for key in judges} | {"alike": {}}  # type: dict[str, dict[str, gains_of.Order]]
     for model, scores in answers.items():
         for key, each in judges.items():
-            orders[key][model] = judge.order_of(each, scores, each.corners["activity"])
-        orders["alike"][model] = judge.order_of(evidence, scores, evidence.corners["alike"])
+            orders[key][model] = gains_of.order_of(each, scores, each.corners["activity"])
+        orders["alike"][model] = gains_of.order_of(evidence, scores, evidence.corners["alike"])
     for pair, (one, other) in pairs.items():
         if other not in answers:
             continue
         a, b = answers[one], answers[other]
-        gains = {key: judge.gain(each, a, b, (orders[key][one], orders[key][other])) for key, each in judges.items()}
+        gains = {key: gains_of.gain(each, a, b, (orders[key][one], orders[key][other])) for key, each in judges.items()}
         by_log, true = gains[": decided"], gains[": true"]
-        order = judge.order_gain(evidence, orders["alike"][one], orders["alike"][other])
-        squared = judge.squared_gain(evidence, a, b, "alike")
+        order = gains_of.order_gain(evidence, orders["alike"][one], orders["alike"][other])
+        squared = gains_of.squared_gain(evidence, a, b, "alike")
         found |= {f"{pair}{key}": decided(each) for key, each in gains.items() if key != ": true"}
         found |= {
             f"{pair}: true order": true.order.value,
             f"{pair}: true squared": true.squared[0].value,
             f"{pair}: z of order": (order.value - true.order.value) / max(order.error, 1e-9),
             f"{pair}: z of squared": (squared.value - true.squared[0].value) / max(squared.error, 1e-9),
+            f"{pair}: band of squared holds": float(by_log.band.covers(true.squared[0].value)),
         }
         asked = 250 if pair == "bayes, regrouped" else math.ceil(min(true.needed, 1e6))
         if (pair == "bayes, regrouped" or by_log.decision == "test") and 50 <= asked <= min(5000, len(places)):
@@ -239,7 +241,7 @@ def collected(
     stars = world.stars[chosen[:, 0], chosen[:, 1]]
     by_user = np.argsort(chosen[:, 0], kind="stable")
     random = judge.random_evidence(log, cases.log_of(chosen[:, 0], chosen[:, 1], stars, world.cut, world.seen.shape))
-    return judge.together(by_log, judge.gain(random, a[rows][by_user], b[rows][by_user]))
+    return gains_of.together(by_log, gains_of.gain(random, a[rows][by_user], b[rows][by_user]))
 
 
 def sign_of(metrics: Mapping[str, float], pair: str) -> int | None:
@@ -292,6 +294,11 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
     ruled = {r["case"] for r in usual if r["metrics"]["by rating"]}
     free = [(case, holds) for case, holds in own if case not in ruled]
     band = [r["metrics"]["band holds"] for r in usual]
+    wide = [(kind_of(r["case"]), value) for r, key, value in every if key.endswith("band of squared holds")]
+    by_kind = {
+        f"squared error over the whole band, where {kind} drives seeing": [value for own, value in wide if own == kind]
+        for kind in sorted({kind for kind, _ in wide})
+    }
     right = [
         metrics[f"{pair}: {'use' if sign_of(metrics, pair) == 1 else 'stop'} by random"]
         for metrics in (r["metrics"] for r in usual)
@@ -304,6 +311,7 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
         "order, 95% intervals that hold the truth": order,
         "squared error, where nothing or exposure drives seeing": [ok for case, ok in free if "taste" not in case],
         "squared error, where taste drives seeing": [ok for case, ok in free if "taste" in case],
+        **by_kind,
         "band of the level within .01": band,
         "decided rightly by as many random ratings as the formula asks for": right,
         "half of the items: 250 random ratings turn the verdict": turned,

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import ttest_ind, ttest_rel
 
 import unskew
-from unskew.bench.standings import holm
+from unskew.bench import standings
 
 Record = dict[str, Any]
 Key = tuple[str, str, int]
@@ -137,20 +136,15 @@ def compare(records: Sequence[Record]) -> list[Comparison]:
             gain = sign * (np.mean(list(ours.values())) - np.mean(list(others[best].values())))
             p = p_value(ours, others[best], case.startswith(VARIED))
             found.append(Comparison(case, metric, best, kind, float(gain), p))
-    corrected = holm([each.p for each in found])
+    corrected = standings.holm([each.p for each in found])
     return [each._replace(p=p) for each, p in zip(found, corrected, strict=True)]
 
 
 def p_value(ours: dict[int, float], other: dict[int, float], paired: bool) -> float:
-    """Return the p-value of a difference over seeds; values that never vary differ for sure or not at all."""
+    """Return the p-value of a difference over seeds; 1 of fewer than two."""
     seeds = sorted(ours.keys() & other.keys())
     a, b = ([each[s] for s in seeds] if paired else list(each.values()) for each in (ours, other))
-    if len(a) < 2:
-        return 1.0
-    varies = np.ptp(np.subtract(a, b)) if paired else np.ptp(a) + np.ptp(b)
-    if varies == 0:
-        return float(a[0] == b[0])
-    return float((ttest_rel(a, b) if paired else ttest_ind(a, b, equal_var=False)).pvalue)
+    return 1.0 if len(a) < 2 else standings.p_value(a, b, paired)
 
 
 def comparisons(records: Sequence[Record], metrics: Sequence[str] = COMPARED) -> str:

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import narwhals as nw
@@ -51,7 +52,8 @@ class Recommender:
     how well propensity and imputation were calibrated before and after; each is None for a method without. `training`
     are the options of the run, None for the usual ones. Users with codes from `n_fitted_users` on were folded in; None
     if nobody was. `random_ratings` tells what random ratings were used for, None without any, and `corrections` are
-    the lines that they have put through the logits of roles.
+    the lines that they have put through the logits of roles. `folder` is where it was loaded from: the judge keeps what
+    it has fitted there.
     """
 
     method: Any
@@ -66,6 +68,7 @@ class Recommender:
     random_ratings: RandomRatings | None = None
     corrections: Mapping[str, Line] = field(default_factory=dict)
     fitted_on: Literal["train", "all"] = "train"
+    folder: Path | None = None
 
     @property
     def settings(self) -> dict[str, float]:

@@ -15,6 +15,8 @@ import unskew
 from unskew.bench import demo
 from unskew.bench.demo import Demo, Row, believed_error
 from unskew.cli import app
+from unskew.evaluation import judge
+from unskew.evaluation.scores import judged
 from unskew.losses.batch import Parts
 
 NAIVE, BAYES = Row("Naive", 0.20, 0.25, 0.60), Row("DCE-Bayes", 0.21, 0.22, 0.64)
@@ -39,16 +41,26 @@ def test_the_words_follow_from_the_numbers():
 def test_a_believed_error_weighs_by_clipped_propensities():
     log = unskew.RatingLog.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [5, 1, 1, 5])
     error, p = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.01, 1.0])
-    predicted = np.abs(log.ratings - np.sqrt(error))
     model = SimpleNamespace(
-        predict_codes=lambda users, items: predicted,
+        fitted_on="train",
+        holdout=log,
+        predict_codes=lambda users, items: np.abs(log.ratings - np.sqrt(error)),
         scores=lambda role, users, items: p,
         parts=Parts({"prediction": 0, "propensity": 0}, clips={"propensity": 0.1}),
     )
     weight = 1 / np.array([0.5, 0.25, 0.1, 1.0])
-    assert believed_error(model, log) == pytest.approx((weight * error).sum() / weight.sum())
+    assert believed_error(model) == pytest.approx((weight * error).sum() / weight.sum())
     model.parts = Parts({"prediction": 0})
-    assert believed_error(model, log) == pytest.approx(error.mean())
+    assert believed_error(model) == pytest.approx(error.mean())
+
+
+def test_what_learns_from_all_ratings_believes_in_those_left_out_in_turn():
+    log = unskew.simulate(60, 40, density=0.3, seed=1).log
+    model = unskew.Naive().fit(log, training=unskew.Training(max_epochs=2, progress=False))
+    evidence = judge.gather(log)
+    error = (judged(model, evidence, "it") - evidence.y)[evidence.held] ** 2
+    assert len(error) == len(log)
+    assert believed_error(replace(model, fitted_on="all")) == pytest.approx(error.mean())
 
 
 def test_the_demo_shows_what_the_library_finds(monkeypatch, tmp_path):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
+from scipy.stats import ttest_ind, ttest_rel
 
-from unskew.bench.standings import direction, holm, label, paired, results, standing, standings_of
+from unskew.bench.standings import direction, holm, label, p_value, results, standing, standings_of
 
 SCORES = {
     "naive": [{"mse": 0.30, "auc": 0.70}, {"mse": 0.31, "auc": 0.71}, {"mse": 0.33, "auc": 0.69}],
@@ -35,7 +36,7 @@ def test_each_is_compared_with_the_best_of_the_others():
     others = {method: versus.other for method, versus in auc.against_best.items()}
     assert others == {"naive": "ips", "ips": "naive", "dr-jl": "naive"}
     own = {method: [found["auc"] for found in SCORES[method]] for method in others}
-    p = [paired(own[method], own["naive"]) for method in ("ips", "dr-jl")]
+    p = [p_value(own[method], own["naive"]) for method in ("ips", "dr-jl")]
     corrected = holm(p)  # two pairs, as naive and ips are one
     lead = np.mean(own["ips"]) - np.mean(own["naive"])
     assert auc.against_best["ips"][1:] == pytest.approx((lead, p[0], corrected[0]))
@@ -82,9 +83,14 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p_values):
         assert {place for place, p in enumerate(corrected) if p <= level} == rejected
 
 
-def test_the_paired_t_test_is_that_of_the_differences():
+@pytest.mark.filterwarnings("error")
+def test_p_values_are_those_of_scipy_and_rounding_is_no_difference():
     own, other = np.array([0.3, 0.5, 0.4, 0.9]), np.array([0.1, 0.6, 0.2, 0.3])
-    d = own - other
-    assert paired(own, other) == pytest.approx(2 * student.sf(abs(d.mean() / (d.std(ddof=1) / 2)), 3))
-    assert paired([0.1, 0.2, 0.3], [0.1, 0.2, 0.3]) == 1.0
-    assert paired([1.5, 2.5, 3.5], [1.0, 2.0, 3.0]) == 0.0
+    assert p_value(own, other) == pytest.approx(ttest_rel(own, other).pvalue)
+    assert p_value(own, other[:3], paired=False) == pytest.approx(ttest_ind(own, other[:3], equal_var=False).pvalue)
+    same = np.full(3, 0.1)
+    for wobble in (0.0, 1e-17):
+        assert p_value(same, same + wobble) == p_value(same, same + wobble, paired=False) == 1.0
+        assert p_value([1.5, 2.5, 3.5], np.array([1.0, 2.0, 3.0]) + wobble) == 0.0
+        assert p_value(same, same + 1 + wobble, paired=False) == 0.0
+    assert 0 < p_value(same, [0.3, 0.2, 0.4], paired=False) < 0.1

@@ -1,14 +1,15 @@
-"""`evaluate`: every metric by its own rule, every omission noted."""
+"""`evaluate`: every metric by its own rule, every omission noted, simple models next to it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import unskew
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation import evaluate
-from unskew.metrics import METRICS, UserLists, mean_over_users
+from unskew.metrics import METRICS, UserLists
 from unskew.metrics import table as accuracy
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cy", "cy", "dee"]
@@ -34,51 +35,68 @@ def random_log(n_rows: int) -> tuple[RatingLog, np.ndarray]:
     return RatingLog.from_arrays(pairs // 200, pairs % 200, generator.random(n_rows) < scores, positive=1), scores
 
 
-def test_metrics_come_in_reading_order(binary):
-    assert list(evaluate(SCORES, binary).metrics) == [
-        *("mse", "mae", "log_loss", "auc", "user_auc", "mrr"),
-        *("ndcg@5", "recall@5", "precision@5", "hit@5", "ndcg@10", "recall@10", "precision@10", "hit@10"),
-    ]
-    assert list(evaluate(SCORES, binary, k=3).metrics)[6:] == ["ndcg@3", "recall@3", "precision@3", "hit@3"]
-
-
 @pytest.mark.parametrize("rule", ["skip", "one", "zero"])
 def test_every_metric_is_the_plain_function_of_that_name(rule):
     test, scores = random_log(2000)
-    found = evaluate(scores, test, k=(2, 5), empty_users=rule)
-    labels = test.ratings
-    expected = {
-        "mse": accuracy.mean_squared_error(labels, scores),
-        "mae": accuracy.mean_absolute_error(labels, scores),
-        "log_loss": accuracy.log_loss(labels, scores),
-        "auc": accuracy.roc_auc(labels, scores),
-    }
+    found, labels = evaluate(scores, test, k=(2, 5), empty_users=rule), test.ratings
+    plain = (accuracy.mean_squared_error, accuracy.mean_absolute_error, accuracy.log_loss, accuracy.roc_auc)
+    expected = dict(zip(("mse", "mae", "log_loss", "auc"), (metric(labels, scores) for metric in plain), strict=True))
     lists = UserLists.from_rows(labels, scores, test.users)
-    for name in ("user_auc", "mrr"):
-        expected[name] = mean_over_users(METRICS[name].of(lists, 0), "skip" if name == "user_auc" else rule)
-    for k in (2, 5):
-        for name in ("ndcg", "recall", "precision", "hit"):
-            expected[f"{name}@{k}"] = mean_over_users(METRICS[name].of(lists, k), rule)
-    assert found.metrics == expected
-    assert found["auc"] == expected["auc"]
+    for name in (*("user_auc", "mrr"), *(f"{m}@{k}" for k in (2, 5) for m in ("ndcg", "recall", "precision", "hit"))):
+        stem, _, k = name.partition("@")
+        values = METRICS[stem].of(lists, int(k or 0))
+        if rule != "skip" and name != "user_auc":
+            values = np.where(np.isnan(values), rule == "one", values)
+        expected[name] = np.nanmean(values)
+    assert found.metrics == pytest.approx(expected, abs=1e-12)
+    assert list(found.metrics) == list(expected)  # in reading order
+
+
+def test_intervals_of_auc_and_errors_cover_what_they_claim():
+    whole, scores = random_log(40_000)
+    truth, rng = evaluate(scores, whole).metrics, np.random.default_rng(1)
+    parts = [rng.permutation(40_000)[:1500] for _ in range(40)]
+    found = [evaluate(scores[rows], whole.take(rows)).intervals for rows in parts]
+    for name in ("mse", "auc"):
+        assert np.mean([each[name].covers(truth[name]) for each in found]) >= 0.85
 
 
 def test_counts_and_rules_are_stated(binary):
     found = evaluate(SCORES, binary, empty_users="one")
     assert (found.n_pairs, found.n_users, found.n_empty_users, found.empty_users) == (8, 4, 2, "one")
-    shown = str(found)
-    assert "rating of at least 3" in shown
-    assert "2 users without a positive pair are counted as 1" in shown
-    assert "mean over 1 users" in shown
-    assert f"{found['ndcg@10']:.4f}" in shown
+    for words in ("rating of at least 3", "2 users without a positive pair are counted as 1", "mean over 1 users"):
+        assert words in str(found)
+    assert f"{found['ndcg@10']:.4f}" in str(found)
+    assert evaluate(SCORES[:3], binary.take(np.arange(3))).n_users == 1
+    assert evaluate([0.4], binary.take(np.array([0])))["ndcg@5"] == 1
 
 
-def test_rules_for_empty_users_differ_by_their_share(binary):
-    one, zero, skip = (evaluate(SCORES, binary, empty_users=rule) for rule in ("one", "zero", "skip"))
-    for name in ("ndcg@5", "recall@5", "precision@5"):
-        assert one[name] - zero[name] == pytest.approx(2 / 4)
-        assert skip[name] == pytest.approx(2 * zero[name])
-    assert one["user_auc"] == zero["user_auc"] == skip["user_auc"] == 0.5
+def test_simple_models_stand_next_to_a_model_unless_unwanted():
+    world = unskew.simulate(60, 40, density=0.3, test_per_user=8, seed=1)
+    model = unskew.make("snips").fit(world.log, seed=3, training=unskew.Training(max_epochs=3, progress=False))
+    found = evaluate(model, world.test, k=5)
+    assert list(found.baselines) == ["popularity", "item means", "user means", "plain training"]
+    assert all(name in str(found) for name in found.baselines)
+    plain = unskew.make("naive").fit(world.log, seed=3)
+    assert found.baselines["plain training"]["mse"] == evaluate(plain, world.test, baselines=False)["mse"]
+    counts = np.bincount(world.log.items, minlength=40)[world.test.items]
+    order = evaluate(counts / counts.max(), world.test, k=5)
+    assert found.baselines["popularity"] == pytest.approx(
+        {name: value for name, value in order.metrics.items() if name not in ("mse", "mae", "log_loss")}
+    )
+    own = world.log.items == world.test.items[0]
+    mean = (world.log.ratings[own].sum() + 5 * world.log.positive_rate) / (own.sum() + 5)
+    first = world.test.take(np.array([0]))
+    assert evaluate(model, first).baselines["item means"]["mse"] == pytest.approx((mean - first.ratings[0]) ** 2)
+    assert evaluate(model, world.test, baselines=False).baselines == {}
+
+
+def test_a_test_that_was_chosen_like_the_log_is_noted():
+    world = unskew.simulate(80, 60, density=0.3, selection="popularity", test_per_user=10, seed=2)
+    model = unskew.make("naive").fit(world.log, training=unskew.Training(max_epochs=1, progress=False))
+    chosen, drawn = (evaluate(model, test, baselines=False).notes for test in (world.draw(1), world.test))
+    assert any("it was chosen, not drawn at random" in note for note in chosen)
+    assert not any("it was chosen" in note for note in drawn)
 
 
 def test_model_function_and_array_give_the_same_answer(binary):
@@ -93,73 +111,41 @@ def test_model_function_and_array_give_the_same_answer(binary):
         return np.array([table[pair] for pair in zip(users, items, strict=True)])
 
     shuffled = binary.take(np.array([5, 2, 7, 0, 1, 6, 4, 3]))
-    expected = evaluate(SCORES, binary).metrics
     for source in (Model(), function):
-        found = evaluate(source, shuffled).metrics
-        assert found == pytest.approx(expected)
+        assert evaluate(source, shuffled).metrics == pytest.approx(evaluate(SCORES, binary).metrics)
 
 
 def test_per_user_table_lists_users_with_null_where_undefined(binary):
     found = evaluate(SCORES, binary, k=2)
-    table = found.per_user.to_arrow()
-    assert table.column_names == [
-        "user_id",
-        "n_ratings",
-        "n_positives",
-        "auc",
-        "ndcg@2",
-        "recall@2",
-        "precision@2",
-        "hit@2",
-        "mrr",
-    ]
+    table = found.per_user
+    assert table.column_names[:5] == ["user_id", "n_ratings", "n_positives", "auc", "ndcg@2"]
     assert table["user_id"].to_pylist() == ["ann", "bob", "cy", "dee"]
     assert table["n_ratings"].to_pylist() == [3, 2, 2, 1]
     assert table["n_positives"].to_pylist() == [2, 0, 2, 0]
     assert table["auc"].to_pylist() == [0.5, None, None, None]
     assert table["recall@2"].to_pylist() == [0.5, None, 1.0, None]
-    assert np.isnan(found.per_user["recall@2"]).tolist() == [False, True, False, True]
-    assert np.nanmean(found.per_user["ndcg@2"]) == found["ndcg@2"]
-
-
-def test_users_without_test_pairs_are_not_counted(binary):
-    found = evaluate(SCORES[:3], binary.take(np.arange(3)))
-    assert (found.n_users, len(found.per_user)) == (1, 1)
 
 
 def test_scores_that_are_no_probabilities_leave_log_loss_out_and_say_so(binary):
-    raw = evaluate(SCORES * 10 - 4, binary)
+    raw, calm = evaluate(SCORES * 10 - 4, binary), evaluate(SCORES, binary)
     assert "log_loss" not in raw.metrics
     assert raw["mse"] == pytest.approx(np.mean((SCORES * 10 - 4 - binary.ratings) ** 2))
     assert any("6 of 8 scores lie outside [0, 1]: log_loss is left out" in note for note in raw.notes)
-    calm = evaluate(SCORES, binary)
     assert calm.notes == ()
-    assert {name: raw[name] for name in ("auc", "user_auc", "ndcg@5")} == {
-        name: calm[name] for name in ("auc", "user_auc", "ndcg@5")
-    }
-
-
-def test_clamped_probabilities_are_counted(binary):
-    scores = SCORES.copy()
-    scores[:3] = [0.0, 1.0, 1e-7]
-    assert any("clamped 3 probabilities" in note for note in evaluate(scores, binary).notes)
+    assert all(raw[name] == calm[name] for name in ("auc", "user_auc", "ndcg@5"))
+    assert any("clamped 3 prob" in note for note in evaluate([0.0, 1.0, 1e-7, *SCORES[3:]], binary).notes)
 
 
 def test_graded_logs_are_judged_on_their_own_scale(graded):
     predictions = 1 + 4 * SCORES
     found = evaluate(predictions, graded, k=2)
-    unit = (np.array(STARS) - 1) / 4
     assert found["mse"] == pytest.approx(np.mean((predictions - STARS) ** 2))
     assert found["mae"] == pytest.approx(np.mean(np.abs(predictions - STARS)))
     assert found["auc"] == accuracy.roc_auc(np.array(STARS) >= 3, SCORES)
-    lists = UserLists.from_rows(unit, SCORES, graded.users)
-    assert found["ndcg@2"] == pytest.approx(mean_over_users(lists.ndcg(2)))
-    assert "log_loss" not in found.metrics
-    assert found.positive_from == 3
+    lists = UserLists.from_rows((np.array(STARS) - 1) / 4, SCORES, graded.users)
+    assert found["ndcg@2"] == pytest.approx(np.nanmean(lists.ndcg(2)))
+    assert ("log_loss" in found.metrics, found.positive_from) == (False, 3)
     assert any("graded from 1 to 5" in note for note in found.notes)
-
-
-def test_graded_predictions_outside_the_scale_are_counted(graded):
     assert any("8 of 8 scores lie outside [1, 5]" in note for note in evaluate(SCORES, graded).notes)
 
 
@@ -171,12 +157,6 @@ def test_a_test_of_one_class_has_no_auc_and_says_so(binary, rows, kind):
     assert any("defined for no user: user_auc" in note for note in found.notes)
     assert ("ndcg@5" in found.metrics) == (kind == "positive")
     assert not np.isnan(list(found.metrics.values())).any()
-    assert str(found)
-
-
-def test_one_row_is_enough(binary):
-    found = evaluate([0.4], binary.take(np.array([0])))
-    assert found["ndcg@5"] == found["recall@5"] == found["precision@5"] == 1
 
 
 @pytest.mark.parametrize(
@@ -193,32 +173,21 @@ def test_unusable_scores_are_refused_in_one_sentence(binary, scores, sentence):
         evaluate(scores, binary)
 
 
-def test_an_empty_test_is_refused(binary):
-    with pytest.raises(DataError, match="the test log has no ratings"):
-        evaluate([], binary.take(np.array([], dtype=int)))
-
-
 @pytest.mark.parametrize("options", [{"k": 0}, {"k": (5, 2.5)}, {"empty_users": "none"}])
 def test_bad_settings_are_refused_before_the_model_is_asked(binary, options):
-    def never(users, items):
-        raise AssertionError("the model was asked")
-
     with pytest.raises(ParameterError):
-        evaluate(never, binary, **options)
+        evaluate(lambda users, items: 1 / 0, binary, **options)
 
 
-def test_unknown_metric_names_the_known_ones(binary):
-    found = evaluate(SCORES, binary)
+def test_what_is_not_there_is_refused(binary):
+    with pytest.raises(DataError, match="the test log has no ratings"):
+        evaluate([], binary.take(np.array([], dtype=int)))
     with pytest.raises(ParameterError, match=r"no metric 'ndcg@7' here; choose from mse, mae, "):
-        found["ndcg@7"]
-    with pytest.raises(ParameterError, match="no column 'x'"):
-        found.per_user["x"]
+        evaluate(SCORES, binary)["ndcg@7"]
 
 
 def test_a_large_test_is_evaluated_at_once():
     test, scores = random_log(200_000)
     found = evaluate(lambda users, items: scores, test)
-    assert found["auc"] == pytest.approx(
-        5 / 6, abs=0.01
-    )  # P(s > s') for densities 2s of positives, 2 - 2s of negatives
+    assert found["auc"] == pytest.approx(5 / 6, abs=0.01)  # P(s > s') for densities 2s, 2 - 2s
     assert found["mse"] == pytest.approx(1 / 6, abs=0.01)  # E s (1 - s)

@@ -1,8 +1,8 @@
 """A small world in which people rate what they like: what methods believe of themselves, and what is true.
 
 Every method learns from one log with its default settings. What it believes is its own estimate of its squared error
-from ratings it held out; what is true is over all pairs, which only a simulated world can tell. Then the judge, who
-knows the log alone, decides between plain training and the default, and the truth stands next to its verdict.
+from ratings it has not learned from; what is true is over all pairs, which only a simulated world can tell. Then the
+judge, who knows the log alone, decides between plain training and the default, and the truth stands next to that.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 
 from unskew.charts import Chart, rows
 from unskew.charts import Row as ChartRow
-from unskew.data.log import RatingLog
 from unskew.datasets.world import simulate
-from unskew.evaluation.compare import Comparison, compare
-from unskew.findings import LABELS, Interval, Table
+from unskew.evaluation.compare import compare
+from unskew.evaluation.judge import gather
+from unskew.evaluation.scores import judged
+from unskew.findings import LABELS, Decision, Interval, Table
 from unskew.methods.base import Method
 from unskew.methods.bayesian import DCEBayes
 from unskew.methods.calibrated import DoublyCalibrated
@@ -28,7 +29,10 @@ from unskew.model import Recommender
 from unskew.runtime import bar
 from unskew.training.options import Training
 
-WORLD: dict[str, Any] = {"n_users": 300, "n_items": 100, "density": 0.2, "strength": 1.2, "selection": "taste"}
+WORLD: dict[str, Any] = {  # people rate what they turn out to like; their tastes differ along two directions
+    **{"n_users": 180, "n_items": 80, "density": 0.2, "selection": "utility", "strength": 0.6},
+    **{"n_factors": 2, "interaction": 1.5},
+}
 METHODS: dict[str, Method] = {
     "Naive": Naive(),
     "IPS": IPS(),
@@ -59,7 +63,7 @@ class Demo:
     liked_in_world: float
     least_error: float  # of a model that knows every preference
     rows: tuple[Row, ...]
-    decision: str
+    decision: Decision
     verdict: str  # of the judge, by the log alone
 
     def table(self) -> Table:
@@ -71,10 +75,7 @@ class Demo:
 
     def chart(self) -> Chart:
         """Draw what each method believes and what is true."""
-        data = [
-            ChartRow(row.method, Interval(row.true, form=".4f"), other=Interval(row.believed), note=f"{row.true:.4f}")
-            for row in self.rows
-        ]
+        data = [ChartRow(row.method, Interval(row.true, form=".4f"), other=Interval(row.believed)) for row in self.rows]
         legend = {"accent": "true error over all pairs", "plain": "error it believes"}
         words = f"{self.liked_in_log:.0%} of the log is liked, {self.liked_in_world:.0%} of the world."
         return rows("What methods believe and what is true", words, data, axis="mean squared error", legend=legend)
@@ -88,7 +89,7 @@ class Demo:
         return [
             f"{first.method} believes in an error of {first.believed:.4f} and makes one of {first.true:.4f}; "
             f"{last.method} believes in {last.believed:.4f} and makes {last.true:.4f}: it {does}.",
-            f"The judge, by the log alone: {LABELS['model'][self.decision].upper()}. {self.verdict}",  # type: ignore[index]
+            f"The judge, by the log alone: {LABELS['model'][self.decision].upper()}. {self.verdict}",
             f"The truth: {better}, squared error {last.true - first.true:+.4f}.",
         ]
 
@@ -103,21 +104,19 @@ class Demo:
 
 def run(seed: int = 0) -> Demo:
     """Simulate the world of this seed, fit every method on its log and hold what it believes against the truth."""
-    world = simulate(**WORLD, seed=seed)
-    training = Training(progress=False)
-    held_out = training.split(world.log, seed).holdout
+    world, training = simulate(**WORLD, seed=seed), Training(progress=False)
     users, items = np.divmod(np.arange(world.n_pairs), world.n_items)
     ratings = world.rating(users, items)
     models, found = {}, []
     with bar("fitting", len(METHODS), "method") as shown:
         for name, method in METHODS.items():
             models[name] = model = method.fit(world.log, seed=seed, training=training)
-            order = float(np.nanmean(UserLists.from_rows(ratings, model.predict_codes(users, items), users).auc()))
-            true = world.risk(model.predict_codes)
-            found.append(Row(name, believed_error(model.for_judging(), held_out), true, order))
+            predicted = model.predict_codes(users, items)
+            order = float(np.nanmean(UserLists.from_rows(ratings, predicted, users).auc()))
+            found.append(Row(name, believed_error(model, seed), world.risk(model.predict_codes), order))
             shown.advance(name)
     first, *_, last = models
-    judged: Comparison = compare(models[first], models[last], names=(first, last), seed=seed)
+    judgement = compare(models[first], models[last], names=(first, last), seed=seed)
     return Demo(
         seed=seed,
         log=repr(world.log),
@@ -125,19 +124,26 @@ def run(seed: int = 0) -> Demo:
         liked_in_world=float((ratings >= POSITIVE_FROM).mean()),
         least_error=world.risk(world.preference),
         rows=tuple(found),
-        decision=judged.decision,
-        verdict=judged.sentence(),
+        decision=judgement.decision,
+        verdict=judgement.sentence(),
     )
 
 
-def believed_error(model: Recommender, held_out: RatingLog) -> float:
+def believed_error(model: Recommender, seed: int = 0) -> float:
     """Return the method's own estimate of its squared error over all pairs, from ratings it was not trained on.
 
     The plain mean for a method without propensities, else the self-normalised sum_O (e / p) / sum_O (1 / p). Training
-    stopped by these ratings, so the estimate is a little too good, for all methods alike.
+    stopped by these ratings, so the estimate is a little too good; of a method that learns from all of its log they are
+    the judge's, left out in turn.
     """
-    error = (model.predict_codes(held_out.users, held_out.items) - held_out.ratings) ** 2
+    if model.fitted_on == "train":
+        users, items = model.holdout.users, model.holdout.items
+        error = (model.predict_codes(users, items) - model.holdout.ratings) ** 2
+    else:
+        evidence = gather(model.log, seed=seed)
+        users, items = (codes[evidence.held].astype(np.int32) for codes in (evidence.users, evidence.items))
+        error = (judged(model, evidence, "itself") - evidence.y)[evidence.held] ** 2
     if "propensity" not in model.parts:
         return float(error.mean())
-    p = np.maximum(model.scores("propensity", held_out.users, held_out.items), model.parts.clips["propensity"])
+    p = np.maximum(model.scores("propensity", users, items), model.parts.clips["propensity"] or 0.0)
     return float(np.average(error, weights=1 / p))

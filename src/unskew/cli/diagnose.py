@@ -71,11 +71,9 @@ def run(
         return
     subject, log = _subject(source, reading)
     random = None if random_ratings is None else reading.random_ratings(random_ratings, log)
-    found = unskew.diagnose(
-        subject, random_ratings=random, names=_names(log), show_ids=show_ids, called=source, seed=seed
-    )
+    found = unskew.diagnose(subject, random_ratings=random, show_ids=show_ids, called=source, seed=seed)
     if out is not None:
-        from unskew.evaluation.judge import fingerprint
+        from unskew.evaluation.kept import fingerprint
         from unskew.report.page import write_page
 
         given = [*([] if random_ratings is None else ["--random-ratings", random_ratings]), *reading.words]
@@ -111,11 +109,3 @@ def _subject(source: str, reading: Reading) -> tuple[Any, Any]:
         return model, model.log
     log = reading.log(source)
     return log, log
-
-
-def _names(log: Any) -> Any:
-    """The title of an item, its id where there is none."""
-    if log.titles is None:
-        return str
-    titles = dict(zip(log.item_ids.arrow.to_pylist(), log.titles.to_pylist(), strict=True))
-    return lambda item: str(titles.get(item) or item)

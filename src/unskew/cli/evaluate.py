@@ -34,8 +34,9 @@ def command(
     ] = options.EmptyUsers.SKIP,
     on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="Put popularity, means and plain training beside the model.")
-    ] = False,
+        bool,
+        typer.Option("--baselines/--no-baselines", help="Popularity, means and plain training next to the model."),
+    ] = True,
     per_user: Annotated[
         Path | None,
         typer.Option("--per-user", metavar="FILE", help="Write every user's metrics (.csv, .tsv, .parquet)."),
@@ -63,7 +64,7 @@ def command(
     merged = ratings.duplicates_merged
     notes = [*found.notes, *([f"{merged:,} duplicates of the test were merged"] if merged else [])]
     if per_user is not None:
-        write_table(per_user, found.per_user.to_arrow())
+        write_table(per_user, found.per_user)
     if as_json:
         print_json(_facts(found, notes))
         return

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from unskew.evaluation.compare import ASSUMPTION, Comparison
-from unskew.evaluation.judge import Z
+from unskew.evaluation.gain import Z
 from unskew.findings import Decision, Finding, Findings
 
 FOR_THE_LEVEL = 0.25 * (1.96 / 0.03) ** 2  # random ratings that tell a share within 3 points

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,12 @@ K, EXAMPLES = 10, 3
 MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond so many pairs, lists of so many users are made
 ALIKE = 0.8  # share of users with one first item, from which lists are no recommendations
 
-Names = Callable[[Any], str]
 
-
-def lists(
-    model: Recommender, plain: Recommender, other: Recommender, *, names: Names = str, show_ids: bool = False
-) -> Finding:
-    """The model's lists beside those of plain training; `other` is plain training by another seed: what chance does."""
+def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_ids: bool = False) -> Finding:
+    """The model's lists against those of plain training; `other` is the latter by another seed: what chance does."""
     log, users = model.log, some_users(model)
     shown = [shown_by(each, users) for each in (plain, model, other)]
-    after, by_chance = _changed(shown[0], shown[1], len(users)), _changed(shown[0], shown[2], len(users))
+    after, by_chance = _changed(shown[0], shown[1]), _changed(shown[0], shown[2])
     first = [each.same_first() for each in shown]
     cover = [each.coverage(K) for each in shown]
     numbers = {
@@ -48,7 +43,7 @@ def lists(
     alike = first[1] >= ALIKE
     headline = "No: nearly everybody gets one first item" if alike else f"{100 * after:.0f} of 100 places change"
     rests = f"{len(users):,} of {log.n_users:,} people; what they have rated is left out."
-    table = _examples(log, users, shown[0], shown[1], names, show_ids)
+    table = _examples(log, users, shown[0], shown[1], show_ids)
     return Finding("lists", "no" if alike else "yes", headline, meaning, numbers, rests_on=rests, table=table)
 
 
@@ -67,16 +62,19 @@ def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
     return TopLists(found.position, found.items, found.rank, np.bincount(log.items, minlength=log.n_items))
 
 
-def _changed(one: TopLists, other: TopLists, n_users: int) -> float:
+def _changed(one: TopLists, other: TopLists) -> float:
     """The share of places whose item is not in the other list."""
     n_items = len(one.counts)
     keys = [each.owner * n_items + each.items for each in (one, other)]
     return float(1 - np.isin(keys[1], keys[0]).mean()) if len(keys[1]) else 0.0
 
 
-def _examples(
-    log: RatingLog, users: NDArray[np.int64], before: TopLists, after: TopLists, names: Names, show_ids: bool
-) -> Table:
+def name_of(log: RatingLog, item: int) -> str:
+    """The title of an item, its id where there is none."""
+    return str((log.titles[item].as_py() if log.titles is not None else None) or log.item_ids[item])
+
+
+def _examples(log: RatingLog, users: NDArray[np.int64], before: TopLists, after: TopLists, show_ids: bool) -> Table:
     """Lists of three people: one whose list changes little, one in the middle, one whose list changes most."""
     n_items = len(before.counts)
     kept = np.isin(after.owner * n_items + after.items, before.owner * n_items + before.items)
@@ -86,10 +84,10 @@ def _examples(
     chosen = order[[0, len(order) // 2, -1]][::-1] if len(order) >= EXAMPLES else order
     columns, header = [], ["place"]
     for letter, place in zip("ABC", chosen.tolist(), strict=False):
-        who = f"person {names(log.user_ids[int(users[place])])}" if show_ids else f"person {letter}"
+        who = f"person {log.user_ids[int(users[place])] if show_ids else letter}"
         for when, lists_of in (("before", before), ("after", after)):
             header.append(f"{who}, {when}")
-            columns.append([names(log.item_ids[int(i)]) for i in lists_of.items[lists_of.owner == place][:5]])
+            columns.append([name_of(log, int(i)) for i in lists_of.items[lists_of.owner == place][:5]])
     depth = max(map(len, columns), default=0)
     rows: list[tuple[Any, ...]] = [
         (n + 1, *(column[n] if n < len(column) else "" for column in columns)) for n in range(depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,19 +11,11 @@ from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.estimators import known_propensity
-from unskew.evaluation.judge import (
-    Decision,
-    Evidence,
-    Gain,
-    Values,
-    fingerprint,
-    gain,
-    gather,
-    random_evidence,
-    together,
-)
-from unskew.evaluation.scores import by_fold, scores_of
-from unskew.findings import Finding
+from unskew.evaluation.gain import Gain, gain, together
+from unskew.evaluation.judge import Evidence, Values, gather, random_evidence
+from unskew.evaluation.kept import fingerprint
+from unskew.evaluation.scores import judged, scores_of
+from unskew.findings import Decision, Finding
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes
 
@@ -32,6 +24,7 @@ ASSUMPTION = (
     "Holds if how strongly liking drives rating is alike for the items that the two models rank differently; no log "
     "can show this; about 250 random ratings would expose a gross violation."
 )
+CORNERS = ("as the log stands", "if liking drives rating", "if it does, users alike")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,24 +64,20 @@ class Comparison:
         return None if n is None or n > MOST_ASKED else max(n, 50)
 
     def sentence(self) -> str:
-        """What was found, in a sentence or two."""
-        first, second = self.names
-        found = self.deciding
+        """Say what was found, in a sentence or two."""
+        (first, second), found = self.names, self.deciding
         if found is None:
             return f"Nothing here can be judged: {self.refusal}"
-        by_random = found is self.by_random
-        order, squared = found.order, found.squared[0]
-        basis = f"{self.n_random:,} random ratings" if by_random else f"{self.n_ratings:,} ratings left out in turn"
+        order, ends = found.order.interval(), sorted(-end for end in found.band[1:3])
+        basis = f"depending on what drives seeing, by {self.n_ratings:,} ratings left out in turn"
+        basis = f"by {self.n_random:,} random ratings" if found is self.by_random else basis
         figures = (
             f"{100 * order.value:+.1f} points of liked items ranked above disliked ones "
-            f"(95% interval {100 * (order.value - 1.96 * order.error):+.1f} to "
-            f"{100 * (order.value + 1.96 * order.error):+.1f}), squared error {-squared.value:+.4f} "
-            f"(\N{PLUS-MINUS SIGN}{1.96 * squared.error:.4f}), by {basis}"
+            f"(95% interval {100 * order.low:+.1f} to {100 * order.high:+.1f}), squared error "
+            f"{-found.band.value:+.4f} ({ends[0]:+.4f} to {ends[1]:+.4f}), {basis}"
         )
-        if self.decision == "use":
-            return f"{second} is better than {first}: {figures}."
-        if self.decision == "stop":
-            return f"{first} is better than {second}: {figures}."
+        if self.decision != "test":
+            return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
         many = "no affordable number of random ratings would" if self.needed is None else f"{self.needed:,} would"
         return (
             f"This log cannot tell {second} from {first}: {figures}. It can show a gain of "
@@ -96,35 +85,32 @@ class Comparison:
         )
 
     def finding(self) -> Finding:
-        """The answer to whether the second is better, as a record."""
-        answer: Literal["yes", "no", "cannot tell"] = "cannot tell"
-        answer = {"use": "yes", "stop": "no"}.get(self.decision, answer)  # type: ignore[assignment]
+        """Answer whether the second is better, as a record."""
+        answers: dict[Decision, Literal["yes", "no", "cannot tell"]] = {
+            "use": "yes",
+            "stop": "no",
+            "test": "cannot tell",
+        }
+        head = {"use": "Yes, ", "stop": "No, "}
         numbers = {}
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
                 numbers[f"order, {basis}"] = found.order.interval("+.1%")
-                corners = ("", ", if liking drives rating", ", if it does, users alike")
-                for corner, each in zip(corners, found.squared, strict=False):
-                    numbers[f"squared error gained{corner}, {basis}"] = each.interval("+.4f")
-        head = {"yes": f"Yes, {self.names[1]} is better", "no": f"No, {self.names[0]} is better"}.get(
-            answer, "This log cannot tell"
-        )
-        action = self._ask() if answer == "cannot tell" else ""
-        return Finding("gain", answer, head, self.sentence(), numbers, rests_on=self._basis(), action=action)
-
-    def _basis(self) -> str:
+                numbers[f"squared error gained, {basis}"] = found.band
+                for corner, each in zip(CORNERS, found.squared if found is self.by_log else (), strict=False):
+                    numbers[f"squared error gained {corner}, by activity"] = each.interval("+.4f")
+        headline = "This log cannot tell" if self.better is None else f"{head[self.decision]}{self.better} is better"
         if self.deciding is self.by_random:
-            return f"{self.n_random:,} random ratings, none trained on"
-        return (
-            f"{self.n_ratings:,} ratings, each judged by models of the other 80% of the log, worth "
-            f"{self.effective:,.0f} equal ones. {ASSUMPTION}"
-        )
-
-    def _ask(self) -> str:
-        return "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
+            basis = f"{self.n_random:,} random ratings, none trained on"
+        else:
+            basis = f"{self.n_ratings:,} ratings, each judged by models of the other 80% of the log, worth "
+            basis += f"{self.effective:,.0f} equal ones. {ASSUMPTION}"
+        asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
+        action = asked if self.decision == "test" else ""
+        return Finding("gain", answers[self.decision], headline, self.sentence(), numbers, basis, action)
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Return what JSON can hold."""
         facts = {"names": list(self.names), "decision": self.decision, "better": self.better, "needed": self.needed}
         return facts | {"in_words": self.sentence(), "finding": self.finding().to_dict()}
 
@@ -154,50 +140,47 @@ def compare(
     of five folds. Of all else give scores that were not trained on the log, for all pairs. Random ratings overrule the
     log where they decide. `propensity` are known chances of being seen: a function of (users, items), or one a rating.
     """
-    judged = [first, second]
+    models = [source for source in (first, second) if isinstance(source, Recommender)]
     if log is None:
-        models = [source for source in judged if isinstance(source, Recommender)]
         if len(models) < 2 or fingerprint(models[0].log) != fingerprint(models[1].log):
             raise ParameterError("only two models of one log need no other: give the log that is to judge these two.")
         log = models[0].log
-    else:
-        log = as_log(log, next((source for source in judged if isinstance(source, Recommender)), None))
-    judged = [on_log(source, log) for source in judged]
-    found, refusal, evidence = None, "", None
+    log = as_log(log, models[0] if models else None)
+    random = None if random_ratings is None else in_codes(log, read_like(log, random_ratings))[0]
+    evidence, refusal = None, ""
     try:
-        evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log))
-        before, after = answers(judged, evidence, names)
-        found = gain(evidence, before, after)
+        folder = next((model.folder for model in models if model.folder is not None), None)
+        evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
     except DataError as error:
-        if random_ratings is None:
+        if random is None:
             raise
         refusal = str(error)
-    by_random, n_random = None, 0
-    if random_ratings is not None:
-        random, _, _ = in_codes(log, read_like(log, random_ratings))
+    return compared((first, second), names, log, evidence, random, refusal)[0]
+
+
+def compared(
+    sources: tuple[Any, Any],
+    names: tuple[str, str],
+    log: RatingLog,
+    evidence: Evidence | None,
+    random: RatingLog | None,
+    refusal: str = "",
+) -> tuple[Comparison, list[Values], list[Values]]:
+    """Judge two models by what evidence there is; also what they answer to it, fold by fold, and to random ratings."""
+    by_fold, as_fitted, by_log, by_random = list[Values](), list[Values](), None, None
+    if evidence is not None:
+        by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
+        by_log = gain(evidence, by_fold[0], by_fold[1])
+    if random is not None:
         rows = random_evidence(log, random)
-        asked = zip(judged, names, strict=True)
-        before, after = (scores_of(source, log, name)(rows.users, rows.items) for source, name in asked)
-        by_random, n_random = gain(rows, before, after), len(random)
+        asked = zip(sources, names, strict=True)
+        as_fitted = [scores_of(source, log, name)(rows.users, rows.items) for source, name in asked]
+        by_random = gain(rows, as_fitted[0], as_fitted[1])
     n, effective = (0, 0.0) if evidence is None else (evidence.n_held, evidence.effective)
-    return Comparison(names, found, by_random, n, effective, n_random, refusal)
-
-
-def answers(sources: list[Any], evidence: Evidence, names: tuple[str, ...]) -> list[Values]:
-    """What each source answers to the rows of the evidence, fold by fold."""
-    fold = evidence.fold_of_ratings
-    return [
-        evidence.scores(by_fold(source, evidence.log, fold, name)) for source, name in zip(sources, names, strict=True)
-    ]
+    n_random = 0 if random is None else len(random)
+    return Comparison(names, by_log, by_random, n, effective, n_random, refusal), by_fold, as_fitted
 
 
 def read_like(log: RatingLog, given: Any) -> RatingLog:
-    """Random ratings as they are given, read on the scale and by the columns of a log."""
+    """Return random ratings as they are given, read on the scale and by the columns of a log."""
     return given if isinstance(given, RatingLog) else read_log(given, like=log)
-
-
-def on_log(source: Any, log: RatingLog) -> Any:
-    """A model of equal ratings counts as one of this log; all else as it is."""
-    if not isinstance(source, Recommender) or source.log is log or fingerprint(source.log) != fingerprint(log):
-        return source
-    return replace(source, log=log)

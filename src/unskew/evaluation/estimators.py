@@ -7,17 +7,20 @@ self-normalised residual (Wang et al., ICML 2019). All are one formula with othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError
-from unskew.evaluation.judge import Corner, Estimate, Evidence, Values, gather, mean_of, order_of
-from unskew.evaluation.scores import by_fold
+from unskew.errors import DataError, ParameterError, checked_seed
+from unskew.evaluation.baselines import POPULARITY, baselines
+from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, order_share
+from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, Values, gather
+from unskew.evaluation.kept import fingerprint, kept
+from unskew.evaluation.scores import judged
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import finite_vector
 from unskew.metrics.table import Metric, find
@@ -25,15 +28,17 @@ from unskew.model import Recommender
 
 ESTIMATORS = ("naive", "ips", "snips", "dr")
 BY_THE_LOG = ("mse", "mae", "log_loss", "auc", "user_auc", "precision")
+Found = dict[tuple[str, str], Interval | None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Risk:
     """Values of metrics by estimators over the pairs that nobody chose; what cannot be is "cannot tell"."""
 
-    found: dict[tuple[str, str], Interval | None]  # by metric and estimator
+    found: Found  # by metric and estimator
     n_ratings: int
     effective: float
+    baselines: Found = field(default_factory=dict)  # of simple models, by metric and model, by the last estimator
 
     def __getitem__(self, key: tuple[str, str]) -> Interval | None:
         if key not in self.found:
@@ -41,30 +46,40 @@ class Risk:
         return self.found[key]
 
     @property
-    def table(self) -> Table:
-        """A row a metric, a column an estimator."""
-        estimators = list(dict.fromkeys(estimator for _, estimator in self.found))
-        rows = []
-        for metric in dict.fromkeys(metric for metric, _ in self.found):
-            cells = [self.found[metric, estimator] for estimator in estimators]
-            rows.append((metric, *("cannot tell" if cell is None else cell for cell in cells)))
-        caption = (
-            f"Over the pairs that nobody chose, by {self.n_ratings:,} ratings worth {self.effective:,.0f} equal ones"
-        )
-        return Table(caption, ("", *estimators), rows)
+    def tables(self) -> list[Table]:
+        """A row a metric: a column an estimator and, in a second table, one a simple model."""
+        worth = f"{self.n_ratings:,} ratings worth {self.effective:,.0f} equal ones"
+        tables = [_table(f"Over the pairs that nobody chose, by {worth}", self.found)]
+        if self.baselines:
+            last = list(self.found)[-1][1]
+            own = {(metric, "this model"): found for (metric, name), found in self.found.items() if name == last}
+            points = {key: found and Interval(found.value, form=found.form) for key, found in self.baselines.items()}
+            tables.append(_table(f"The same of simple models, by {last}", own | points))
+        return tables
 
     def __repr__(self) -> str:
-        return f"{self.table.caption}\n{self.table.text()}"
+        return "\n\n".join(f"{table.caption}\n{table.text()}" for table in self.tables)
 
     def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+        return "".join(table._repr_html_() for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        """Values and ends by metric and estimator, None for what cannot be."""
-        found: dict[str, Any] = {}
-        for (metric, estimator), interval in self.found.items():
-            found.setdefault(metric, {})[estimator] = None if interval is None else interval.to_dict()
-        return {"estimates": found, "ratings": self.n_ratings, "effective_ratings": self.effective}
+        """Return values and ends by metric and estimator, None for what cannot be."""
+        facts: dict[str, Any] = {"ratings": self.n_ratings, "effective_ratings": self.effective}
+        for name, found in (("estimates", self.found), ("baselines", self.baselines)):
+            facts[name] = {metric: {} for metric, _ in found}
+            for (metric, by), interval in found.items():
+                facts[name][metric][by] = interval and interval.to_dict()
+        return facts
+
+
+def _table(caption: str, found: Mapping[tuple[str, str], Interval | None]) -> Table:
+    columns = list(dict.fromkeys(by for _, by in found))
+    rows = []
+    for metric in dict.fromkeys(metric for metric, _ in found):
+        cells = ("" if (metric, by) not in found else found[metric, by] or "cannot tell" for by in columns)
+        rows.append((metric, *cells))
+    return Table(caption, ("", *columns), rows)
 
 
 def estimate_risk(
@@ -76,11 +91,12 @@ def estimate_risk(
     propensity: Any = None,
     seed: int = 0,
 ) -> Risk:
-    """Estimate how good answers are over the pairs that nobody chose, from a log alone.
+    """Estimate how good answers are over the pairs that nobody chose, from a log alone, next to simple models.
 
     An unskew model without a `log` is judged on its own: its method is fitted five times without a fold. Of all else
     give scores (see `scores_of`) that were not trained on the log. `propensity` are known chances of being seen: a
-    function of (users, items), or one number a rating.
+    function of (users, items), or one number a rating. The interval of a mean error by dr reaches from how the log
+    stands to how it would if liking drives rating; other estimators know of chance alone.
     """
     asked = [find(name) for name in metrics]
     for metric in asked:
@@ -89,23 +105,34 @@ def estimate_risk(
     for name in estimators:
         if name not in ESTIMATORS:
             raise ParameterError(f"there is no estimator {name!r}; choose from {', '.join(ESTIMATORS)}.")
-    if log is None and not isinstance(model_or_scores, Recommender):
+    model = model_or_scores if isinstance(model_or_scores, Recommender) else None
+    if log is None and model is None:
         raise ParameterError("scores need a log that they were not trained on: give one.")
     log = model_or_scores.log if log is None else as_log(log, model_or_scores)
-    evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log))
-    scores = evidence.scores(by_fold(model_or_scores, log, evidence.fold_of_ratings, "the model"))
-    found: dict[tuple[str, str], Interval | None] = {}
-    for metric in asked:
-        for estimator in estimators:
-            value = estimate(evidence, metric, estimator, scores)
-            low, high = metric.range
-            possible = low <= value.value - 1.96 * value.error and value.value + 1.96 * value.error <= high
-            found[metric.name, estimator] = value.interval() if possible else None
-    return Risk(found, evidence.n_held, evidence.effective)
+    folder = None if model is None else model.folder
+    evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
+    scores = judged(model_or_scores, evidence, "the model")
+    facts = ("baselines", fingerprint(log), checked_seed(seed), len(evidence.fold))
+    simple = kept(facts, lambda: simple_scores(evidence, seed))
+    found = {(each.name, by): interval_of(evidence, each, by, scores) for each in asked for by in estimators}
+    others = {
+        (each.name, name): interval_of(evidence, each, estimators[-1], values)
+        for each in asked
+        for name, values in simple.items()
+        if name != POPULARITY or each.cell is None
+    }
+    return Risk(found, evidence.n_held, evidence.effective, others)
+
+
+def simple_scores(evidence: Evidence, seed: int) -> dict[str, Values]:
+    """Return what simple models of the ratings outside a fold answer to its rows."""
+    parts = [evidence.log.take(evidence.fold_of_ratings != k) for k in range(N_FOLDS)]
+    models = [baselines(part, (seed + k) % 2**63) for k, part in enumerate(parts)]
+    return {name: evidence.scores([each[name] for each in models]) for name in models[0]}
 
 
 def known_propensity(source: Any, log: RatingLog) -> Values | None:
-    """Known chances of being seen, one a rating, from a function or an array."""
+    """Return known chances of being seen, one a rating, from a function or an array."""
     if source is None:
         return None
     if callable(source):
@@ -116,23 +143,28 @@ def known_propensity(source: Any, log: RatingLog) -> Values | None:
     return found
 
 
-def corner_of(evidence: Evidence, estimator: str) -> Corner:
-    """How an estimator reads the log."""
-    alike = evidence.corners["alike"]
+def interval_of(evidence: Evidence, metric: Metric, estimator: str, scores: Values) -> Interval | None:
+    """Return the value of a metric with its ends; None if these lie outside its range."""
+    ends = BAND if estimator == "dr" and metric.cell is not None else BAND[:1]
+    found = hull([estimate(evidence, metric, estimator, scores, end) for end in ends])
+    low, high = metric.range
+    return found if low <= found.low and found.high <= high else None
+
+
+def corner_of(evidence: Evidence, estimator: str, end: str = "alike") -> Corner:
+    """Return how an estimator reads the log."""
+    here = evidence.corners[end]
     if estimator == "dr":
-        return alike
-    weight = evidence.held.astype(np.float64) if estimator == "naive" else alike.weight
+        return here
+    weight = evidence.held.astype(np.float64) if estimator == "naive" else here.weight
     return Corner(evidence.y, weight, np.zeros(len(weight)))
 
 
-def estimate(evidence: Evidence, metric: Metric, estimator: str, scores: Values) -> Estimate:
-    """One metric of one model's scores by one estimator."""
-    corner = corner_of(evidence, estimator)
+def estimate(evidence: Evidence, metric: Metric, estimator: str, scores: Values, end: str = "alike") -> Estimate:
+    """Estimate one metric of one model's scores."""
+    corner = corner_of(evidence, estimator, end)
     if metric.name in ("auc", "user_auc"):
-        found = order_of(evidence, scores, corner, within_users=metric.name == "user_auc")
-        total, value = found.all.sum(), found.value
-        terms = ((found.right - value * found.all) / total, (found.right_by_item - value * found.all_by_item) / total)
-        return Estimate(value, evidence.error(*terms))
+        return order_share(evidence, order_of(evidence, scores, corner, within_users=metric.name == "user_auc"))
     if metric.k:
         return liked_of_shown(evidence, scores, metric.k, corner)
     binary, external = evidence.log.binary, evidence.log.scale.from_unit
@@ -154,14 +186,7 @@ def estimate(evidence: Evidence, metric: Metric, estimator: str, scores: Values)
 
 
 def liked_of_shown(evidence: Evidence, scores: Values, k: int, corner: Corner) -> Estimate:
-    """The mean rating of the k best pairs of every user outside the training rows."""
-    inside = first_k(evidence, scores, k)
-    here = Corner(corner.q, corner.base * inside, corner.weight * inside)
-    return mean_of(evidence, here, corner.q, evidence.y - corner.q)
-
-
-def first_k(evidence: Evidence, scores: Values, k: int) -> Values:
-    """1 for rows among the k best of their user, else 0; a sample of pairs knows no best ones."""
+    """Estimate the mean rating of the k best pairs of every user outside the training rows."""
     if not evidence.whole:
         raise DataError("lists of a catalogue this large cannot be judged by a sample of its pairs; leave them out.")
     group = evidence.fold * evidence.log.n_users + evidence.users
@@ -170,4 +195,5 @@ def first_k(evidence: Evidence, scores: Values, k: int) -> Values:
     place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
     inside = np.zeros(len(order))
     inside[order[place < k]] = 1.0
-    return inside
+    here = Corner(corner.q, corner.base * inside, corner.weight * inside)
+    return mean_of(evidence, here, corner.q, evidence.y - corner.q)

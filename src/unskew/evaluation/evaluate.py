@@ -1,57 +1,29 @@
-"""All metrics of a model on a test log, in one pass, each with its interval and beside simple models."""
+"""All metrics of a model on a test log, in one pass, each with its interval and next to simple models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError
+from unskew.evaluation import baselines as simple
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import Columns, finite_vector, require_choice, require_count
 from unskew.metrics.intervals import normal_interval, two_way_error
-from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists, mean_over_users
-from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, Metric
-from unskew.model import Recommender
+from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
+from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
+from unskew.model import OnUnknown, Recommender
 
-T = TypeVar("T")
 Values = NDArray[np.float64]
-Notes = list[str]
 LIKE_THE_LOG = 0.5  # of the way from random items to the log's, from which a test was chosen, not drawn
-
-
-class Predicts(Protocol):
-    """Anything that answers for pairs of external ids; an unskew `Recommender` does."""
-
-    def predict(self, users: Any, items: Any) -> ArrayLike: ...
-
-
-Scorer = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
-
-
-@dataclass(frozen=True, eq=False)
-class PerUser:
-    """One value per user and metric, NaN where the metric is undefined for that user."""
-
-    user_ids: pa.Array
-    columns: dict[str, NDArray[Any]]  # n_ratings, n_positives, auc, then what has a k, for every k
-
-    def __len__(self) -> int:
-        return len(self.user_ids)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return _looked_up(self.columns, name, "column")
-
-    def to_arrow(self) -> pa.Table:
-        """A table that starts with user_id; undefined values are null."""
-        columns = {name: pa.array(values, from_pandas=True) for name, values in self.columns.items()}
-        return pa.table({"user_id": self.user_ids} | columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,9 +31,8 @@ class Evaluation:
     """What `evaluate` found, and by which rules; `baselines` are the same metrics of simple models."""
 
     intervals: dict[str, Interval]
-    per_user: PerUser
+    per_user: pa.Table  # user_id, n_ratings, n_positives, auc, then what has a k; null where undefined
     n_pairs: int  # test pairs
-    n_users: int  # users with at least one test pair
     n_empty_users: int  # users without a positive test pair
     empty_users: EmptyUsers
     positive_from: float  # the external rating from which a pair is positive
@@ -73,28 +44,35 @@ class Evaluation:
         """The values alone."""
         return {name: interval.value for name, interval in self.intervals.items()}
 
+    @property
+    def n_users(self) -> int:
+        """Users with at least one test pair."""
+        return int(self.per_user.num_rows)
+
     def __getitem__(self, name: str) -> float:
-        return _looked_up(self.intervals, name, "metric").value
+        if name not in self.intervals:
+            raise ParameterError(f"there is no metric {name!r} here; choose from {', '.join(self.intervals)}.")
+        return self.intervals[name].value
 
     @property
     def table(self) -> Table:
-        """Every metric with its interval, beside those of simple models."""
-        others = {name: found.get for name, found in self.baselines.items()}
-        rows = [(name, interval, *(get(name) for get in others.values())) for name, interval in self.intervals.items()]
-        return Table(f"{self.n_pairs:,} test pairs of {self.n_users:,} users", ("", "this model", *others), rows)
+        """Every metric with its interval, next to those of simple models."""
+        others = self.baselines.values()
+        rows = [(name, interval, *(found.get(name) for found in others)) for name, interval in self.intervals.items()]
+        header = ("", "this model", *self.baselines)
+        return Table(f"{self.n_pairs:,} test pairs of {self.n_users:,} users", header, rows)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.4f}" for name, value in self.metrics.items())
         return f"Evaluation({values}; {self.n_pairs:,} pairs of {self.n_users:,} users)"
 
     def __str__(self) -> str:
-        rule = {"skip": "left out of the means", "one": "counted as 1", "zero": "counted as 0"}
-        both = int((~np.isnan(self.per_user["auc"])).sum())
+        rule = {"skip": "left out of the means", "one": "counted as 1", "zero": "counted as 0"}[self.empty_users]
+        both = self.n_users - self.per_user["auc"].null_count
         head = [
             f"{self.n_pairs:,} test pairs of {self.n_users:,} users; intervals hold the truth in 95 of 100 tests",
             f"positive: a rating of at least {self.positive_from:g}",
-            f"empty_users={self.empty_users!r}: {self.n_empty_users:,} users without a positive pair are "
-            f"{rule[self.empty_users]}",
+            f"empty_users={self.empty_users!r}: {self.n_empty_users:,} users without a positive pair are {rule}",
             f"user_auc: the mean over {both:,} users with positive and negative pairs",
         ]
         return "\n".join([*head, self.table.text(), *(f"note: {note}" for note in self.notes)])
@@ -104,13 +82,13 @@ class Evaluation:
 
 
 def evaluate(
-    model_or_scores: Predicts | Scorer | ArrayLike,
+    model_or_scores: Any,
     test: RatingLog,
     *,
     k: int | Iterable[int] = (5, 10),
     empty_users: EmptyUsers = "skip",
-    on_unknown: str = "raise",
-    baselines: bool = False,
+    on_unknown: OnUnknown = "raise",
+    baselines: bool = True,
 ) -> Evaluation:
     """Compare answers for the pairs of `test` with its ratings.
 
@@ -127,7 +105,7 @@ def evaluate(
     is left out, and `notes` says why.
 
     Of an unskew model: `on_unknown="fallback"` answers for unknown users and items as for the average ones, and counts
-    them; `baselines` puts popularity, item means, user means and plain training beside it.
+    them; popularity, item means, user means and plain training on its log stand next to it unless `baselines` is False.
     """
     cutoffs = (k,) if isinstance(k, int | np.integer) else tuple(k)
     for cutoff in cutoffs:
@@ -136,47 +114,49 @@ def evaluate(
     test = as_log(test, model_or_scores)
     if not len(test):
         raise DataError("the test log has no ratings; evaluate on a log with at least one.")
-    model = model_or_scores if isinstance(model_or_scores, Recommender) else None
-    notes: Notes = [] if model is None else _about_model(model, test, on_unknown)
-    scores = _scores(model_or_scores, test, on_unknown)
-    lists, per_user, found, more = _measured(test, scores, cutoffs, empty_users)
-    if model is not None and test.stars is not None:
-        found |= _stars(model, test, on_unknown)
-    others: dict[str, dict[str, float]] = {}
-    if baselines and model is not None:
-        for name, answers in _baselines(model, test).items():
-            others[name] = {each: i.value for each, i in _measured(test, answers, cutoffs, empty_users)[2].items()}
-    counts = {"n_ratings": lists.lengths, "n_positives": lists.positives}
+    scores, others = _scores(model_or_scores, test, on_unknown), dict[str, dict[str, float]]()
+    lists = UserLists.from_rows(test.ratings, scores, test.users)
+    notes, found = _about_scores(test, scores), _of_pairs(test, scores)
+    per_user, of_users, nobody = _of_users(lists, cutoffs, empty_users)
+    if "auc" not in found:
+        notes.append(f"auc is left out: every test pair is {'positive' if lists.positives.any() else 'negative'}.")
+    if nobody:
+        notes.append(f"left out, as defined for no user: {', '.join(nobody)}.")
+    found |= of_users
+    if isinstance(model_or_scores, Recommender):
+        notes += _about_model(model_or_scores, test, on_unknown)
+        found |= _stars(model_or_scores, test, on_unknown)
+        if baselines and len(model_or_scores.log):
+            others = _beside(model_or_scores, test, cutoffs, empty_users)
+    counts = {"user_id": test.user_ids.take(lists.users), "n_ratings": lists.lengths, "n_positives": lists.positives}
+    columns = {name: pa.array(values, from_pandas=True) for name, values in per_user.items()}
     return Evaluation(
-        intervals=found,
-        per_user=PerUser(test.user_ids.take(lists.users), counts | per_user),
-        n_pairs=len(test),
-        n_users=len(lists.users),
-        n_empty_users=int((lists.positives == 0).sum()),
-        empty_users=empty_users,
-        positive_from=positive_from(test),
-        notes=(*more, *notes),
-        baselines=others,
+        {name: found[name] for name in sorted(found, key=lambda name: int(name.partition("@")[2] or 0))},
+        pa.table(counts | columns),
+        len(test),
+        int((lists.positives == 0).sum()),
+        empty_users,
+        positive_from(test),
+        tuple(notes),
+        others,
     )
 
 
 def positive_from(test: RatingLog) -> float:
-    """The external rating from which a pair counts as positive."""
+    """Return the external rating from which a pair counts as positive."""
     scale = test.scale
     return float(scale.from_unit(POSITIVE_FROM)) if scale.positive is None else scale.positive
 
 
-def _scores(source: Any, test: RatingLog, on_unknown: str) -> Values:
-    answers = source
-    if hasattr(source, "predict") or callable(source):
-        users, items = _pairs(test)
-        if isinstance(source, Recommender):
-            answers = source.predict(users, items, on_unknown=on_unknown)  # type: ignore[arg-type]
-        elif hasattr(source, "predict"):
-            answers = source.predict(users, items)
-        else:
-            answers = source(users.to_numpy(zero_copy_only=False), items.to_numpy(zero_copy_only=False))
-    scores = finite_vector(answers, "scores")
+def _scores(source: Any, test: RatingLog, on_unknown: OnUnknown) -> Values:
+    users, items = _pairs(test)
+    if isinstance(source, Recommender):
+        source = source.predict(users, items, on_unknown=on_unknown)
+    elif hasattr(source, "predict"):
+        source = source.predict(users, items)
+    elif callable(source):
+        source = source(users.to_numpy(zero_copy_only=False), items.to_numpy(zero_copy_only=False))
+    scores = finite_vector(source, "scores")
     if scores.size != len(test):
         raise DataError(f"there are {scores.size:,} scores for {len(test):,} test rows; give one for each row.")
     return scores
@@ -186,109 +166,86 @@ def _pairs(test: RatingLog) -> tuple[pa.Array, pa.Array]:
     return test.user_ids.take(test.users), test.item_ids.take(test.items)
 
 
-def _measured(
-    test: RatingLog, scores: Values, cutoffs: Iterable[int], empty_users: EmptyUsers
-) -> tuple[UserLists, dict[str, Values], dict[str, Interval], Notes]:
-    """Every metric of the table; those that scores or ratings do not allow are noted instead."""
-    lists = UserLists.from_rows(test.ratings, scores, test.users)
-    found, notes = _of_pairs(test, scores)
-    per_user, nobody = {}, []
-    for metric in METRICS.values():
-        if metric.kind == "users":
-            with_k = metric.name not in ("user_auc", "mrr")
-            for cutoff in cutoffs if with_k else (0,):
-                name = f"{metric.name}@{cutoff}" if with_k else metric.name
-                values = metric.of(lists, cutoff)
-                per_user["auc" if name == "user_auc" else name] = values
-                rule: EmptyUsers = "skip" if name == "user_auc" else empty_users  # one class leaves nothing to order
-                if rule == "skip" and np.isnan(values).all():
-                    nobody.append(name)
-                    continue
-                counted = (
-                    values[~np.isnan(values)] if rule == "skip" else np.where(np.isnan(values), rule == "one", values)
-                )
-                found[name] = normal_interval(mean_over_users(values, rule), _error_of_mean(counted))
-    if nobody:
-        notes.append(f"left out, as defined for no user: {', '.join(nobody)}.")
-    order = sorted(found, key=lambda name: int(name.partition("@")[2] or 0))
-    return lists, per_user, {name: found[name] for name in order}, notes
-
-
-def _error_of_mean(values: Values) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-
-
-def _of_pairs(test: RatingLog, scores: Values) -> tuple[dict[str, Interval], Notes]:
-    """Metrics over all pairs alike, their errors two-way by user and item."""
+def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
+    """Return metrics over all pairs alike, their errors two-way by user and item."""
     unit = test.ratings.astype(np.float64)
-    ratings, notes, found = np.asarray(test.scale.from_unit(unit)), _about_scores(test, scores), {}
+    ratings = np.asarray(test.scale.from_unit(unit))
     inside = test.binary and scores.min() >= 0 and scores.max() <= 1
-    for metric in METRICS.values():
-        if metric.cell is not None and (inside or not metric.probabilities):
-            found[metric.name] = _mean(metric, test, scores, ratings)
+    asked = [each for each in METRICS.values() if each.cell is not None and (inside or not each.probabilities)]
+    found = {metric.name: _mean(metric, test, scores, ratings) for metric in asked}
     positive = unit >= POSITIVE_FROM
-    if positive.all() or not positive.any():
-        notes.append(f"auc is left out: every test pair is {'positive' if positive.all() else 'negative'}.")
-    else:
+    if 0 < (n := int(positive.sum())) < len(unit):
         value = METRICS["auc"].of(Columns(positive.astype(np.float64), scores, np.ones(len(scores))))
-        liked, disliked = scores[positive], scores[~positive]
-        above, below = 1 - _placed(scores, liked), _placed(scores, disliked)
-        influence = np.where(positive, (below - value) / len(liked), (above - value) / len(disliked))
+        own, among = np.empty(len(unit)), rankdata(scores)
+        own[positive], own[~positive] = rankdata(scores[positive]), rankdata(scores[~positive])
+        won = np.where(positive, among - own, n - (among - own))  # against each of the other class
+        influence = (won - value * np.where(positive, len(unit) - n, n)) / (n * (len(unit) - n))
         found["auc"] = normal_interval(value, two_way_error(test.users, test.items, influence))
-    return found, notes
-
-
-def _placed(scores: Values, among: Values) -> Values:
-    """The share of `among` that lies below each score, half of its ties counted."""
-    ends = [np.searchsorted(np.sort(among), scores, side) for side in ("left", "right")]
-    return np.asarray(sum(ends) / (2 * len(among)))
+    return found
 
 
 def _mean(metric: Metric, test: RatingLog, scores: Values, ratings: Values) -> Interval:
     assert metric.cell is not None
-    cells = metric.cell(scores, ratings)
-    value = metric.of(Columns(ratings, scores, np.ones(len(scores))))
+    cells, value = metric.cell(scores, ratings), metric.of(Columns(ratings, scores, np.ones(len(scores))))
     return normal_interval(value, two_way_error(test.users, test.items, (cells - value) / len(cells)))
 
 
-def _stars(model: Recommender, test: RatingLog, on_unknown: str) -> dict[str, Interval]:
-    """RMSE and MAE of expected ratings as they stand, of a model that knows levels."""
-    assert test.stars is not None
+def _of_users(
+    lists: UserLists, cutoffs: Iterable[int], empty_users: EmptyUsers
+) -> tuple[dict[str, Values], dict[str, Interval], list[str]]:
+    """Return metrics of each user's pairs, their means over users, and which are defined for nobody."""
+    per_user, found, nobody = {}, {}, []
+    for metric in (each for each in METRICS.values() if each.kind == "users"):
+        for cutoff in cutoffs if metric.name in WITH_K else (0,):
+            name = f"{metric.name}@{cutoff}" if cutoff else metric.name
+            per_user["auc" if name == "user_auc" else name] = values = metric.of(lists, cutoff)
+            defined = values[~np.isnan(values)]
+            if empty_users != "skip" and name != "user_auc":  # of which one class leaves nothing to order
+                defined = np.where(np.isnan(values), empty_users == "one", values)
+            if not len(defined):
+                nobody.append(name)
+                continue
+            error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else float("nan")
+            found[name] = normal_interval(float(defined.mean()), error)
+    return per_user, found, nobody
+
+
+def _stars(model: Recommender, test: RatingLog, on_unknown: OnUnknown) -> dict[str, Interval]:
+    """Return RMSE and MAE of expected ratings as they stand, of a model that knows levels."""
+    if test.stars is None:
+        return {}
     try:
-        expected = model.predict(*_pairs(test), as_="rating", on_unknown=on_unknown)  # type: ignore[arg-type]
+        expected = np.asarray(model.predict(*_pairs(test), as_="rating", on_unknown=on_unknown), np.float64)
     except ParameterError:
         return {}
-    stars = test.stars.astype(np.float64)
-    mse, mae = (_mean(METRICS[name], test, np.asarray(expected, np.float64), stars) for name in ("mse", "mae"))
+    mse, mae = (_mean(METRICS[name], test, expected, test.stars.astype(np.float64)) for name in ("mse", "mae"))
     value, low, high = (float(np.sqrt(max(end, 0.0))) for end in mse[:3])
     return {"rating_rmse": Interval(value, low, high, ".4f"), "rating_mae": mae}
 
 
-def _baselines(model: Recommender, test: RatingLog) -> dict[str, Values]:
-    """Answers of popularity, item means, user means and plain training on the model's log."""
-    from unskew.registry import make
-
-    log = model.log
-    users, items = log.user_ids.codes(_pairs(test)[0]), log.item_ids.codes(_pairs(test)[1])
-    mean = log.positive_rate
-
-    def shrunk(codes: NDArray[Any], asked: NDArray[Any], n: int) -> Values:
-        total, count = np.bincount(codes, log.ratings, n), np.bincount(codes, minlength=n)
-        level = np.append((total + 5 * mean) / (count + 5), mean)  # the last, which -1 reads, for unknown ones
-        return np.asarray(log.scale.from_unit(level[asked]), np.float64)
-
-    counts = np.append(np.bincount(log.items, minlength=log.n_items), 0)
-    plain = make("naive").fit(log, seed=model.seed).predict(*_pairs(test), on_unknown="fallback")
-    return {
-        "popularity": counts[items] / max(counts.max(), 1),
-        "item means": shrunk(log.items, items, log.n_items),
-        "user means": shrunk(log.users, users, log.n_users),
-        "plain training": np.asarray(plain, np.float64),
-    }
+def _beside(
+    model: Recommender, test: RatingLog, cutoffs: Iterable[int], empty_users: EmptyUsers
+) -> dict[str, dict[str, float]]:
+    """Return the same metrics of simple models of the model's log; of popularity those of order."""
+    codes, found = _codes(model.log, test), {}
+    for name, answer in simple.baselines(model.log, model.seed).items():
+        scores = np.asarray(answer(*codes), np.float64)
+        if name != simple.POPULARITY:
+            scores = np.asarray(test.scale.from_unit(scores), np.float64)
+        lists = UserLists.from_rows(test.ratings, scores, test.users)
+        each = _of_pairs(test, scores) | _of_users(lists, cutoffs, empty_users)[1]
+        errors = [metric.name for metric in METRICS.values() if metric.cell and name == simple.POPULARITY]
+        found[name] = {metric: interval.value for metric, interval in each.items() if metric not in errors}
+    return found
 
 
-def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> Notes:
-    """Unknown users and items, what the scales mean, and whether the test was chosen like the log."""
+def _codes(log: RatingLog, test: RatingLog) -> tuple[NDArray[Any], NDArray[Any]]:
+    users, items = _pairs(test)
+    return log.user_ids.codes(users), log.item_ids.codes(items)
+
+
+def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> list[str]:
+    """Say what the scales mean, who is unknown, and whether the test was chosen like the log."""
     log, notes = model.log, []
     if test.binary != log.binary:
         answers = "probabilities" if log.binary else "graded ratings"
@@ -296,7 +253,7 @@ def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> Notes:
     own, asked = log.scale.positive, test.scale.positive
     if own is not None and asked is not None and own != asked:
         notes.append(f"the model learned what is rated {own:g} or more, the test asks for {asked:g} or more")
-    users, items = log.user_ids.codes(_pairs(test)[0]), log.item_ids.codes(_pairs(test)[1])
+    users, items = _codes(log, test)
     unknown = (users < 0) | (items < 0)
     if unknown.any() and on_unknown == "fallback":
         notes.append(
@@ -304,18 +261,16 @@ def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> Notes:
             f"({(users < 0).sum():,} have an unknown user, {(items < 0).sum():,} an unknown item)"
         )
     counts = np.log1p(np.bincount(log.items, minlength=log.n_items))
-    span = counts[log.items].mean() - counts.mean()
-    if span > 0.1 and (items >= 0).any():
-        way = (counts[items[items >= 0]].mean() - counts.mean()) / span
-        if way > LIKE_THE_LOG:
-            notes.append(
-                "the items of the test are as popular as those of the log: it was chosen, not drawn at random, so "
-                "these figures say nothing of the pairs that nobody chose; `unskew diagnose` does"
-            )
+    span = counts[log.items].mean() - counts.mean() if len(log) else 0.0
+    if span > 0.1 and (items >= 0).any() and counts[items[items >= 0]].mean() - counts.mean() > LIKE_THE_LOG * span:
+        notes.append(
+            "the items of the test are as popular as those of the log: it was chosen, not drawn at random, so "
+            "these figures say nothing of the pairs that nobody chose; `unskew diagnose` does"
+        )
     return notes
 
 
-def _about_scores(test: RatingLog, scores: Values) -> Notes:
+def _about_scores(test: RatingLog, scores: Values) -> list[str]:
     notes = []
     low, high = (0.0, 1.0) if test.binary else (test.scale.low, test.scale.high)
     if not test.binary:
@@ -333,9 +288,3 @@ def _about_scores(test: RatingLog, scores: Values) -> Notes:
     elif test.binary and (clamped := int((np.abs(scores - 0.5) > 0.5 - PROBABILITY_FLOOR).sum())):
         notes.append(f"log_loss clamped {clamped:,} probabilities closer than {PROBABILITY_FLOOR:g} to 0 or 1.")
     return notes
-
-
-def _looked_up(values: dict[str, T], name: str, kind: str) -> T:
-    if name not in values:
-        raise ParameterError(f"there is no {kind} {name!r} here; choose from {', '.join(values)}.")
-    return values[name]

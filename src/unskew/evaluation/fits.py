@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError
+from unskew.methods.bayesian import DCEBayes
+from unskew.model import Recommender
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import Settings, fold_sweeps, sample
 from unskew.propensity.base import FittedPropensity
@@ -33,28 +35,26 @@ class Imputation(NamedTuple):
     posterior: Any
     scale: tuple[float, float] | None  # the ends of a graded log
 
-    def variance(self, users: Codes, items: Codes) -> tuple[Values, Values]:
-        """What the log leaves open of a rating, and what no model explains."""
-        return self.posterior.variance(users, items), self.posterior.noise_variance(users, items)
+    def variance(self, users: Codes, items: Codes) -> Values:
+        """Return what the log leaves open of a rating plus what no model explains."""
+        return np.asarray(self.posterior.variance(users, items) + self.posterior.noise_variance(users, items))
 
     def expected(self, users: Codes, items: Codes, shift: Any = 0.0) -> Values:
-        """The expected rating, its mean moved down by `shift`."""
+        """Return the expected rating, its mean moved down by `shift`."""
         p = self.posterior
         if self.scale is None:
             return np.asarray(p.probability(users, items, shift=shift))
         low, high = self.scale
-        found = p.expected(users, items, shift)
+        if p.ratings.continuous:
+            found = p.ratings.values[0] + p.ratings.values[1] * (p.scores(users, items) - shift)
+        else:
+            found = p.levels(users, items, shift=shift) @ p.ratings.values
         return np.asarray((found - low) / (high - low))
 
 
-def pairs_of(log: RatingLog, ratings: Any = None) -> Pairs:
-    """A log as the posterior reads it."""
-    return Pairs.of(log, ratings)
-
-
 def judging_folds(log: RatingLog, n_folds: int, seed: int) -> NDArray[np.int64]:
-    """A fold for every rating, an equal share of each user's in every fold."""
-    return np.asarray(pairs_of(log).folds(n_folds, np.random.default_rng([seed, 41])), np.int64)
+    """Return a fold for every rating, an equal share of each user's in every fold."""
+    return np.asarray(Pairs.of(log).folds(n_folds, np.random.default_rng([seed, 41])), np.int64)
 
 
 def imputation_of(log: RatingLog, seed: int) -> Imputation:
@@ -69,7 +69,7 @@ def imputation_of(log: RatingLog, seed: int) -> Imputation:
         ratings = np.asarray(log.scale.from_unit(log.ratings)) if log.stars is None else ratings
         scale = (log.scale.low, log.scale.high)
     settings = Settings(d=FACTORS, sweeps=SWEEPS, exposure=True, history=False, liked_from=liked_from)
-    return Imputation(sample(pairs_of(log, ratings), settings=settings, seed=seed + 777).posterior, scale)
+    return Imputation(sample(Pairs.of(log, ratings), settings=settings, seed=seed + 777).posterior, scale)
 
 
 def exposure_of(log: RatingLog, seed: int) -> FittedPropensity:
@@ -79,16 +79,23 @@ def exposure_of(log: RatingLog, seed: int) -> FittedPropensity:
 
 
 def slope_of(log: RatingLog, fold: NDArray[np.int64], imputations: list[Imputation], seed: int) -> Slope:
-    """How strongly liking drives seeing, by imputations that have not seen their fold."""
+    """Estimate how strongly liking drives seeing, by imputations that have not seen their fold."""
     liked = (log.ratings >= 0.5).astype(np.int64)
     models = {k: each.posterior for k, each in enumerate(imputations)}
-    rng = np.random.default_rng([seed, 44])
-    return estimate_slope(pairs_of(log), liked, fold, models, rng)
+    return estimate_slope(Pairs.of(log), liked, fold, models, np.random.default_rng([seed, 44]))
 
 
-def fewer_sweeps(method: Any, n_ratings: int) -> Any:
-    """The method with as many sweeps as fits to folds have, if it samples and its sweeps are not given."""
-    factors = getattr(method, "factors", None)
-    if factors is None or getattr(factors, "sweeps", 0) is not None:
+def for_folds(model: Recommender) -> Any:
+    """Return the model's method for fits without a fold.
+
+    One that samples has as many sweeps as its own fits to folds, and who-saw-what in its prior as the whole fit has
+    chosen, unless it was given them.
+    """
+    method = model.method
+    if not isinstance(method, DCEBayes) or method.factors.sweeps is not None:
         return method
-    return replace(method, factors=replace(factors, sweeps=fold_sweeps(n_ratings)))
+    part: Any = model.part("prediction")
+    chain, given = part.chain, method.factors
+    keys = {name: f"settings.{name}" for name in ("exposure", "history") if getattr(given, name) is None}
+    chosen: dict[str, Any] = {name: bool(chain[key]) for name, key in keys.items() if key in chain}
+    return replace(method, factors=replace(method.factors, sweeps=fold_sweeps(len(model.log)), **chosen))

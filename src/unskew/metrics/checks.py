@@ -9,18 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError, ParameterError
 
-__all__ = [
-    "Columns",
-    "checked_columns",
-    "finite_vector",
-    "probability_columns",
-    "ratio",
-    "refuse_rows",
-    "require_choice",
-    "require_count",
-    "require_unit_interval",
-]
-
 
 class Columns(NamedTuple):
     """Labels, predictions and weights that have passed `checked_columns`."""

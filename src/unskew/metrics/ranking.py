@@ -15,22 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from unskew.errors import DataError
-from unskew.metrics.checks import (
-    checked_columns,
-    ratio,
-    require_choice,
-    require_count,
-    require_unit_interval,
-)
-
-__all__ = ["POSITIVE_FROM", "EmptyUsers", "TopLists", "UserLists", "mean_over_users"]
+from unskew.metrics.checks import checked_columns, ratio, require_count, require_unit_interval
 
 POSITIVE_FROM = 0.5
 """The rating, on the unit scale, from which a pair counts as positive."""
@@ -53,7 +45,9 @@ class UserLists:
         """Sort rows (rating, score, integer user code) into lists: O(n log n), in any order of rows."""
         ratings, scores, _ = checked_columns(y_true, y_pred)
         require_unit_interval(ratings, "y_true")
-        codes = _checked_codes(users, ratings.size)
+        codes = np.asarray(users)
+        if codes.shape != ratings.shape or not np.issubdtype(codes.dtype, np.integer):
+            raise DataError(f"users are {codes.dtype} of shape {codes.shape}: give {ratings.size} integer codes.")
         # Ratings break the sort's ties only to make sums of floats the same for every order of rows.
         order = np.lexsort((ratings, -scores, codes))
         codes, scores = codes[order], scores[order]
@@ -72,7 +66,7 @@ class UserLists:
         """Positive pairs in each list."""
         return np.add.reduceat(self._positive.astype(np.int64), self.starts)
 
-    def auc(self) -> NDArray[np.float64]:
+    def auc(self, k: int = 0) -> NDArray[np.float64]:
         """Each user's chance that a positive pair scores above a negative one; NaN without both kinds.
 
         Mann-Whitney by ranks counted from the bottom, tied pairs sharing their mean rank:
@@ -89,8 +83,9 @@ class UserLists:
         IDCG is the same sum with the ratings in their best order (Jarvelin & Kekalainen, 2002; linear gain).
         """
         discount = self._within(k) / np.log2(self._position + 2)
-        dcg = np.add.reduceat(self._expected_rating * discount, self.starts)
-        return ratio(dcg, np.add.reduceat(self._best_order * discount, self.starts))
+        best = self.ratings[np.lexsort((-self.ratings, self.owner))]
+        dcg = np.add.reduceat(self._block_mean(self.ratings) * discount, self.starts)
+        return ratio(dcg, np.add.reduceat(best * discount, self.starts))
 
     def recall(self, k: int) -> NDArray[np.float64]:
         """Each user's share of positives found among the first k; NaN for a user without any."""
@@ -111,18 +106,16 @@ class UserLists:
         Within a block that k cuts, m of n places are looked at: the chance to miss its b positives is hypergeometric,
         prod_{j < b} (n - m - j) / (n - j).
         """
-        starts = np.flatnonzero(np.diff(self.block, prepend=-1))
-        size, positive = np.diff(starts, append=self.ratings.size), np.add.reduceat(self._positive, starts)
         require_count(k, "k")
+        starts, size, positive = self._blocks
         looked_at = np.clip(k - self._position[starts], 0, size)
         missed = np.exp(_log_choose(size - positive, looked_at) - _log_choose(size, looked_at))
         chance = 1 - np.multiply.reduceat(missed, np.flatnonzero(np.diff(self.owner[starts], prepend=-1)))
         return np.where(self.positives > 0, chance, np.nan)
 
-    def reciprocal_rank(self) -> NDArray[np.float64]:
+    def reciprocal_rank(self, k: int = 0) -> NDArray[np.float64]:
         """Each user's expected 1 / place of the first positive; NaN for a user without any."""
-        starts = np.flatnonzero(np.diff(self.block, prepend=-1))
-        size, positive = np.diff(starts, append=self.ratings.size), np.add.reduceat(self._positive, starts)
+        starts, size, positive = self._blocks
         owner, found = self.owner[starts], np.full(len(self.users), np.nan)
         with_any = np.flatnonzero(positive)
         blocks = with_any[np.diff(owner[with_any], prepend=-1) > 0]  # the first with a positive, of each user
@@ -135,24 +128,18 @@ class UserLists:
         return found
 
     @cached_property
+    def _blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where tie blocks begin, their sizes and their positives."""
+        starts = np.flatnonzero(np.diff(self.block, prepend=-1))
+        return starts, np.diff(starts, append=self.ratings.size), np.add.reduceat(self._positive.astype(int), starts)
+
+    @cached_property
     def _position(self) -> NDArray[np.int64]:
         return np.arange(self.ratings.size) - self.starts[self.owner]
 
     @cached_property
     def _positive(self) -> NDArray[np.bool_]:
         return self.ratings >= POSITIVE_FROM
-
-    @cached_property
-    def _expected_rating(self) -> NDArray[np.float64]:
-        return self._block_mean(self.ratings)
-
-    @cached_property
-    def _expected_positive(self) -> NDArray[np.float64]:
-        return self._block_mean(self._positive)
-
-    @cached_property
-    def _best_order(self) -> NDArray[np.float64]:
-        return self.ratings[np.lexsort((-self.ratings, self.owner))]
 
     def _block_mean(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
         return (np.bincount(self.block, values) / np.bincount(self.block))[self.block]
@@ -162,27 +149,7 @@ class UserLists:
         return self._position < k
 
     def _hits(self, k: int) -> NDArray[np.float64]:
-        return np.add.reduceat(self._expected_positive * self._within(k), self.starts)
-
-
-def mean_over_users(per_user: NDArray[np.float64], empty_users: EmptyUsers = "skip") -> float:
-    """The mean over users; those whose value is NaN (undefined) are left out, or count as one, or as zero."""
-    require_choice(empty_users, "empty_users", get_args(EmptyUsers))
-    undefined = np.isnan(per_user)
-    if empty_users != "skip":
-        return float(np.where(undefined, float(empty_users == "one"), per_user).mean())
-    if undefined.all():
-        raise DataError(f"the metric is undefined for all {per_user.size} users, so empty_users='skip' leaves nobody.")
-    return float(per_user[~undefined].mean())
-
-
-def _checked_codes(users: ArrayLike, rows: int) -> NDArray[np.int64]:
-    codes = np.asarray(users)
-    if codes.shape != (rows,):
-        raise DataError(f"users has shape {codes.shape} but y_true has {rows} rows; pass one user code per row.")
-    if not np.issubdtype(codes.dtype, np.integer):
-        raise DataError(f"users must be integer codes, got {codes.dtype}; encode the ids first.")
-    return codes.astype(np.int64, copy=False)
+        return np.add.reduceat(self._block_mean(self._positive) * self._within(k), self.starts)
 
 
 def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer] | int) -> NDArray[np.float64]:
@@ -211,7 +178,7 @@ class TopLists:
         share = (self.counts[self.items[self.rank <= k]] + 1) / (self.counts.sum() + len(self.counts))
         return float(-np.log2(share).mean())
 
-    def same_first(self) -> float:
+    def same_first(self, k: int = 1) -> float:
         """The share of users who get the most frequent first item."""
         first = self.items[self.rank == 1]
         return float(np.bincount(first).max() / len(first)) if len(first) else 0.0

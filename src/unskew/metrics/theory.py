@@ -21,8 +21,6 @@ from unskew.metrics.calibration import calibration_error
 from unskew.metrics.checks import finite_vector, refuse_rows, require_choice, require_unit_interval
 from unskew.metrics.table import logarithmic, squared
 
-__all__ = ["Bound", "bias", "corollary_3", "expected_residual", "label_errors", "label_variance"]
-__all__ += ["rating_driven_bias", "theorem_2", "theorem_4", "variance"]
 Values = NDArray[np.float64]
 ROUNDING = 1e-9  # of sums in floating point
 
@@ -97,18 +95,18 @@ def rating_driven_bias(
     return float(((seen / p_hat - (q - r_tilde)) * (e1 - e0)).mean())
 
 
-def theorem_2(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike, *, n_bins: int = 15) -> Bound:
+def theorem_2(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike) -> Bound:
     """|Bias| <= rho mean_D |p - p_hat| <= rho max_D |p - p_hat|, rho = max_D |e - e_imputed|/p_hat.
 
     Sharp: mean_D |p - p_hat| |e - e_imputed|/p_hat. Printed: rho ECE and rho MCE of the propensity.
     """
     exact = abs(bias(p, p_hat, residual))
     p, p_hat, residual = _columns(p=p, p_hat=p_hat, residual=residual)
-    return _bound(exact, np.abs(residual) / p_hat, p, p_hat, n_bins)
+    return _bound(exact, np.abs(residual) / p_hat, p, p_hat)
 
 
 def corollary_3(
-    p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike, *, n_bins: int = 15
+    p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike
 ) -> Bound:
     """|Bias| <= pi mean_D |q - r_tilde| <= pi max_D |q - r_tilde|, pi = max_D |p_hat - p| |e1 - e0|/p_hat.
 
@@ -116,12 +114,10 @@ def corollary_3(
     """
     exact = abs(bias(p, p_hat, expected_residual(q, r_tilde, e1, e0)))
     p, p_hat, q, r_tilde, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
-    return _bound(exact, np.abs(p_hat - p) * np.abs(e1 - e0) / p_hat, q, r_tilde, n_bins)
+    return _bound(exact, np.abs(p_hat - p) * np.abs(e1 - e0) / p_hat, q, r_tilde)
 
 
-def theorem_4(
-    p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike, *, n_bins: int = 15
-) -> Bound:
+def theorem_4(p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike) -> Bound:
     """Var <= omega (mean_D |q - r_tilde|)^2 + L and Var <= (omega/n) max_D (q - r_tilde)^2 + L.
 
     omega = max_D p (1 - p)(e1 - e0)^2/p_hat^2 and L = `label_variance`. Sharp: (omega/n) mean_D (q - r_tilde)^2 + L.
@@ -130,18 +126,21 @@ def theorem_4(
     labels = label_variance(p, p_hat, q, e1, e0)
     exact = variance(p, p_hat, expected_residual(q, r_tilde, e1, e0)) + labels
     p, p_hat, q, r_tilde, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
-    gap, omega, n = np.abs(q - r_tilde), float((p * (1 - p) * ((e1 - e0) / p_hat) ** 2).max()), len(q)
-    ece, mce = (calibration_error(q, r_tilde, norm=norm, n_bins=n_bins) for norm in ("mean", "max"))
-    sharp, by_gap = omega * (gap**2).mean() / n + labels, omega * gap.mean() ** 2 + labels
-    largest = omega * (gap**2).max() / n + labels
+    omega, n = float((p * (1 - p) * ((e1 - e0) / p_hat) ** 2).max()), len(q)
+    gap, ece, mce = _gaps(q, r_tilde)
+    sharp, by_gap, largest = (omega * x + labels for x in ((gap**2).mean() / n, gap.mean() ** 2, (gap**2).max() / n))
     return Bound(exact, float(sharp), float(by_gap), float(largest), (omega * ece**2, omega * mce**2 / n))
 
 
-def _bound(exact: float, slope: Values, truth: Values, estimate: Values, n_bins: int) -> Bound:
+def _bound(exact: float, slope: Values, truth: Values, estimate: Values) -> Bound:
     """Return the mean of slope times gap, and the largest slope times the mean and the largest gap."""
-    gap, most = np.abs(truth - estimate), float(slope.max())
-    ece, mce = (calibration_error(truth, estimate, norm=norm, n_bins=n_bins) for norm in ("mean", "max"))
+    (gap, ece, mce), most = _gaps(truth, estimate), float(slope.max())
     return Bound(exact, float((slope * gap).mean()), most * gap.mean(), most * gap.max(), (most * ece, most * mce))
+
+
+def _gaps(truth: Values, estimate: Values) -> tuple[Values, float, float]:
+    ece, mce = (calibration_error(truth, estimate, norm=norm) for norm in ("mean", "max"))
+    return np.abs(truth - estimate), ece, mce
 
 
 def _columns(**named: ArrayLike) -> tuple[Values, ...]:

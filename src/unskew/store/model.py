@@ -51,6 +51,7 @@ from unskew.training.weights import WeightReport
 
 LARGEST_JSON = 1 << 28  # bytes, far beyond what is ever written: nothing larger is read to find out what it is
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
+JUDGE = "judge.bin"  # what the judge has fitted since, which may be deleted
 LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
 OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, USER_FEATURES, ITEM_FEATURES)  # files that a folder may hold besides
@@ -145,7 +146,7 @@ def load(path: PathLike) -> Recommender:
         content = _manifest((folder / MANIFEST).read_bytes())
         files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
         LOGGER.debug("read %s files of the model %s", len(files), folder)
-        return _model(content, files)
+        return replace(_model(content, files), folder=folder)
 
 
 def foreign_names(folder: Path) -> list[str]:
@@ -158,7 +159,7 @@ def foreign_names(folder: Path) -> list[str]:
     except (ValueError, RecursionError):
         content = {}
     known = isinstance(content, dict) and content.get("format") == FORMAT
-    return sorted(names - ({MANIFEST, *OWN} if known else set()))
+    return sorted(names - ({MANIFEST, JUDGE, *OWN} if known else set()))
 
 
 def _manifest(raw: bytes) -> dict[str, Any]:

@@ -1,0 +1,174 @@
+"""What one model gains over another by the judge's evidence, and what follows.
+
+Every estimate is doubly robust and self-normalised, mean over unseen of g(q) + sum w (g(y) - g(q)) / sum w, linear in
+the residuals, its error two-way by user and item. Order within users survives selection on the rating, P(seen | x, r) =
+g(x) t(r), as t cancels in it; the squared error does not, so its sign must hold at three corners of the band of how
+liking drives seeing, and its interval reaches from end to end of that band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unskew.evaluation.judge import Corner, Evidence, Values
+from unskew.findings import Decision, Interval
+from unskew.metrics.intervals import normal_interval
+
+Z = 2.24  # standard errors that decide: 1.96 for two looks
+DECIDES = 9.49  # (2.24 + .84)^2: so many variances over the squared gain decide in four of five samples
+SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
+CORNERS = ("activity", "low, activity", "low, alike")
+BAND = ("alike", "low, alike")
+
+
+class Estimate(NamedTuple):
+    """A value with its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def z(self) -> float:
+        """The value in standard errors."""
+        return self.value / self.error if self.error > 0 else 0.0
+
+    def interval(self, form: str = ".4f") -> Interval:
+        """Return ends that hold the truth in 95 of 100 logs."""
+        return normal_interval(self.value, self.error, form=form)
+
+
+def hull(estimates: Sequence[Estimate], form: str = ".4f") -> Interval:
+    """Return the first value, and ends that reach from the lowest to the highest of all intervals."""
+    found = [each.interval() for each in estimates]
+    return Interval(found[0].value, min(each.low for each in found), max(each.high for each in found), form)
+
+
+def mean_of(evidence: Evidence, corner: Corner, direct: Values, residual: Values) -> Estimate:
+    """Return the mean over unseen pairs of `direct` plus the weighted mean of `residual` over left-out ratings."""
+    n, w = max(corner.base.sum(), 1e-300), max(corner.weight.sum(), 1e-300)  # either may be nothing
+    first, second = (corner.base * direct).sum() / n, (corner.weight * residual).sum() / w
+    influence = corner.base * (direct - first) / n + corner.weight * (residual - second) / w
+    return Estimate(float(first + second), evidence.error(influence))
+
+
+def squared_gain(evidence: Evidence, before: Values, after: Values, corner: str) -> Estimate:
+    """Return by how much the squared error falls: (y - before)^2 - (y - after)^2, linear in y."""
+    here = evidence.corners[corner]
+    constant, slope = before**2 - after**2, -2 * (before - after)
+    return mean_of(evidence, here, constant + slope * here.q, slope * (evidence.y - here.q))
+
+
+class Order(NamedTuple):
+    """Sums over pairs of rows of one group, a liked and a disliked one: by row, as it is placed and in all."""
+
+    right: Values
+    right_by_item: Values
+    all: Values
+    all_by_item: Values
+
+    @property
+    def value(self) -> float:
+        """The share in the right order."""
+        return float(self.right.sum() / self.all.sum())
+
+
+def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: bool = True) -> Order:
+    """Sum liked above disliked, one step from the imputation: linear in the residuals y - q; ties count one half."""
+    liked, disliked = here.base * here.q, here.base * (1 - here.q)
+    unseen, left_out = (np.bincount(evidence.fold, c) for c in (here.base, here.weight))
+    x = (unseen / np.maximum(left_out, 1e-300))[evidence.fold] * here.weight * (evidence.y - here.q)
+    group = evidence.fold * evidence.log.n_users + evidence.users if within_users else evidence.fold
+    order = np.lexsort((scores, group))
+    g, (s, own_l, own_d, own_x) = group[order], (column[order] for column in (scores, liked, disliked, x))
+    new = np.diff(g, prepend=-1) != 0
+    starts, ties = np.flatnonzero(new), np.flatnonzero(new | (np.diff(s, prepend=np.nan) != 0))
+    of_group, of_tie = (np.repeat(np.arange(len(c)), np.diff(c, append=len(g))) for c in (starts, ties))
+
+    def below(mass: Values) -> tuple[Values, Values]:
+        """Return the mass of a group below each row, half of its ties counted, and in all."""
+        in_tie, in_group = np.add.reduceat(mass, ties), np.add.reduceat(mass, starts)
+        before = np.cumsum(in_tie) - in_tie
+        before -= before[np.searchsorted(ties, starts)][of_group[ties]]
+        return before[of_tie] + (in_tie[of_tie] - mass) / 2, in_group[of_group]
+
+    under, all_disliked = below(own_d)
+    over, all_liked = below(own_l)
+    over = all_liked - over - own_l
+    step, step_all = own_x * (under - over), own_x * (all_disliked - all_liked)
+    found = np.empty((4, len(order)))
+    found[:, order] = (
+        own_l * under + step,
+        own_l * under + own_d * over + step,
+        own_l * (all_disliked - own_d) + step_all,
+        own_l * (all_disliked - own_d) + own_d * (all_liked - own_l) + step_all,
+    )
+    return Order(*found)
+
+
+def order_share(evidence: Evidence, found: Order) -> Estimate:
+    """Return the share in the right order."""
+    total, value = found.all.sum(), found.value
+    terms = (found.right - value * found.all) / total, (found.right_by_item - value * found.all_by_item) / total
+    return Estimate(value, evidence.error(*terms))
+
+
+def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
+    """Return by how much the share in the right order rises."""
+    total = after.all.sum()
+    if total <= 0:  # no user has a liked and a disliked pair: nothing tells how well models order them
+        return Estimate(0.0, np.inf)
+    change = Order(after.right - before.right, after.right_by_item - before.right_by_item, after.all, after.all_by_item)
+    return order_share(evidence, change)
+
+
+class Gain(NamedTuple):
+    """What is gained by the second of two models over the first, and what follows."""
+
+    order: Estimate
+    squared: tuple[Estimate, ...]  # at the corners
+    needed: float  # random ratings that would decide
+    band: Interval = Interval(np.nan)  # of squared error over the pairs that nobody chose, whatever drives seeing
+
+    @property
+    def decision(self) -> Decision:
+        """use: order or squared error gains beyond chance and neither loses; stop: the other way round; else test."""
+        gains = self.order.z > Z, all(each.z > Z for each in self.squared)
+        losses = self.order.z < -Z, all(each.z < -Z for each in self.squared)
+        if any(gains) == any(losses):
+            return "test"
+        return "use" if any(gains) else "stop"
+
+    @property
+    def smallest(self) -> float:
+        """The smallest gain in order that this log can show."""
+        return SHOWN * self.order.error
+
+
+def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Order] = ()) -> Gain:
+    """Judge two models by their answers to the evidence's rows, and their `orders` by activity if these are known."""
+    at = {name: squared_gain(evidence, before, after, name) for name in evidence.corners}
+    here = evidence.corners["activity"]
+    orders = orders or [order_of(evidence, scores, here) for scores in (before, after)]
+    constant, slope = before**2 - after**2, -2 * (before - after)
+    per_pair = constant + slope * here.q
+    share = here.base / here.base.sum()
+    unknown = 0.25 if here.weight.any() else 0.0  # q (1 - q) where ratings are imputed, at its most
+    variance = float(share @ per_pair**2 - (share @ per_pair) ** 2 + share @ slope**2 * unknown)
+    size = at["activity"].value ** 2
+    needed = DECIDES * variance / size if size > 1e-18 else np.inf
+    squared, ends = ([at[name] for name in names if name in at] for names in (CORNERS, BAND))
+    return Gain(order_gain(evidence, *orders), tuple(squared), needed, hull(ends, "+.4f"))
+
+
+def together(by_log: Gain | None, by_random: Gain | None) -> Decision:
+    """Let random ratings overrule the log where they decide; where they lean against it, nothing is decided."""
+    if by_random is not None and by_random.decision != "test":
+        return by_random.decision
+    if by_log is None:
+        return "test"
+    sign = {"use": 1, "test": 0, "stop": -1}[by_log.decision]
+    against = by_random is not None and min(sign * by_random.order.z, sign * by_random.squared[0].z) < -1
+    return "test" if against else by_log.decision
