@@ -134,13 +134,14 @@ def test_movielens_has_titles_and_times_in_each_release(tmp_path):
         "1::10::4::964982703\n1::20::3::964981247\n2::10::1::964982224\n",
         "10::Toy Story (1995)::Comedy\n20::Heat (1995)::Action\n",
     )
+    latin = (films + "30::Caf\xe9::\n").replace("::", "|").encode("latin-1")
     releases = {
         "latest": SMALL["movielens"],
         "packed": {f"{name}.gz": gzip.compress(text.encode()) for name, text in SMALL["movielens"].items()},
         "1m": {"ratings.dat": rows, "movies.dat": films},
         "100k": {
             "u.data": rows.replace("::", "\t"),
-            "u.item": (films + "30::Caf\xe9::\n").replace("::", "|").encode("latin-1"),
+            "u.item": latin,
         },
     }
     for name, files in releases.items():

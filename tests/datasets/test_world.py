@@ -12,10 +12,8 @@ from scipy import integrate, stats
 from scipy.special import betainc, expit, logit
 
 from unskew.data.log import RatingLog
-from unskew.datasets import selection as selection_module
 from unskew.datasets import world as world_module
-from unskew.datasets.selection import SELECTIONS, UNEXPLAINED_CAP
-from unskew.datasets.world import World, simulate
+from unskew.datasets.world import SELECTIONS, UNEXPLAINED_CAP, World, simulate
 from unskew.errors import DataError, ParameterError, UnskewError
 
 N_DRAWS = 120
@@ -30,7 +28,7 @@ def tiny(selection: str, **settings) -> World:
 @pytest.fixture
 def fewer_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the usual chunks and samples, so that worlds of a few hundred thousand pairs count as large."""
-    for module in (selection_module, world_module):
+    for module in (world_module, world_module):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 2**16)
         monkeypatch.setattr(module, "SOLVER_PAIRS", 2**17)
 

@@ -214,7 +214,10 @@ def movielens(folder: Path, positive: float | None) -> Dataset:
         titles = read_frame(lists[0], sides=("item",))
     elif lists:  # of 1998 and 2003: without header, and not always in UTF-8
         raw, delimiter = lists[0].read_bytes(), "::" if lists[0].suffix == ".dat" else "|"
-        text = raw.decode("latin-1" if b"\xe9" in raw and b"\xc3" not in raw else "utf-8", "replace")
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            text = raw.decode("latin-1")
         titles = dict(line.split(delimiter)[:2] for line in text.splitlines())
     train = read_log(ratings, positive=positive, rating_scale=(0.5, 5), item_names=titles)
     return Dataset(MOVIELENS.name, train, notes=() if lists else ("titles are missing; left out",))
