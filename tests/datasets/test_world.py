@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import betainc, expit, logit
+from scipy.special import expit
 
 from unskew.data.log import RatingLog
 from unskew.datasets import world as world_module
@@ -28,9 +27,8 @@ def tiny(selection: str, **settings) -> World:
 @pytest.fixture
 def fewer_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the usual chunks and samples, so that worlds of a few hundred thousand pairs count as large."""
-    for module in (world_module, world_module):
-        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 2**16)
-        monkeypatch.setattr(module, "SOLVER_PAIRS", 2**17)
+    monkeypatch.setattr(world_module, "PAIRS_AT_ONCE", 2**16)
+    monkeypatch.setattr(world_module, "SOLVER_PAIRS", 2**17)
 
 
 def all_pairs(world: World) -> tuple[np.ndarray, np.ndarray]:
@@ -71,9 +69,6 @@ def brute_force_propensity(world: World, user: int, item: int, rating: int | Non
     kinks = [e for e in (-UNEXPLAINED_CAP, UNEXPLAINED_CAP) if low < e < high]
     total = integrate.quad(seen_and_e, low, high, points=kinks, limit=500, epsabs=1e-12)[0]
     return total / {None: 1.0, 1: expit(z), 0: expit(-z)}[rating]
-
-
-# --- which pairs are seen -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("selection", ["uniform", "popularity", "taste"])
@@ -150,22 +145,6 @@ def test_utility_propensities_survive_extreme_preferences(z: float) -> None:
             assert p[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_rare_utility_selection_follows_the_beta_law_of_tilted_logistics() -> None:
-    strength = 0.3
-    world = tiny("utility", density=0.02, strength=strength)
-    rare = replace(world, log_scale=world.log_scale - 12)
-    pairs = all_pairs(world)
-    z = world.logit(*pairs)
-    main = rare.log_scale + world.log_activity[pairs[0]] + world.log_exposure[pairs[1]] + strength * z
-    mean_tilt = np.pi * strength / np.sin(np.pi * strength)
-    liked_among_seen = 1 - betainc(1 + strength, 1 - strength, expit(-z))
-    ones = np.ones(world.n_pairs)
-    # The cap takes away 0.2% of all events, and more of those of rare likes.
-    np.testing.assert_allclose(rare.propensity(*pairs), np.exp(main) * mean_tilt, rtol=0.0025)
-    liked = np.exp(main) * mean_tilt * liked_among_seen / expit(z)
-    np.testing.assert_allclose(rare.propensity(*pairs, ones), liked, rtol=0.04)
-
-
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_propensities_given_both_ratings_average_to_the_marginal_one(selection: str) -> None:
     world = tiny(selection)
@@ -177,13 +156,6 @@ def test_propensities_given_both_ratings_average_to_the_marginal_one(selection: 
         assert (liked > disliked).all()
     else:
         np.testing.assert_array_equal(liked, disliked)
-
-
-def test_a_rating_of_one_multiplies_the_rate_by_exp_strength() -> None:
-    world = tiny("rating", strength=0.8)
-    pairs = all_pairs(world)
-    liked, disliked = (-np.log1p(-world.propensity(*pairs, np.full(world.n_pairs, r))) for r in (1, 0))
-    np.testing.assert_allclose(liked / disliked, np.exp(0.8))
 
 
 def test_uniform_selection_gives_every_pair_the_density_as_propensity() -> None:
@@ -198,9 +170,6 @@ def test_the_log_is_as_large_as_expected(selection: str, shape: tuple[int, int],
     expected = density * shape[0] * shape[1]
     size = len(simulate(*shape, density, selection, strength=0.3).log)
     assert size == pytest.approx(expected, rel=0.002 + 4 / np.sqrt(expected))
-
-
-# --- ratings ------------------------------------------------------------------------------------------------
 
 
 def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability() -> None:
@@ -239,32 +208,10 @@ def test_ratings_and_test_stay_when_only_selection_strength_and_density_change()
         np.testing.assert_array_equal(getattr(one.test, column), getattr(other.test, column))
 
 
-def test_ratings_of_pairs_do_not_depend_on_the_batch() -> None:
-    world = tiny("taste")
-    users, items = all_pairs(world)
-    one_by_one = [float(world.rating(users[[k]], items[[k]])[0]) for k in range(world.n_pairs)]
-    np.testing.assert_array_equal(world.rating(users, items), one_by_one)
-
-
 @pytest.mark.parametrize("selection", TILTED)
 def test_a_log_of_self_selected_ratings_looks_happier_than_the_world(selection: str) -> None:
     world = simulate(250, 200, selection=selection)
     assert world.log.positive_rate > 0.35 + 0.08
-
-
-@pytest.mark.parametrize("selection", TILTED)
-def test_negative_strength_makes_the_log_look_sadder(selection: str) -> None:
-    assert simulate(250, 200, selection=selection, strength=-0.5).log.positive_rate < 0.35 - 0.05
-
-
-def test_uniform_selection_leaves_the_ratings_as_they_are() -> None:
-    world = simulate(300, 250, 0.1, selection="uniform")
-    truth = world.rating(*all_pairs(world)).mean()
-    spread = np.sqrt(truth * (1 - truth) / len(world.log))
-    assert abs(world.log.positive_rate - truth) < 4 * spread
-
-
-# --- the logs as logs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -321,9 +268,6 @@ def test_the_test_takes_at_most_5000_users_and_can_take_every_item() -> None:
     assert len(tiny("taste", test_per_user=20).test) == 600
 
 
-# --- truth over the world -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("error", ["squared", "log"])
 def test_risk_is_the_expected_error_over_all_pairs_and_ratings(error: str) -> None:
     world = simulate(200, 150)
@@ -343,19 +287,6 @@ def test_risk_is_the_expected_error_over_all_pairs_and_ratings(error: str) -> No
     assert world.risk(world.preference, error) < world.risk(predict, error)
 
 
-def test_log_risk_of_a_sure_and_wrong_prediction_is_infinite() -> None:
-    assert tiny("taste").risk(lambda users, items: np.zeros(len(users)), "log") == np.inf
-
-
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_propensity_error_is_zero_for_the_truth_and_the_shift_for_a_shift(selection: str) -> None:
-    world = tiny(selection, density=0.05)
-    assert world.propensity_error(world.propensity) == 0
-    assert world.propensity_error(lambda u, i: world.propensity(u, i) * 0.5) == pytest.approx(
-        world.propensity(*all_pairs(world)).mean() / 2
-    )
-
-
 @pytest.mark.usefixtures("fewer_pairs_at_once")
 def test_pairs_visits_every_pair_once_or_a_uniform_sample() -> None:
     world = simulate(300, 250)
@@ -367,9 +298,6 @@ def test_pairs_visits_every_pair_once_or_a_uniform_sample() -> None:
     assert len(users) == 50_000
     assert stats.chisquare(np.bincount(users, minlength=300)).pvalue > 1e-4
     assert stats.chisquare(np.bincount(items, minlength=250)).pvalue > 1e-4
-
-
-# --- size ---------------------------------------------------------------------------------------------------
 
 
 def test_a_large_world_needs_memory_for_its_log_and_not_for_its_pairs() -> None:
@@ -385,34 +313,22 @@ def test_a_large_world_needs_memory_for_its_log_and_not_for_its_pairs() -> None:
     assert peak < 200e6  # one byte a pair would be 2,000e6
 
 
-def test_a_usual_world_is_drawn_in_well_under_a_second() -> None:
-    start = time.process_time()
-    simulate(2000, 500, 0.05).log  # noqa: B018
-    assert time.process_time() - start < 3  # a third of a second on an idle core
-
-
-# --- bad settings -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"selection": "tast"}, "selection 'tast' is unknown: did you mean 'taste'"),
-        ({"selection": "xyz"}, "choose one of uniform, popularity, taste, rating, utility"),
-        ({"density": 0.0}, "density is 0.0"),
-        ({"density": 1.0}, "density is 1.0"),
+        ({"selection": "tast"}, "selection must be 'uniform', .* not 'tast'"),
+        ({"density": 0.0}, "density is 0.0: give a number from 0 to 1"),
         ({"density": float("nan")}, "density is nan"),
         ({"density": 1e-7}, "not even 2 ratings"),
         ({"positive_rate": 1.0}, "positive_rate is 1.0"),
-        ({"n_users": 1}, "n_users is 1: give a whole number from 2"),
-        ({"n_items": 2.5}, "n_items is 2.5"),
-        ({"n_factors": 0}, "n_factors is 0"),
-        ({"test_per_user": 501}, "test_per_user is 501: give a whole number from 1 to 500"),
-        ({"seed": -1}, "seed is -1"),
+        ({"n_users": 1}, "n_users must be a whole number from 2"),
+        ({"n_items": 2.5}, "n_items must be"),
+        ({"n_factors": 0}, "n_factors must be"),
+        ({"test_per_user": 501}, "test_per_user must be a whole number from 1 to 500"),
+        ({"seed": -1}, "seed must be"),
         ({"strength": float("inf")}, "strength is inf"),
         ({"interaction": -0.1}, "interaction is -0.1"),
         ({"selection": "utility", "strength": 1.0}, r"strength \* unexplained is 1"),
-        ({"selection": "utility", "strength": -0.5, "unexplained": 2.0}, r"strength \* unexplained is -1"),
     ],
 )
 def test_a_bad_setting_is_refused_in_one_sentence(settings: dict, message: str) -> None:
@@ -435,14 +351,14 @@ def test_unusable_answers_and_ratings_are_refused() -> None:
     with pytest.raises(DataError, match="one number a pair"):
         world.risk(lambda users, items: 0.5)
     with pytest.raises(DataError, match="returned nan"):
-        world.propensity_error(lambda users, items: np.full(len(users), np.nan))
+        world.risk(lambda users, items: np.full(len(users), np.nan))
     with pytest.raises(DataError, match=r"rating of 0\.5"):
         world.propensity(np.array([0]), np.array([0]), np.array([0.5]))
-    with pytest.raises(ParameterError, match="error 'square' is unknown: did you mean 'squared'"):
+    with pytest.raises(ParameterError, match="error must be 'squared' or 'log'"):
         world.risk(world.preference, "square")
-    with pytest.raises(ParameterError, match="max_pairs is 0"):
+    with pytest.raises(ParameterError, match="max_pairs must be"):
         world.risk(world.preference, max_pairs=0)
-    with pytest.raises(ParameterError, match="seed is -1"):
+    with pytest.raises(ParameterError, match="seed must be"):
         world.draw(-1)
 
 
@@ -458,8 +374,3 @@ def test_extreme_settings_work_or_are_refused(selection: str, density: float, in
         assert len(world.log) == pytest.approx(density * 4200, abs=5 * np.sqrt(density * 4200))
     except UnskewError:
         assert density != 0.5 or strength == 20.0
-
-
-def test_logit_is_the_log_odds_of_the_preference() -> None:
-    world = tiny("taste")
-    np.testing.assert_allclose(logit(world.preference(*all_pairs(world))), world.logit(*all_pairs(world)))

@@ -5,11 +5,7 @@ Each pair has a utility z + e. What a recommender can explain of it is
     z(u, i) = c + a_u + b_i + v_u . w_i,
 
 a and b normal, v and w on spheres so that the interaction is bounded; e ~ Logistic(0, 1) is what it cannot.
-The rating is r = 1[z + e > 0], so P(r = 1) = sigma(z).
-
-How the pairs of a simulated world come to be seen: a Poisson process for each pair, and its consequences.
-
-A pair is seen when a process of rate
+The rating is r = 1[z + e > 0], so P(r = 1) = sigma(z). A pair is seen when a Poisson process of rate
 
     lambda(u, i) = scale * activity_u * exposure_i * tilt(u, i)
 
@@ -27,11 +23,11 @@ a world of any size can be drawn exactly. Draws and propensities both use it: th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,15 +38,24 @@ from unskew.data.ids import LARGEST_CODE, Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import Codes, pair_keys, pair_uniform
 from unskew.data.scale import Scale
-from unskew.errors import DataError, ParameterError, nearest
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
 
 Floats = NDArray[np.float64]
+OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
 
+SELECTIONS = ("uniform", "popularity", "taste", "rating", "utility")
 UNEXPLAINED_CAP = 8.0
 PAIRS_AT_ONCE = 2**18  # a few tens of megabytes
 SOLVER_PAIRS = 2**19  # enough to solve for the level of a world
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(40)
-_QUADRATURE_CHUNK = 2**13
+EFFECT_SPREAD, ACTIVITY_SPREAD, EXPOSURE_SPREAD = 0.7, 0.8, 1.0  # of a_u and b_i, log activity, log exposure
+TEST_USERS = 5_000
+FACTS, TEST, DRAW, SAMPLE, SOLVER = range(5)  # independent random streams of one seed
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(40)
+QUADRATURE_CHUNK = 2**13
+EXPECTED_ERRORS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "squared": lambda q, prediction: q * np.square(1 - prediction) + (1 - q) * np.square(prediction),
+    "log": lambda q, prediction: -xlogy(q, prediction) - xlog1py(1 - q, -prediction),
+}
 
 
 class Tilt(NamedTuple):
@@ -59,261 +64,6 @@ class Tilt(NamedTuple):
     explained: float = 0.0
     rating: float = 0.0
     unexplained: float = 0.0
-
-
-TILTS: dict[str, Callable[[float, float], Tilt]] = {
-    "uniform": lambda strength, unexplained: Tilt(),
-    "popularity": lambda strength, unexplained: Tilt(),
-    "taste": lambda strength, unexplained: Tilt(explained=strength),
-    "rating": lambda strength, unexplained: Tilt(rating=strength),
-    "utility": lambda strength, unexplained: Tilt(explained=strength, unexplained=strength * unexplained),
-}
-SELECTIONS = tuple(TILTS)
-
-
-def log_rates(world: World, users: Codes, items: Codes) -> Floats:
-    """log lambda of each pair, given all its facts: also its own rating and unexplained liking."""
-    rate = _explained_log_rate(world, users, items, world.logit(users, items))
-    if world.tilt.rating:
-        rate = rate + world.tilt.rating * world.rating(users, items)
-    if world.tilt.unexplained:
-        rate = rate + world.tilt.unexplained * _capped(world.unexplained_liking(users, items))
-    return rate
-
-
-def seen_given_rating(world: World, users: Codes, items: Codes, z: Floats) -> tuple[Floats, Floats]:
-    """P(seen | rating = 1) and P(seen | rating = 0) of each pair, with e averaged over.
-
-    Closed forms, but for "utility", where the mean of 1 - exp(-lambda) over e is a Gauss-Legendre sum.
-    """
-    explained = _explained_log_rate(world, users, items, z)
-    return _chance_given(1, world.tilt, explained, z), _chance_given(0, world.tilt, explained, z)
-
-
-def _explained_log_rate(world: World, users: Codes, items: Codes, z: Floats) -> Floats:
-    popularity = world.log_activity[users] + world.log_exposure[items]
-    return np.asarray(world.log_scale + popularity + world.tilt.explained * z)
-
-
-def _chance_given(rating: int, tilt: Tilt, log_rate: Floats, z: Floats) -> Floats:
-    log_rate = log_rate + tilt.rating * rating
-    if not tilt.unexplained:
-        return _some_event(log_rate)
-    sign = 1 if rating else -1  # e -> -e turns "e < -z" into "e > z"
-    return _mean_seen_above(log_rate, sign * tilt.unexplained, sign * z)
-
-
-def _some_event(log_rate: Floats) -> Floats:
-    """1 - exp(-lambda): the chance that a Poisson process of this log rate has an event in unit time."""
-    with np.errstate(over="ignore"):  # a rate beyond all numbers: certainly
-        return np.asarray(-np.expm1(-np.exp(log_rate)))
-
-
-def _mean_seen_above(log_rate: Floats, tilt: float, z: Floats) -> Floats:
-    """The mean of 1 - exp(-rate exp(tilt e)) over e > -z, e logistic and capped in the exponent."""
-    means = np.empty(log_rate.size)
-    rates, thresholds = log_rate.reshape(-1, 1), z.reshape(-1, 1)
-    for start in range(0, log_rate.size, _QUADRATURE_CHUNK):
-        chunk = slice(start, start + _QUADRATURE_CHUNK)
-        means[chunk] = _average_above(rates[chunk], tilt, thresholds[chunk])
-    return means.reshape(log_rate.shape)
-
-
-def _average_above(log_rate: Floats, tilt: float, z: Floats) -> Floats:
-    """The same for columns of log rates and z, to 1e-7: Gauss-Legendre within the cap, exact beyond it."""
-    cap = np.full_like(z, UNEXPLAINED_CAP)
-    low = _capped(-z)
-    half = (cap - low) / 2
-    within = low + half * (1 + _NODES)
-    e = np.hstack([-cap, within, cap])
-    density = half * _NODE_WEIGHTS * expit(within) * expit(-within)
-    chances = np.hstack([np.maximum(expit(z) - expit(cap), 0), density, expit(-np.maximum(cap, -z))])
-    mean = np.average(_some_event(log_rate + tilt * e), axis=1, weights=chances)
-    return np.minimum(mean, 1)  # against rounding: an average of chances
-
-
-def _capped(e: Floats) -> Floats:
-    return np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP)
-
-
-def _main_rates(world: World) -> tuple[Floats, Floats]:
-    """The factors of lambda that belong to users and to items, without interaction, rating and e."""
-    tilt = world.tilt.explained
-    users = np.exp(world.log_scale + world.log_activity + tilt * (world.intercept + world.user_effects))
-    return users, np.exp(world.log_exposure + tilt * world.item_effects)
-
-
-def solved_log_scale(world: World, density: float, rng: np.random.Generator) -> float:
-    """The log of the scale for which the expected number of seen pairs is `density` of all pairs."""
-    chunks = [(world.log_rate(users, items), weights) for users, items, weights in _weighted_pairs(world, rng)]
-    log_rate, weights = (np.concatenate(part) for part in zip(*chunks, strict=True))
-    wanted = density * world.n_pairs
-
-    def excess(log_scale: float) -> float:
-        return float(weights @ _some_event(log_scale + log_rate)) - wanted
-
-    low = float(np.log(wanted) - logsumexp(log_rate, b=weights)) - 1e-9  # too small, as 1 - exp(-x) <= x
-    high = next((low + step for step in range(1, 100) if excess(low + step) > 0), None)
-    if high is None:
-        raise ParameterError(f"density {density} is out of reach for strength {world.strength}: lower either.")
-    return float(brentq(excess, low, high))
-
-
-def _weighted_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes, Floats]]:
-    """Pairs, and how many pairs of the world each stands for: all of them or, in a large world, a sample.
-
-    Half of it is drawn in proportion to the main rates, which makes the count of frequent pairs precise, and
-    half uniformly, which bounds the weights.
-    """
-    if world.n_pairs <= SOLVER_PAIRS:
-        yield from ((users, items, np.ones(len(users))) for users, items in world.pairs())
-        return
-    half = PAIRS_AT_ONCE // 2
-    shares = [rates / rates.sum() for rates in _main_rates(world)]
-    samplers = [_Sampler(share) for share in shares]
-    for _ in range(0, SOLVER_PAIRS, PAIRS_AT_ONCE):
-        users, items = (
-            np.concatenate([frequent(rng, half), rng.integers(len(share), size=half)])
-            for frequent, share in zip(samplers, shares, strict=True)
-        )
-        chance = shares[0][users] * shares[1][items] / 2 + 0.5 / world.n_pairs
-        yield users, items, 1 / (chance * SOLVER_PAIRS)
-
-
-def seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes]]:
-    """The pairs with at least one event, in chunks, exactly: by thinning or, if that is more work, in turn.
-
-    Thinning (Lewis & Shedler, 1979): events of a process of higher rate, main rates times the largest tilt,
-    are drawn for each user and survive with probability rate / higher rate; repeated pairs are merged.
-    """
-    user_rates, item_rates = _main_rates(world)
-    with np.errstate(over="ignore"):  # infinitely many are too many
-        expected = user_rates * item_rates.sum() * np.exp(sum(_ceilings(world)))
-    if expected.sum() > world.n_pairs:
-        for users, items in world.pairs():
-            seen = np.log(rng.standard_exponential(len(users))) < world.log_rate(users, items)
-            yield users[seen], items[seen]
-        return
-    item_sampler = _Sampler(item_rates)
-    cuts = np.searchsorted(np.cumsum(expected), np.arange(PAIRS_AT_ONCE, expected.sum(), PAIRS_AT_ONCE))
-    for group in np.split(np.arange(world.n_users), np.unique(cuts)):
-        users = np.repeat(group, rng.poisson(expected[group]))
-        items = item_sampler(rng, len(users))
-        users, items = _thinned(world, rng, users, items)
-        places = np.sort(pair_keys(users, items, world.n_items))
-        yield np.divmod(places[np.diff(places, prepend=-1) > 0], world.n_items)
-
-
-def _ceilings(world: World) -> Tilt:
-    """The most that each part of the tilt can add to the log rate, main effects apart."""
-    explained, rating, unexplained = (abs(part) for part in world.tilt)
-    rating = max(world.tilt.rating, 0.0)
-    return Tilt(explained * world.interaction_bound, rating, unexplained * UNEXPLAINED_CAP)
-
-
-def _thinned(world: World, rng: np.random.Generator, users: Codes, items: Codes) -> tuple[Codes, Codes]:
-    """The surviving events: those whose shortfalls from the ceilings stay within an Exp(1) number."""
-    tilt, ceilings = world.tilt, _ceilings(world)
-    room = rng.standard_exponential(len(users))
-    if tilt.unexplained:  # first: it is cheap and leaves few events for what follows
-        room += tilt.unexplained * _capped(world.unexplained_liking(users, items)) - ceilings.unexplained
-        alive = room > 0
-        users, items, room = users[alive], items[alive], room[alive]
-    if tilt.explained:
-        room += tilt.explained * world.interaction(users, items) - ceilings.explained
-    if tilt.rating:
-        room += tilt.rating * world.rating(users, items) - ceilings.rating
-    return users[room > 0], items[room > 0]
-
-
-class _Sampler:
-    """Draws codes in proportion to given weights by indexed search (Chen & Asau, 1974).
-
-    It finds the same place as a binary search in the running sum; a table of where to start makes it faster.
-    """
-
-    def __init__(self, weights: Floats) -> None:
-        running = np.cumsum(weights)
-        self._running = running / running[-1]
-        self._bins = 2 ** (4 * len(weights)).bit_length()  # a power of two: the bin of a number is exact
-        self._starts = np.searchsorted(self._running, np.arange(self._bins) / self._bins, side="right")
-
-    def __call__(self, rng: np.random.Generator, size: int) -> Codes:
-        targets = rng.random(size)
-        codes: Codes = self._starts[(targets * self._bins).astype(np.int64)]
-        early = np.flatnonzero(self._running[codes] <= targets)
-        while early.size:
-            codes[early] += 1
-            early = early[self._running[codes[early]] <= targets[early]]
-        return codes
-
-
-OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
-
-
-def check_whole(**limits: tuple[int, int, float]) -> None:
-    """Refuse a setting (value, low, high) that is no whole number from low to high."""
-    for name, (value, low, high) in limits.items():
-        if not isinstance(value, (int, np.integer)) or not low <= value <= high:
-            raise ParameterError(f"{name} is {value!r}: give a whole number from {low} to {high}.")
-
-
-def check_shares(**shares: float) -> None:
-    """Refuse a setting that does not lie strictly between 0 and 1."""
-    for name, share in shares.items():
-        if not 0 < share < 1:
-            raise ParameterError(f"{name} is {share!r}: give a number between 0 and 1, both excluded.")
-
-
-def check_selection(selection: str, strength: float, unexplained: float, interaction: float) -> None:
-    """Refuse an unknown selection and sizes of effects that leave the rates without a meaning."""
-    if selection not in SELECTIONS:
-        raise ParameterError(unknown_choice("selection", selection, SELECTIONS))
-    for name, value, low in (
-        ("strength", strength, -20),
-        ("unexplained", unexplained, -20),
-        ("interaction", interaction, 0),
-    ):
-        if not low <= value <= 20:
-            raise ParameterError(f"{name} is {value!r}: give a number from {low} to 20.")
-    if selection == "utility" and abs(strength * unexplained) >= 1:
-        product = f"strength * unexplained is {strength * unexplained:g}"
-        raise ParameterError(f"{product}: selection by utility needs it between -1 and 1, both excluded.")
-
-
-def unknown_choice(name: str, value: str, known: tuple[str, ...]) -> str:
-    """The sentence for a word that is not among those known, with the nearest one that is."""
-    choices = f": choose one of {', '.join(known)}."
-    return f"{name} {value!r} is unknown{nearest(value, known, ': ', choices)}"
-
-
-def probabilities(function: OfPairs, users: Codes, items: Codes) -> Floats:
-    """What a function says of some pairs, refused unless it is one probability a pair."""
-    values = np.asarray(function(users, items), dtype=np.float64)
-    if values.shape != users.shape:
-        raise DataError(f"The function returned shape {values.shape} for {len(users)} pairs: return one number a pair.")
-    good = (values >= 0) & (values <= 1)
-    if not good.all():
-        at = int(good.argmin())
-        pair = f"user {users[at]} and item {items[at]}"
-        raise DataError(f"The function returned {values[at]} for {pair}: return probabilities.")
-    return values
-
-
-_Column = NDArray[np.int32]
-_Rated = tuple[_Column, _Column, NDArray[np.float32]]
-
-_EFFECT_SPREAD = 0.7  # standard deviation of a_u and of b_i
-_ACTIVITY_SPREAD = 0.8  # of log activity
-_EXPOSURE_SPREAD = 1.0  # of log exposure
-_TEST_USERS = 5_000
-_LARGEST_SEED = 2**63 - 1
-_FACTS, _TEST, _DRAW, _SAMPLE, _SOLVER = range(5)  # independent random streams of one seed
-
-_EXPECTED_ERRORS: dict[str, Callable[[Floats, Floats], NDArray[np.floating]]] = {
-    "squared": lambda q, prediction: q * np.square(1 - prediction) + (1 - q) * np.square(prediction),
-    "log": lambda q, prediction: -xlogy(q, prediction) - xlog1py(1 - q, -prediction),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +103,10 @@ class World:
 
     @property
     def tilt(self) -> Tilt:
-        return TILTS[self.selection](self.strength, self.unexplained)
+        strength = self.strength
+        tilts = {"taste": Tilt(strength), "rating": Tilt(rating=strength)}
+        tilts["utility"] = Tilt(strength, unexplained=strength * self.unexplained)
+        return tilts.get(self.selection, Tilt())
 
     @cached_property
     def log(self) -> RatingLog:
@@ -366,19 +119,17 @@ class World:
 
         All drawn uniformly and without regard to the log, so a pair may by chance be in both.
         """
-        rng = self._rng(_TEST)
-        users = rng.choice(self.n_users, size=min(self.n_users, _TEST_USERS), replace=False)
+        rng = self._rng(TEST)
+        users = rng.choice(self.n_users, size=min(self.n_users, TEST_USERS), replace=False)
         items = _distinct(rng, len(users), self.test_per_user, self.n_items)
-        return self._as_log(*self._rated(np.repeat(users, self.test_per_user), items.ravel()))
+        return self._as_log(np.repeat(users, self.test_per_user), items.ravel())
 
     def draw(self, seed: int) -> RatingLog:
         """A fresh log of the same world, in random order: other pairs are seen, ratings stay as they are."""
-        check_whole(seed=(seed, 0, _LARGEST_SEED))
-        rng = self._rng(_DRAW, seed)
-        chunks = [self._rated(users, items) for users, items in seen_pairs(self, rng)]
-        users, items, ratings = (np.concatenate(column) for column in zip(*chunks, strict=True))
+        rng = self._rng(DRAW, checked_seed(seed))
+        users, items = (np.concatenate(column) for column in zip(*_seen_pairs(self, rng), strict=True))
         order = rng.permutation(len(users))
-        return self._as_log(users[order], items[order], ratings[order])
+        return self._as_log(users[order], items[order])
 
     def logit(self, users: Codes, items: Codes) -> Floats:
         """z(u, i), the part of a pair's utility that can be explained."""
@@ -404,12 +155,25 @@ class World:
 
     def log_rate(self, users: Codes, items: Codes) -> Floats:
         """log lambda of each pair, given all its facts: also its own rating and unexplained liking."""
-        return log_rates(self, users, items)
+        rate = self._explained_log_rate(users, items, self.logit(users, items))
+        if self.tilt.rating:
+            rate = rate + self.tilt.rating * self.rating(users, items)
+        if self.tilt.unexplained:
+            rate = rate + self.tilt.unexplained * _capped(self.unexplained_liking(users, items))
+        return rate
+
+    def _explained_log_rate(self, users: Codes, items: Codes, z: Floats) -> Floats:
+        popularity = self.log_activity[users] + self.log_exposure[items]
+        return np.asarray(self.log_scale + popularity + self.tilt.explained * z)
 
     def propensity(self, users: Codes, items: Codes, ratings: ArrayLike | None = None) -> Floats:
-        """The true P(seen) of each pair or, with `ratings`, P(seen | rating); e is averaged over."""
+        """The true P(seen) of each pair or, with `ratings`, P(seen | rating); e is averaged over.
+
+        Closed forms, but for "utility", where the mean of 1 - exp(-lambda) over e is a Gauss-Legendre sum.
+        """
         z = self.logit(users, items)
-        liked, disliked = seen_given_rating(self, users, items, z)
+        explained = self._explained_log_rate(users, items, z)
+        liked, disliked = (_seen_given(rating, self.tilt, explained, z) for rating in (1, 0))
         if ratings is None:
             return np.asarray(disliked + expit(z) * (liked - disliked))
         given = np.asarray(ratings)
@@ -420,7 +184,7 @@ class World:
     def pairs(self, max_pairs: int | None = None) -> Iterator[tuple[Codes, Codes]]:
         """All pairs, as chunks of codes; if there are more than `max_pairs`, a uniform sample."""
         total = self.n_pairs if max_pairs is None else min(max_pairs, self.n_pairs)
-        rng = self._rng(_SAMPLE)
+        rng = self._rng(SAMPLE)
         for start in range(0, total, PAIRS_AT_ONCE):
             stop = min(start + PAIRS_AT_ONCE, total)
             sampled = total < self.n_pairs
@@ -433,30 +197,22 @@ class World:
         `predict` maps user and item codes to probabilities. Beyond `max_pairs` a uniform sample of that many
         pairs, always the same, stands for all.
         """
-        if error not in _EXPECTED_ERRORS:
-            raise ParameterError(unknown_choice("error", error, tuple(_EXPECTED_ERRORS)))
-        expected = _EXPECTED_ERRORS[error]
-        return self._mean(lambda u, i: expected(self.preference(u, i), probabilities(predict, u, i)), max_pairs)
+        expected, total, count = EXPECTED_ERRORS[chosen(error, "error", EXPECTED_ERRORS)], 0.0, 0
+        for users, items in self.pairs(whole(max_pairs, "max_pairs", 1, 2**62)):
+            answers = _probabilities(predict, users, items)
+            total += float(expected(self.preference(users, items), answers).sum())
+            count += len(users)
+        return total / count
 
-    def propensity_error(self, propensity: OfPairs, max_pairs: int = 2_000_000) -> float:
-        """Mean |p - p_hat| over the pairs that `risk` averages over."""
-        return self._mean(lambda u, i: np.abs(self.propensity(u, i) - probabilities(propensity, u, i)), max_pairs)
-
-    def _mean(self, score: Callable[[Codes, Codes], NDArray[np.floating]], max_pairs: int) -> float:
-        check_whole(max_pairs=(max_pairs, 1, math.inf))
-        sums = [(float(score(users, items).sum()), len(users)) for users, items in self.pairs(max_pairs)]
-        return sum(total for total, _ in sums) / sum(count for _, count in sums)
-
-    def _rated(self, users: Codes, items: Codes) -> _Rated:
-        return users.astype(np.int32), items.astype(np.int32), self.rating(users, items)
-
-    def _as_log(self, users: _Column, items: _Column, ratings: NDArray[np.float32]) -> RatingLog:
+    def _as_log(self, users: Codes, items: Codes) -> RatingLog:
+        ratings = self.rating(users, items)
         if not 0 < np.count_nonzero(ratings) < len(ratings):
             raise ParameterError(
                 f"The {len(ratings)} ratings drawn are not of both classes: raise the density, "
                 "or test_per_user, or move positive_rate towards a half."
             )
-        return RatingLog(users, items, ratings, *self._ids, Scale(positive=1, low=0, high=1))
+        codes = users.astype(np.int32), items.astype(np.int32)
+        return RatingLog(*codes, ratings, *self._ids, Scale(positive=1, low=0, high=1))
 
     @cached_property
     def _ids(self) -> tuple[Vocabulary, Vocabulary]:
@@ -481,18 +237,23 @@ def simulate(
 ) -> World:
     """A world of known preferences in which a share `density` of all pairs is expected to be seen.
 
-    `selection` (see the head of this module) says what seeing a pair depends on and `strength` how much;
-    `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference. Worlds that
-    differ only in selection, strength, unexplained and density have the same users, items, ratings and test.
+    `selection` ("uniform", "popularity", "taste", "rating" or "utility") says what seeing a pair depends on and
+    `strength` how much; `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference.
+    Worlds that differ only in selection, strength, unexplained and density have the same ratings and the same test.
     """
-    check_whole(n_users=(n_users, 2, LARGEST_CODE), n_items=(n_items, 2, LARGEST_CODE))
-    check_whole(n_factors=(n_factors, 1, 10_000), test_per_user=(test_per_user, 1, n_items))
-    check_whole(seed=(seed, 0, _LARGEST_SEED))
-    check_shares(density=density, positive_rate=positive_rate)
-    check_selection(selection, strength, unexplained, interaction)
+    for name, value, most in (("n_users", n_users, LARGEST_CODE), ("n_items", n_items, LARGEST_CODE)):
+        whole(value, name, 2, most)
+    whole(n_factors, "n_factors", 1, 10_000)
+    whole(test_per_user, "test_per_user", 1, n_items)
+    chosen(selection, "selection", SELECTIONS)
+    _within(0, 1, density=density, positive_rate=positive_rate)
+    _within(-20, 20, "included", strength=strength, unexplained=unexplained)
+    _within(0, 20, "included", interaction=interaction)
+    if selection == "utility":
+        _within(-1, 1, **{"strength * unexplained": strength * unexplained})
     if density * n_users * n_items < 2:
         raise ParameterError(f"density {density} of {n_users} x {n_items} pairs is not even 2 ratings: raise it.")
-    rng = np.random.default_rng([seed, _FACTS])
+    rng = np.random.default_rng([checked_seed(seed), FACTS])
     bound = interaction * np.sqrt(n_factors)  # as v . w / |v| |w| has variance 1 / n_factors
     uneven = selection != "uniform"
     world = World(
@@ -501,35 +262,166 @@ def simulate(
         strength=strength,
         unexplained=unexplained,
         test_per_user=test_per_user,
-        user_effects=_EFFECT_SPREAD * rng.standard_normal(n_users),
-        item_effects=_EFFECT_SPREAD * rng.standard_normal(n_items),
+        user_effects=EFFECT_SPREAD * rng.standard_normal(n_users),
+        item_effects=EFFECT_SPREAD * rng.standard_normal(n_items),
         user_factors=_on_sphere(rng, n_users, n_factors, np.sqrt(bound)),
         item_factors=_on_sphere(rng, n_items, n_factors, np.sqrt(bound)),
-        log_activity=uneven * _ACTIVITY_SPREAD * rng.standard_normal(n_users),
-        log_exposure=uneven * _EXPOSURE_SPREAD * rng.standard_normal(n_items),
+        log_activity=uneven * ACTIVITY_SPREAD * rng.standard_normal(n_users),
+        log_exposure=uneven * EXPOSURE_SPREAD * rng.standard_normal(n_items),
         interaction_bound=float(bound),
     )
-    world = replace(world, intercept=_intercept(world, positive_rate))
-    return replace(world, log_scale=solved_log_scale(world, density, world._rng(_SOLVER)))
-
-
-def _intercept(world: World, positive_rate: float) -> float:
-    """The c that makes `positive_rate` the mean of sigma(z) over all pairs or a uniform sample of many."""
+    # The c that makes `positive_rate` the mean of sigma(z) over all pairs or a uniform sample of many.
     z = np.concatenate([world.logit(users, items) for users, items in world.pairs(SOLVER_PAIRS)])
     reach = float(np.abs(z).max() + abs(logit(positive_rate)) + 1)
-    return float(brentq(lambda c: expit(c + z).mean() - positive_rate, -reach, reach))
+    world = replace(world, intercept=float(brentq(lambda c: expit(c + z).mean() - positive_rate, -reach, reach)))
+    return replace(world, log_scale=_solved_log_scale(world, density, world._rng(SOLVER)))
 
 
-def _distinct(rng: np.random.Generator, n_rows: int, per_row: int, n: int) -> Codes:
+def _within(low: float, high: float, ends: str = "excluded", **settings: Any) -> None:
+    """Refuse a setting that does not lie between two numbers."""
+    for name, value in settings.items():
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (number and (low < value < high or (ends == "included" and value in (low, high)))):
+            raise ParameterError(f"{name} is {value!r}: give a number from {low:g} to {high:g}, both {ends}.")
+
+
+def _distinct(rng: np.random.Generator, n_rows: int, per_row: int, n: int) -> NDArray[np.int64]:
     """For each row a uniformly random set of `per_row` codes below n (Floyd's algorithm on all rows)."""
-    chosen = np.empty((n_rows, per_row), dtype=np.int64)
+    picked = np.empty((n_rows, per_row), dtype=np.int64)
     for column, last in enumerate(range(n - per_row, n)):
         pick = rng.integers(last + 1, size=n_rows)
-        taken = (chosen[:, :column] == pick[:, None]).any(axis=1)
-        chosen[:, column] = np.where(taken, last, pick)
-    return chosen
+        taken = (picked[:, :column] == pick[:, None]).any(axis=1)
+        picked[:, column] = np.where(taken, last, pick)
+    return picked
 
 
 def _on_sphere(rng: np.random.Generator, n: int, n_factors: int, radius: float) -> Floats:
     directions = rng.standard_normal((n, n_factors))
     return np.asarray(radius * directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
+def _probabilities(function: OfPairs, users: Codes, items: Codes) -> Floats:
+    """What a function answers about some pairs, refused unless it is one probability a pair."""
+    values = np.asarray(function(users, items), dtype=np.float64)
+    if values.shape != users.shape:
+        raise DataError(f"The function returned shape {values.shape} for {len(users)} pairs: return one number a pair.")
+    if not (good := (values >= 0) & (values <= 1)).all():
+        at = int(good.argmin())
+        pair = f"user {users[at]} and item {items[at]}"
+        raise DataError(f"The function returned {values[at]} for {pair}: return probabilities.")
+    return values
+
+
+def _seen_given(rating: int, tilt: Tilt, log_rate: Floats, z: Floats) -> Floats:
+    """P(seen | rating) of pairs of these rates; with e in the tilt, its mean over e > -z or e < -z, to 1e-7.
+
+    Gauss-Legendre within the cap, exact beyond it.
+    """
+    log_rate = log_rate + tilt.rating * rating
+    if not tilt.unexplained:
+        return _some_event(log_rate)
+    sign = 1 if rating else -1  # e -> -e turns "e < -z" into "e > z"
+    means, rates, bounds = np.empty(log_rate.size), log_rate.reshape(-1, 1), sign * z.reshape(-1, 1)
+    for start in range(0, log_rate.size, QUADRATURE_CHUNK):
+        chunk = slice(start, start + QUADRATURE_CHUNK)
+        bound = bounds[chunk]
+        cap, low = np.full_like(bound, UNEXPLAINED_CAP), _capped(-bound)
+        half = (cap - low) / 2
+        within = low + half * (1 + NODES)
+        e = np.hstack([-cap, within, cap])
+        density = half * NODE_WEIGHTS * expit(within) * expit(-within)
+        chances = np.hstack([np.maximum(expit(bound) - expit(cap), 0), density, expit(-np.maximum(cap, -bound))])
+        mean = np.average(_some_event(rates[chunk] + sign * tilt.unexplained * e), axis=1, weights=chances)
+        means[chunk] = np.minimum(mean, 1)  # against rounding: an average of chances
+    return means.reshape(log_rate.shape)
+
+
+def _some_event(log_rate: Floats) -> Floats:
+    """1 - exp(-lambda): the chance that a Poisson process of this log rate has an event in unit time."""
+    with np.errstate(over="ignore"):  # a rate beyond all numbers: certainly
+        return np.asarray(-np.expm1(-np.exp(log_rate)))
+
+
+def _capped(e: Floats) -> Floats:
+    return np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP)
+
+
+def _main_rates(world: World) -> tuple[Floats, Floats]:
+    """The factors of lambda that belong to users and to items, without interaction, rating and e."""
+    tilt = world.tilt.explained
+    users = np.exp(world.log_scale + world.log_activity + tilt * (world.intercept + world.user_effects))
+    return users, np.exp(world.log_exposure + tilt * world.item_effects)
+
+
+def _solved_log_scale(world: World, density: float, rng: np.random.Generator) -> float:
+    """The log of the scale for which the expected number of seen pairs is `density` of all pairs."""
+    chunks = [(world.log_rate(users, items), weights) for users, items, weights in _weighted_pairs(world, rng)]
+    log_rate, weights = (np.concatenate(part) for part in zip(*chunks, strict=True))
+    wanted = density * world.n_pairs
+
+    def excess(log_scale: float) -> float:
+        return float(weights @ _some_event(log_scale + log_rate)) - wanted
+
+    low = float(np.log(wanted) - logsumexp(log_rate, b=weights)) - 1e-9  # too small, as 1 - exp(-x) <= x
+    high = next((low + step for step in range(1, 100) if excess(low + step) > 0), None)
+    if high is None:
+        raise ParameterError(f"density {density} is out of reach for strength {world.strength}: lower either.")
+    return float(brentq(excess, low, high))
+
+
+def _weighted_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes, Floats]]:
+    """Pairs, and how many pairs of the world each stands for: all of them or, in a large world, a sample.
+
+    Half of it is drawn in proportion to the main rates, which makes the count of frequent pairs precise, and
+    half uniformly, which bounds the weights.
+    """
+    if world.n_pairs <= SOLVER_PAIRS:
+        yield from ((users, items, np.ones(len(users))) for users, items in world.pairs())
+        return
+    half, rates = PAIRS_AT_ONCE // 2, _main_rates(world)
+    shares = [of_side / of_side.sum() for of_side in rates]
+    for _ in range(0, SOLVER_PAIRS, PAIRS_AT_ONCE):
+        users, items = (
+            np.concatenate([_drawn(share, rng, half), rng.integers(len(share), size=half)]) for share in shares
+        )
+        chance = shares[0][users] * shares[1][items] / 2 + 0.5 / world.n_pairs
+        yield users, items, 1 / (chance * SOLVER_PAIRS)
+
+
+def _drawn(weights: Floats, rng: np.random.Generator, size: int) -> Codes:
+    """Codes in proportion to weights."""
+    running = np.cumsum(weights)
+    return np.searchsorted(running / running[-1], rng.random(size), side="right")
+
+
+def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes]]:
+    """The pairs with at least one event, in chunks, exactly: by thinning or, if that is more work, in turn.
+
+    Thinning (Lewis & Shedler, 1979): events of a process of higher rate, main rates times the largest tilt,
+    are drawn for each user and survive with probability rate / higher rate; repeated pairs are merged.
+    """
+    user_rates, item_rates = _main_rates(world)
+    tilt, bound = world.tilt, world.interaction_bound
+    most = Tilt(abs(tilt.explained) * bound, max(tilt.rating, 0.0), abs(tilt.unexplained) * UNEXPLAINED_CAP)
+    with np.errstate(over="ignore"):  # infinitely many are too many
+        expected = user_rates * item_rates.sum() * np.exp(sum(most))
+    if expected.sum() > world.n_pairs:
+        for users, items in world.pairs():
+            seen = np.log(rng.standard_exponential(len(users))) < world.log_rate(users, items)
+            yield users[seen], items[seen]
+        return
+    cuts = np.searchsorted(np.cumsum(expected), np.arange(PAIRS_AT_ONCE, expected.sum(), PAIRS_AT_ONCE))
+    for group in np.split(np.arange(world.n_users), np.unique(cuts)):
+        users = np.repeat(group, rng.poisson(expected[group]))
+        items = _drawn(item_rates, rng, len(users))
+        room = rng.standard_exponential(len(users))  # events whose shortfalls from the most stay within it survive
+        if tilt.unexplained:  # first: it is cheap and leaves few events for what follows
+            room += tilt.unexplained * _capped(world.unexplained_liking(users, items)) - most.unexplained
+            alive = room > 0
+            users, items, room = users[alive], items[alive], room[alive]
+        if tilt.explained:
+            room += tilt.explained * world.interaction(users, items) - most.explained
+        if tilt.rating:
+            room += tilt.rating * world.rating(users, items) - most.rating
+        places = np.sort(pair_keys(users[room > 0], items[room > 0], world.n_items))
+        yield np.divmod(places[np.diff(places, prepend=-1) > 0], world.n_items)
