@@ -10,7 +10,7 @@ import pytest
 
 import unskew
 from unskew.bench.run import Job, Stopped, run
-from unskew.store.lock import locked
+from unskew.store.atomic import locked
 
 
 class Counted:

@@ -21,8 +21,7 @@ from unskew.nets.factors import MF, NCF
 from unskew.propensity.counted import Known, Popularity
 from unskew.propensity.factors import Factors
 from unskew.registry import make, register, registered
-from unskew.store.recipe import from_plain, kinds, read_recipe, to_plain, write_recipe
-from unskew.store.toml import as_toml
+from unskew.store.recipe import as_toml, from_plain, kinds, read_recipe, to_plain, write_recipe
 from unskew.training.options import Training
 
 REGISTERED = [entry.build() for entry in registered()]

@@ -22,7 +22,7 @@ from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
 from unskew.model import OnUnknown, Recommender
 from unskew.propensity.additive import Additive
-from unskew.store.logs import fingerprint
+from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 

@@ -25,7 +25,7 @@ from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
 from unskew.store.atomic import reason, write_file
-from unskew.store.logs import fingerprint
+from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain, write_recipe
 from unskew.training.options import Training
 

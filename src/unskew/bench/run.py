@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from unskew.bench.records import Records, Values
 from unskew.errors import ParameterError, UnskewError
 from unskew.runtime import bar, say, side_by_side
-from unskew.store.lock import locked
+from unskew.store.atomic import locked
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,8 @@ from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.table import find
 from unskew.registry import make
 from unskew.runtime import bar, say, side_by_side
-from unskew.store.atomic import reason
-from unskew.store.lock import locked
-from unskew.store.logs import fingerprint
+from unskew.store.atomic import locked, reason
+from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 

@@ -250,7 +250,7 @@ def simulate(
     _within(-20, 20, "included", strength=strength, unexplained=unexplained)
     _within(0, 20, "included", interaction=interaction)
     if selection == "utility":
-        _within(-1, 1, **{"strength * unexplained": strength * unexplained})
+        _within(-1, 1, "excluded", **{"strength * unexplained": strength * unexplained})
     if density * n_users * n_items < 2:
         raise ParameterError(f"density {density} of {n_users} x {n_items} pairs is not even 2 ratings: raise it.")
     rng = np.random.default_rng([checked_seed(seed), FACTS])

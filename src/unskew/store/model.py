@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +19,9 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.before_after import CalibrationReport, Figures, RoleCalibration
-from unskew.data.features import Column, Encoding
-from unskew.data.log import RatingLog
+from unskew.data.features import UNKNOWN, Column, Encoding, Features
+from unskew.data.ids import Vocabulary
+from unskew.data.log import Names, RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.losses.batch import Parts
@@ -30,18 +31,6 @@ from unskew.nets.base import Part
 from unskew.selection.random_ratings import Correction, Line, RandomRatings
 from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
 from unskew.store.legacy import upgraded
-from unskew.store.logs import (
-    ITEM_FEATURES,
-    ITEMS,
-    RATINGS,
-    USER_FEATURES,
-    USERS,
-    FeatureCounts,
-    LogFacts,
-    arrow_bytes,
-    log_from_files,
-    log_tables,
-)
 from unskew.store.parts import Arrays, part_from, prefixed, under
 from unskew.store.plain import Plain
 from unskew.store.recipe import FitRecipe, kinds
@@ -49,6 +38,10 @@ from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
+RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
+USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
+COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
+FURTHER = {"stars": pa.float32(), "times": pa.float64()}
 LARGEST_JSON = 1 << 28  # bytes, far beyond what is ever written: nothing larger is read to find out what it is
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
 JUDGE = "judge.bin"  # what the judge has fitted since, which may be deleted
@@ -56,6 +49,30 @@ LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
 OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, USER_FEATURES, ITEM_FEATURES)  # files that a folder may hold besides
 UNREADABLE = (pa.ArrowException, SafetensorError)
+
+
+@dataclass(frozen=True)
+class FeatureCounts:
+    """What a feature file does not say of its making."""
+
+    encoding: Encoding = UNKNOWN
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What the columns of a log do not say."""
+
+    scale: Scale
+    duplicates_merged: int
+    user_features: FeatureCounts | None
+    item_features: FeatureCounts | None
+    names: dict[str, str] = field(default_factory=dict)
+    library: str = "pyarrow"
+
+    @classmethod
+    def of(cls, log: RatingLog) -> LogFacts:
+        users, items = _feature_counts(log.user_features), _feature_counts(log.item_features)
+        return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library)
 
 
 @dataclass(frozen=True)
@@ -316,3 +333,91 @@ def _one_sentence(folder: Path) -> Iterator[None]:
         raise ModelFileError(f"The model {folder} cannot be loaded: {error}") from error
     except (*UNREADABLE, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"The model {folder} does not fit together: {error}.") from error
+
+
+def log_tables(log: RatingLog) -> dict[str, pa.Table]:
+    """What the files of a log hold, by name; ratings and ids are not copied."""
+    columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
+    further = {name: pa.array(held, kind) for name, kind in FURTHER.items() if (held := getattr(log, name)) is not None}
+    tables = {
+        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()} | further),
+        USERS: pa.table({"id": log.user_ids.arrow}),
+        ITEMS: pa.table({"id": log.item_ids.arrow} | ({} if log.titles is None else {"title": log.titles})),
+    }
+    for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
+        if features is not None:
+            columns_of = {of: features.values[:, column] for column, of in enumerate(features.names)}
+            tables[name] = pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()})
+    return tables
+
+
+def fingerprint(log: RatingLog) -> str:
+    """The same for the same log only: its rows in their order, ids, scale and features."""
+    facts = LogFacts.of(log)
+    digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
+    for name, table in sorted(log_tables(log).items()):
+        known = [column for column in table.column_names if column not in ("times", "title")]
+        digest.update(name.encode() + arrow_bytes(table.select(known)))
+    return digest.hexdigest()[:32]
+
+
+def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
+    """The log of these `log_tables`; it checks itself as every log does, unless it was saved without rows."""
+    table, items = _read(files, RATINGS), _read(files, ITEMS)
+    known = COLUMNS | FURTHER
+    if not set(COLUMNS) <= set(table.column_names) <= set(known):
+        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)}.")
+    if any(field.type != known[field.name] for field in table.schema):
+        raise ModelFileError(f"{RATINGS} has columns of other types than {', '.join(map(str, COLUMNS.values()))}.")
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    user_ids, item_ids = Vocabulary(_read(files, USERS).column("id"), USERS), Vocabulary(items.column("id"), ITEMS)
+    fields: dict[str, Any] = {
+        "users": columns["user"],
+        "items": columns["item"],
+        "ratings": columns["rating"],
+        "user_ids": user_ids,
+        "item_ids": item_ids,
+        "scale": facts.scale,
+        "user_features": _features(files, USER_FEATURES, facts.user_features, len(user_ids)),
+        "item_features": _features(files, ITEM_FEATURES, facts.item_features, len(item_ids)),
+        "duplicates_merged": facts.duplicates_merged,
+        "stars": columns.get("stars"),
+        "times": columns.get("times"),
+        "titles": items["title"].combine_chunks() if "title" in items.column_names else None,
+        "names": Names(**facts.names),
+        "library": facts.library,
+        "notes": (),
+    }
+    return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
+
+
+def _feature_counts(features: Features | None) -> FeatureCounts | None:
+    if features is None:
+        return None
+    return FeatureCounts(features.encoding)
+
+
+def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | None, n_ids: int) -> Features | None:
+    if counts is None:
+        return None
+    table = _read(files, name)
+    values = np.empty((n_ids, table.num_columns), np.float32)
+    for place, column in enumerate(table.columns):
+        values[:, place] = column.to_numpy()
+    return Features(tuple(table.column_names), values, counts.encoding)
+
+
+def arrow_bytes(table: pa.Table) -> Any:
+    """The table as an Arrow file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _read(files: Mapping[str, bytes], name: str) -> pa.Table:
+    if name not in files:
+        raise ModelFileError(f"model.json does not list {name}.")
+    table = pa.ipc.open_file(pa.BufferReader(files[name])).read_all()
+    table.validate(full=True)  # Arrow believes the offsets inside a file unless asked not to
+    return table

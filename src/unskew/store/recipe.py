@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from unskew.data.scale import Scale
@@ -12,8 +15,9 @@ from unskew.registry import classes, make
 from unskew.store.atomic import PathLike, checked_path, reason, replace_file
 from unskew.store.legacy import renamed
 from unskew.store.plain import Plain
-from unskew.store.toml import as_toml
 from unskew.training.options import Training
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def kinds() -> dict[str, type]:
@@ -107,3 +111,43 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
         None if seed is None else checked_seed(seed),
         plain.read(Scale | None, data.get("scale"), "The scale"),
     )
+
+
+def as_toml(data: Mapping[str, Any]) -> str:
+    """A table of texts, numbers, booleans, lists and tables; None, which TOML lacks, is written as "none"."""
+    return "\n".join(_table(data, ())).strip() + "\n"
+
+
+def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """A table's own values under its heading, then the tables inside it under theirs."""
+    if path:
+        yield f"\n[{'.'.join(map(_key, path))}]"
+    for key, value in data.items():
+        if not isinstance(value, Mapping):
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _table(value, (*path, key))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(held)}" for key, held in value.items()) + "}"
+    return "[" + ", ".join(map(_value, value)) + "]"
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    # A JSON text is a TOML text but for the delete character, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
