@@ -56,6 +56,7 @@ class Entry:
 _entries: dict[str, Entry] = {}
 _loaded: list[str] = []
 _broken: dict[str, str] = {}
+_distributions: dict[type, str] = {}  # of classes that installed packages bring
 
 
 def settings_of(made: Any) -> dict[str, Any]:
@@ -109,7 +110,10 @@ def _load_outside() -> None:
     for group in GROUPS:
         for point in entry_points(group=group):
             try:
-                register(point.name, point.load())
+                made = point.load()
+                register(point.name, made)
+                if point.dist is not None:
+                    _distributions[made if isinstance(made, type) else type(made)] = point.dist.name
             except Exception as error:  # a door: whatever the import of somebody's package raises
                 of = "" if point.dist is None else f" of {point.dist.name}"
                 said = " ".join(str(error).split()).rstrip(".")
@@ -131,5 +135,10 @@ def make(name: str, **settings: Any) -> Any:
 
 
 def classes() -> dict[str, type]:
-    """Every class that a recipe may name, by that name; nothing else is ever built from a file."""
-    return {entry.cls.__name__: entry.cls for kind in KINDS for entry in registered(kind)}
+    """Every class that a recipe may name, by that name; nothing else is ever built from a file.
+
+    Ours go by their bare names, as do those that a program registers itself; one of an installed package is called
+    distribution:Class.
+    """
+    found = (entry.cls for kind in KINDS for entry in registered(kind))
+    return {f"{_distributions[cls]}:{cls.__name__}" if cls in _distributions else cls.__name__: cls for cls in found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,7 +60,20 @@ def outside(tmp_path):
         assert done.returncode == code, done.stderr
         return done
 
+    run.folder = tmp_path
     return run
+
+
+def test_a_folder_names_the_package_of_a_part_and_refuses_one_that_is_not_installed(outside):
+    outside("fit", "ratings.csv", "--method", "my-naive", "--out", "a", "--set", "training.max_epochs=1")
+    manifest = outside.folder / "a" / "model.json"
+    assert json.loads(manifest.read_text())["method"]["kind"] == "mine:MyNaive"
+    for kind, code in (("MyNaive", 0), ("gone:MyNaive", 2), ("os:system", 2)):
+        text = json.loads(manifest.read_text())
+        text["method"]["kind"] = kind
+        manifest.write_text(json.dumps(text))
+        said = outside("recommend", "a", "--k", "2", "--keep-seen", code=code).stderr
+        assert not code or f"is a {kind} of the package {kind.partition(':')[0]!r}, which is not installed" in said
 
 
 def test_parts_of_other_packages_work_by_name_and_a_broken_one_is_named(outside):

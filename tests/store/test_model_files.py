@@ -32,7 +32,6 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.model import Recommender
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
-from unskew.propensity.base import FittedPropensity, Propensity
 from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.counted import Known, Popularity, Uniform
 from unskew.propensity.factors import Factors
@@ -119,28 +118,25 @@ def saved_and_loaded(model: Recommender, path: Path) -> Recommender:
     return unskew.load(path)
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        Uniform(),
-        Popularity(exponent=1.5),
-        NaiveBayes(),
-        Additive(),
-        Factors(n_folds=1),
-        Factors(n_folds=3, net=NCF(n_factors=4)),
-        Factors(n_folds=2, net=MF(n_factors=3)),
-        Logistic(),
-    ],
-    ids=lambda recipe: type(recipe).__name__,
-)
-def test_every_propensity_answers_with_the_same_bits(recipe, tmp_path):
-    model = fitted(IPS(propensity=recipe, net=NCF(n_factors=3)), described(LOG))
+PARTS = [
+    *(IPS(propensity=one, net=NCF(n_factors=3)) for one in (Uniform(), Popularity(exponent=1.5), NaiveBayes())),
+    *(IPS(propensity=one) for one in (Additive(), Logistic(), Factors(n_folds=3, net=NCF(n_factors=4)))),
+    *(
+        DoublyCalibrated(DRJL(propensity=Additive(), net=MF(n_factors=2)), propensity=one, imputation=one)
+        for one in (GlobalPlatt(), UserPlatt(), ExpertPlatt(steps=3, assignment="expected"))
+    ),
+]
+
+
+@pytest.mark.parametrize("method", PARTS, ids=lambda method: type(getattr(method, "propensity", method)).__name__)
+def test_every_part_answers_with_the_same_bits(method, tmp_path):
+    model = fitted(method, described(LOG))
     other = saved_and_loaded(model, tmp_path / "model")
     assert_same_answers(model, other)
     assert other.method == model.method
-    codes = LOG.users[:50], LOG.items[:50], LOG.ratings[:50]
-    before, after = (one.scores("propensity", *codes) for one in (model, other))
-    assert before.tobytes() == after.tobytes()
+    for role in {"propensity", "imputation"} & set(model.parts.parts):
+        before, after = (one.scores(role, LOG.users, LOG.items, LOG.ratings) for one in (model, other))
+        assert before.tobytes() == after.tobytes()
 
 
 @pytest.mark.parametrize("scale", [{"positive": None, "rating_scale": (1, 5)}, {"positive": 4, "rating_scale": (0, 9)}])
@@ -156,21 +152,6 @@ def test_the_log_comes_back_with_scale_ids_and_features(scale, tmp_path):
         was, now = getattr(log, side), getattr(other, side)
         assert (now.names, now.encoding) == (was.names, was.encoding)
         assert np.array_equal(now.values, was.values, equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    "calibrator",
-    [GlobalPlatt(), UserPlatt(), ExpertPlatt(steps=3, assignment="expected")],
-    ids=lambda calibrator: type(calibrator).__name__,
-)
-def test_every_calibrator_answers_with_the_same_bits(calibrator, tmp_path):
-    base = DRJL(propensity=Additive(), net=MF(n_factors=2))
-    model = fitted(DoublyCalibrated(base, propensity=calibrator, imputation=calibrator))
-    other = saved_and_loaded(model, tmp_path / "model")
-    assert_same_answers(model, other)
-    assert other.method == model.method
-    before, after = (one.scores("imputation", LOG.users, LOG.items) for one in (model, other))
-    assert before.tobytes() == after.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -191,24 +172,6 @@ def test_every_folder_holds_the_recipe_that_makes_the_same_bits_again(method, sc
     recipe.method.fit(log, seed=recipe.seed, training=recipe.training).save(tmp_path / "again")
     one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("model", "again"))
     assert one == other
-
-
-def test_a_recipe_says_what_it_takes_beside_the_log(tmp_path):
-    model = fitted(Naive(net=MF(n_factors=2)))
-    assert model.random_ratings is not None
-    model.save(tmp_path / "model")
-    text = (tmp_path / "model" / "recipe.toml").read_text()
-    assert text.startswith(f"# Beside its log: {model.random_ratings.n_ratings:,} random ratings (--random-ratings).\n")
-    assert read_fit(tmp_path / "model" / "recipe.toml").method == model.method
-
-
-def test_an_open_scale_and_merged_rows_come_back(tmp_path):
-    rows = [("a", 1, 1), ("a", 1, 5), ("b", 2, 1), ("b", 1, 4), ("c", 2, 4)]
-    log = RatingLog.from_arrays(*map(list, zip(*rows, strict=True)), duplicates="last", positive=3)
-    model = Naive().fit(log, training=Training(max_epochs=1, holdout=0.3))
-    other = saved_and_loaded(model, tmp_path / "model").log
-    assert (other.scale, other.duplicates_merged) == (log.scale, 1)
-    assert other.scale.low == -np.inf
 
 
 def test_a_known_column_is_data_and_comes_back_in_model_and_recipe(tmp_path):
@@ -270,27 +233,11 @@ class Shifted(IPS):
         return replace(plan, roles=roles, stages=(plan.stages[0], calibration, *plan.stages[1:]))
 
 
-class FittedByCode(FittedPropensity):
-    is_data = False
-
-    def logits(self, users: Any, items: Any) -> Any:
-        return np.full(len(users), -0.8, np.float32)
-
-
-@dataclass(frozen=True)
-class ByCode(Propensity):
-    def fit_in(self, given: Any) -> FittedPropensity:
-        return FittedByCode()
-
-    def from_state(self, state: Any, owner: Any = None) -> FittedPropensity:
-        return FittedByCode()
-
-
 @pytest.fixture
 def own_kinds(monkeypatch):
     registered()
     monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
-    for name, kind in (("shift", Shift), ("shifted", Shifted), ("by-code", ByCode)):
+    for name, kind in (("shift", Shift), ("shifted", Shifted)):
         register(name, kind)
 
 
@@ -302,12 +249,6 @@ def test_a_new_role_joins_by_registration_alone(own_kinds, tmp_path):
     assert other.parts.calibrators == {"propensity": "propensity_calibrator"}
     plain = fitted(IPS(propensity=Additive()))
     assert propensities(other) != propensities(plain)
-
-
-def test_a_propensity_that_is_no_data_is_left_out(own_kinds, tmp_path):
-    other = saved_and_loaded(fitted(IPS(propensity=ByCode())), tmp_path / "model")
-    assert "propensity" not in other.parts
-    assert "is not in the model file" in other.history.notes[-1]
 
 
 def test_a_method_nobody_registered_is_refused_with_what_to_do(tmp_path):
@@ -389,20 +330,10 @@ def test_no_flipped_cut_or_added_byte_goes_unnoticed(folder, name, places, cut, 
     try:
         (folder / name).write_bytes(damaged)
         if damaged != original:  # two flips may undo each other
-            refusal(folder)
+            assert f"{name} has been altered or damaged" in refusal(folder)
     finally:
         (folder / name).write_bytes(original)
     unskew.load(folder)
-
-
-@pytest.mark.parametrize("name", FILES[:-1])
-def test_every_single_bit_of_the_first_bytes_and_of_the_last_counts(folder, name):
-    original = (folder / name).read_bytes()
-    for place in (0, 1, 7, 8, len(original) // 2, -9, -1):
-        damaged = bytearray(original)
-        damaged[place] ^= 1
-        (folder / name).write_bytes(damaged)
-        refusal(folder)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -411,15 +342,6 @@ def test_a_missing_file_is_named_and_a_pipe_is_none(folder, name):
     assert f"{name} is missing" in refusal(folder)
     os.mkfifo(folder / name)  # opening it would wait for ever
     assert f"{name} is missing" in refusal(folder)
-
-
-def test_a_truncated_and_an_altered_file_are_noticed(folder):
-    weights = folder / "weights.safetensors"
-    original = weights.read_bytes()
-    weights.write_bytes(original[:-1])
-    assert "weights.safetensors has been altered or damaged" in refusal(folder)
-    weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
-    assert "weights.safetensors has been altered or damaged" in refusal(folder)
 
 
 def forge(folder: Path, change: Any) -> str:
@@ -448,9 +370,9 @@ def test_paths_out_of_the_folder_are_refused(folder, name):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda c: c.update(version=4), "has format version 4, and this unskew reads up to 3: update unskew"),
-        (lambda c: c.update(version="1"), "has the unknown format version '1'"),
-        (lambda c: c.update(version=0), "has the unknown format version 0"),
+        (lambda c: c.update(version=4), "has format version 4, where this unskew reads 1 to 3: update unskew"),
+        (lambda c: c.update(version="1"), "has format version '1'"),
+        (lambda c: c.update(version=0), "has format version 0"),
         (lambda c: c.update(format="another"), "does not describe an unskew model"),
         (lambda c: c["method"].update(kind="os.system"), "has the unknown kind 'os.system'"),
         (lambda c: c["method"].update(kind="MF"), "method of Contents cannot be of the kind 'MF'"),
@@ -567,31 +489,6 @@ def test_anything_else_is_never_replaced(model, folder):
     assert sorted(path.name for path in parent.iterdir()) == ["file", "model", "photos"]
 
 
-def test_a_full_disk_leaves_the_previous_model_and_nothing_half_written(model, folder):
-    resource = pytest.importorskip("resource")
-    other = fitted(Naive())
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # no file may grow beyond this
-    try:
-        again = refused_save(other, folder)
-        fresh = refused_save(other, folder.parent / "fresh")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "file too large; nothing has been changed there" in again
-    assert "file too large" in fresh
-    assert [path.name for path in folder.parent.iterdir()] == ["model"]
-    assert_same_answers(model, unskew.load(folder))
-
-
-@pytest.mark.skipif(getattr(os, "getuid", int)() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_one_sentence(model, folder):
-    folder.parent.chmod(0o500)
-    try:
-        assert "permission denied" in refused_save(model, folder)
-    finally:
-        folder.parent.chmod(0o700)
-
-
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeypatch, failing):
     rename, calls = Path.rename, []
@@ -604,17 +501,6 @@ def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeyp
 
     monkeypatch.setattr(Path, "rename", once)
     assert "permission denied" in refused_save(fitted(Naive()), folder)
-    assert [path.name for path in folder.parent.iterdir()] == ["model"]
-    assert_same_answers(model, unskew.load(folder))
-
-
-def test_an_interrupt_while_writing_leaves_the_previous_model(model, folder, monkeypatch):
-    def interrupted(_: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("os.fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fitted(Naive()).save(folder)
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     assert_same_answers(model, unskew.load(folder))
 

@@ -116,4 +116,5 @@ def _class_name(name: str) -> str:
     """The class of this name in whatever case; if there is none, the name, for the library to refuse."""
     from unskew.store.recipe import kinds
 
-    return next((known for known in kinds() if known.casefold() == name.casefold()), name)
+    folded = name.casefold()
+    return next((known for known in kinds() if folded in (known.casefold(), known.casefold().rpartition(":")[2])), name)

@@ -71,7 +71,7 @@ class LogFacts:
 
     @classmethod
     def of(cls, log: RatingLog) -> LogFacts:
-        users, items = _feature_counts(log.user_features), _feature_counts(log.item_features)
+        users, items = (None if side is None else FeatureCounts(side.encoding) for side in log.features)
         return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library)
 
 
@@ -88,7 +88,7 @@ class Contents:
     history: History
     weights: WeightReport | None
     calibration: CalibrationReport | None
-    log: LogFacts | None
+    log: LogFacts
     training: Training | None = None
     n_fitted_users: int | None = None
     random_ratings: RandomRatings | None = None
@@ -126,15 +126,13 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
     target = checked_path(path)
     log = model.log.take(np.zeros(len(model.log), np.bool_)) if without_log else model.log
     recipe, why_none = _recipe(model)
-    contents, arrays = _told(model, why_none)
-    files: dict[str, bytes] = dict(recipe)
-    plain = _plain(arrays).write(replace(contents, log=LogFacts.of(log)))
-    files[WEIGHTS] = arrays_to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    contents, arrays = _contents(model, log, why_none)
+    plain = Plain(kinds(), RECORDS, arrays).write(contents)  # which may add arrays
+    weights = arrays_to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    files = recipe | {WEIGHTS: weights} | {name: _arrow_bytes(table) for name, table in _log_tables(log).items()}
     try:
         _refuse_foreign(target)
         with replaced_folder(target) as folder:
-            for name, table in log_tables(log).items():
-                files[name] = arrow_bytes(table)
             digests = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
             for name, held in files.items():
                 write_synced(folder / name, held)
@@ -188,11 +186,9 @@ def _manifest(raw: bytes) -> dict[str, Any]:
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise ModelFileError(f"{MANIFEST} does not describe an unskew model.")
     version = content.get("version")
-    if type(version) is not int or version < 1:
-        raise ModelFileError(f"{MANIFEST} has the unknown format version {version!r}.")
-    if version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ModelFileError(
-            f"{MANIFEST} has format version {version}, and this unskew reads up to {VERSION}: update unskew."
+            f"{MANIFEST} has format version {version!r}, where this unskew reads 1 to {VERSION}: update unskew."
         )
     content.pop("sha256", None)  # of versions before 3
     return content
@@ -218,9 +214,14 @@ def _verified(folder: Path, name: str, digest: str) -> bytes:
     return held
 
 
-def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arrays]:
-    """All of a model but its log: what is plain, and arrays by role."""
-    learned, lost = _learned(model)
+def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple[Contents, Arrays]:
+    """All of a model that is plain, and arrays by role; of a part that is not data there is only a note."""
+    learned = {role: part.state() for role, part in model.parts.parts.items() if part.is_data}
+    lost = [
+        f"The {role} was a function, which is not data, and is not in the model file."
+        for role in model.parts.parts
+        if role not in learned
+    ]
     contents = Contents(
         unskew=__version__,
         method=model.method,
@@ -231,7 +232,7 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         history=replace(model.history, notes=[*model.history.notes, *notes, *lost]),
         weights=model.weights,
         calibration=model.calibration,
-        log=None,
+        log=LogFacts.of(log),
         training=None if model.training is None else model.training.lasting,
         n_fitted_users=model.n_fitted_users,
         random_ratings=model.random_ratings,
@@ -239,17 +240,6 @@ def _told(model: Recommender, notes: Sequence[str] = ()) -> tuple[Contents, Arra
         fitted_on=model.fitted_on,
     )
     return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
-
-
-def _learned(model: Recommender) -> tuple[dict[str, Arrays], list[str]]:
-    """What each part has learned, by role, and notes of those that are not data."""
-    learned, notes = {}, []
-    for role, part in model.parts.parts.items():
-        if part.is_data:
-            learned[role] = part.state()
-        else:
-            notes.append(f"The {role} was a function, which is not data, and is not in the model file.")
-    return learned, notes
 
 
 def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
@@ -268,35 +258,10 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     if WEIGHTS not in files:
         raise ModelFileError(f"{MANIFEST} does not list {WEIGHTS}.")
     arrays, version = arrays_from_bytes(files[WEIGHTS]), content.pop("version")
-    facts = _plain({}).read(LogFacts | None, content.get("log"), "log")
-    if facts is None:
-        raise ModelFileError(f"{MANIFEST} tells nothing of the log.")
-    log = log_from_files(files, facts)
+    log = _log(files, Plain({}, RECORDS, {}).read(LogFacts, content.get("log"), "log"))
     if version == 1:
         content, arrays = upgraded(content, arrays, log)
-    return _rebuilt(_plain(arrays).read(Contents, content, MANIFEST), arrays, log)
-
-
-def _rebuilt(told: Contents, arrays: Arrays, log: RatingLog) -> Recommender:
-    """The model of which `_told` told this."""
-    training = None if told.training is None else told.training.lasting  # a file does not say where to write
-    return Recommender(
-        told.method,
-        log,
-        _parts_of(told, arrays, log),
-        told.history,
-        told.seed,
-        weights=told.weights,
-        calibration=told.calibration,
-        training=training,
-        n_fitted_users=told.n_fitted_users,
-        random_ratings=told.random_ratings,
-        corrections=told.corrections,
-        fitted_on=told.fitted_on,
-    )
-
-
-def _parts_of(told: Contents, arrays: Arrays, log: RatingLog) -> Parts:
+    told: Contents = Plain(kinds(), RECORDS, arrays).read(Contents, content, MANIFEST)
     plan, parts = told.method.plan(), dict[str, Part]()
     for name in told.parts:
         if name not in plan.roles:
@@ -305,11 +270,20 @@ def _parts_of(told: Contents, arrays: Arrays, log: RatingLog) -> Parts:
         parts[name] = part_from(role.part, under(name, arrays), log, parts.get(role.shares_with))
     found = Parts(parts, clips=told.clips, calibrators=told.calibrators, error=plan.error)
     found.still = frozenset(parts)
-    return found
-
-
-def _plain(arrays: Arrays) -> Plain:
-    return Plain(kinds(), RECORDS, arrays)
+    return Recommender(
+        told.method,
+        log,
+        found,
+        told.history,
+        told.seed,
+        weights=told.weights,
+        calibration=told.calibration,
+        training=told.training,
+        n_fitted_users=told.n_fitted_users,
+        random_ratings=told.random_ratings,
+        corrections=told.corrections,
+        fitted_on=told.fitted_on,
+    )
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -335,7 +309,7 @@ def _one_sentence(folder: Path) -> Iterator[None]:
         raise ModelFileError(f"The model {folder} does not fit together: {error}.") from error
 
 
-def log_tables(log: RatingLog) -> dict[str, pa.Table]:
+def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
     """What the files of a log hold, by name; ratings and ids are not copied."""
     columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
     further = {name: pa.array(held, kind) for name, kind in FURTHER.items() if (held := getattr(log, name)) is not None}
@@ -346,8 +320,8 @@ def log_tables(log: RatingLog) -> dict[str, pa.Table]:
     }
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
         if features is not None:
-            columns_of = {of: features.values[:, column] for column, of in enumerate(features.names)}
-            tables[name] = pa.table({of: np.ascontiguousarray(v) for of, v in columns_of.items()})
+            held = dict(zip(features.names, features.values.T, strict=True))
+            tables[name] = pa.table({of: np.ascontiguousarray(values) for of, values in held.items()})
     return tables
 
 
@@ -355,59 +329,35 @@ def fingerprint(log: RatingLog) -> str:
     """The same for the same log only: its rows in their order, ids, scale and features."""
     facts = LogFacts.of(log)
     digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
-    for name, table in sorted(log_tables(log).items()):
+    for name, table in sorted(_log_tables(log).items()):
         known = [column for column in table.column_names if column not in ("times", "title")]
-        digest.update(name.encode() + arrow_bytes(table.select(known)))
+        digest.update(name.encode() + _arrow_bytes(table.select(known)))
     return digest.hexdigest()[:32]
 
 
-def log_from_files(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
-    """The log of these `log_tables`; it checks itself as every log does, unless it was saved without rows."""
-    table, items = _read(files, RATINGS), _read(files, ITEMS)
+def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
+    """The log of these tables; it checks itself as every log does, unless it was saved without rows."""
+    table, users, items = (_read(files, name) for name in (RATINGS, USERS, ITEMS))
     known = COLUMNS | FURTHER
-    if not set(COLUMNS) <= set(table.column_names) <= set(known):
-        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)}.")
-    if any(field.type != known[field.name] for field in table.schema):
-        raise ModelFileError(f"{RATINGS} has columns of other types than {', '.join(map(str, COLUMNS.values()))}.")
+    if not set(COLUMNS) <= set(table.column_names) or any(known.get(of.name) != of.type for of in table.schema):
+        raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of the right types.")
     columns = {name: table[name].to_numpy() for name in table.column_names}
-    user_ids, item_ids = Vocabulary(_read(files, USERS).column("id"), USERS), Vocabulary(items.column("id"), ITEMS)
-    fields: dict[str, Any] = {
-        "users": columns["user"],
-        "items": columns["item"],
-        "ratings": columns["rating"],
-        "user_ids": user_ids,
-        "item_ids": item_ids,
-        "scale": facts.scale,
-        "user_features": _features(files, USER_FEATURES, facts.user_features, len(user_ids)),
-        "item_features": _features(files, ITEM_FEATURES, facts.item_features, len(item_ids)),
-        "duplicates_merged": facts.duplicates_merged,
-        "stars": columns.get("stars"),
-        "times": columns.get("times"),
-        "titles": items["title"].combine_chunks() if "title" in items.column_names else None,
-        "names": Names(**facts.names),
-        "library": facts.library,
-        "notes": (),
-    }
+    fields: dict[str, Any] = {f"{name}s": columns.pop(name) for name in COLUMNS} | {"stars": None, "times": None}
+    fields |= columns | {"user_ids": Vocabulary(users["id"], USERS), "item_ids": Vocabulary(items["id"], ITEMS)}
+    fields |= {"scale": facts.scale, "duplicates_merged": facts.duplicates_merged, "library": facts.library}
+    fields |= {"names": Names(**facts.names), "notes": ()}
+    fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
+    for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
+        counts = getattr(facts, file)
+        fields[file] = None if counts is None else _features(_read(files, name), counts.encoding)
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 
-def _feature_counts(features: Features | None) -> FeatureCounts | None:
-    if features is None:
-        return None
-    return FeatureCounts(features.encoding)
+def _features(table: pa.Table, encoding: Encoding) -> Features:
+    return Features(tuple(table.column_names), np.column_stack([one.to_numpy() for one in table.columns]), encoding)
 
 
-def _features(files: Mapping[str, bytes], name: str, counts: FeatureCounts | None, n_ids: int) -> Features | None:
-    if counts is None:
-        return None
-    table = _read(files, name)
-    values = np.empty((n_ids, table.num_columns), np.float32)
-    for place, column in enumerate(table.columns):
-        values[:, place] = column.to_numpy()
-    return Features(tuple(table.column_names), values, counts.encoding)
-
-
-def arrow_bytes(table: pa.Table) -> Any:
+def _arrow_bytes(table: pa.Table) -> Any:
     """The table as an Arrow file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
