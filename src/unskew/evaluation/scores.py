@@ -21,7 +21,7 @@ from unskew.evaluation.kept import fingerprint, kept
 from unskew.metrics.checks import finite_vector
 from unskew.model import Recommender
 from unskew.runtime import bar, say
-from unskew.store.logs import fingerprint as with_features
+from unskew.store.model import fingerprint as with_features
 from unskew.training.options import Training
 
 Codes = NDArray[np.integer[Any]]
