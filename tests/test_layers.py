@@ -9,7 +9,7 @@ import unskew
 
 PACKAGE = Path(unskew.__file__).parent
 ORDER = (
-    *("_version", "errors", "gone", "runtime", "settings", "registry"),
+    *("_version", "errors", "gone", "special", "runtime", "compiled", "settings", "registry"),
     *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
     *(
         "losses",

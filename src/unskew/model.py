@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -438,6 +437,8 @@ def framed(table: pa.Table, library: str) -> Any:
     """A table in a frame library; in Arrow, with a warning, where that is not installed."""
     if library == "pyarrow":
         return table
+    import narwhals as nw
+
     try:
         return nw.from_arrow(table, backend="polars" if library == "polars" else "pandas").to_native()
     except ImportError:
@@ -447,6 +448,8 @@ def framed(table: pa.Table, library: str) -> Any:
 
 def as_arrow_table(frame: Any) -> pa.Table:
     """A frame of any library as an Arrow table."""
+    import narwhals as nw
+
     return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
 
 

@@ -1,21 +1,23 @@
-"""Long work: bars on a terminal, sentences on standard error, work side by side in processes of one thread each."""
+"""Long work: how far it is on standard error, and work side by side in processes of one thread each."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from unskew.errors import UnskewError
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-SENTENCE = "Compiling kernels: this takes a moment, once on this machine."
+EVERY = 30.0  # seconds between lines where there is no terminal
 
 
 class _State:
@@ -46,15 +48,22 @@ def say(sentence: str) -> None:
 
 
 class Bar:
-    """How far something is; without a display nothing is shown."""
+    """How far something is: a bar on a terminal, elsewhere a line now and then."""
 
-    def __init__(self, display: Any = None, task: Any = None) -> None:
-        self._display, self._task = display, task
+    def __init__(
+        self, title: str, count: str, done: int, display: Any = None, task: Any = None, every: float = EVERY
+    ) -> None:
+        self._title, self._count, self._done, self._note = title, count, done, ""
+        self._display, self._task, self._every, self._last = display, task, every, time.monotonic()
 
     def advance(self, note: str | None = None) -> None:
         """Count one more as done; `note` is what there is to know of it."""
+        self._done, self._note = self._done + 1, self._note if note is None else note
         if self._display is not None:
-            self._display.update(self._task, advance=1, **({} if note is None else {"note": note}))
+            self._display.update(self._task, completed=self._done, note=self._note)
+        elif time.monotonic() - self._last >= self._every:
+            self._last = time.monotonic()
+            say(f"{self._title}: {self._done} {self._count} {self._note}".rstrip())
 
 
 @contextmanager
@@ -62,17 +71,17 @@ def bar(
     title: str, total: int, unit: str, *, done: int = 0, shown: bool | None = None, at_most: bool = False
 ) -> Iterator[Bar]:
     """Show a bar while the block runs, below those that are there already; `at_most` if fewer than `total` may do."""
+    count = f"of {'at most ' if at_most else ''}{total} {unit}s"
     if not is_shown(shown):
-        yield Bar()
+        yield Bar(title, count, done, every=math.inf if shown is False or _State.silent else EVERY)
         return
     outermost = _State.display is None
     display = _State.display = _State.display or _display()
     if outermost:
         display.start()
-    count = f"of {'at most ' if at_most else ''}{total} {unit}s"
     task = display.add_task(title, total=total, completed=done, count=count, note="")
     try:
-        yield Bar(display, task)
+        yield Bar(title, count, done, display, task)
     finally:
         display.remove_task(task)
         if outermost:
@@ -97,28 +106,6 @@ def _display() -> Any:
     )
 
 
-@contextmanager
-def announced(progress: bool | None) -> Iterator[None]:
-    """Announce, once, that kernels are compiled inside, if progress is shown at all; None shows it on a terminal."""
-    if not is_shown(progress):
-        yield
-        return
-    from numba.core import event
-
-    class Announce(event.Listener):
-        def on_start(self, event: Any) -> None:
-            told.append(event)
-            if len(told) == 1:
-                say(SENTENCE)
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    told: list[Any] = []
-    with event.install_listener("numba:compile", Announce()):
-        yield
-
-
 def side_by_side(work: Callable[[Item], Found], items: Iterable[Item], workers: int) -> Generator[Found, None, None]:
     """Yield work(item) of every item as it finishes; leaving early, by Ctrl-C or an error, ends the processes at once.
 
@@ -130,10 +117,10 @@ def side_by_side(work: Callable[[Item], Found], items: Iterable[Item], workers: 
     import joblib
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    settings: dict[str, Any] = {"return_as": "generator_unordered", "pre_dispatch": workers, "batch_size": 1}
-    with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1), _ignoring_interrupts():
-        pool = joblib.Parallel(max_nbytes=None, **settings)
-        results = pool(joblib.delayed(_in_a_worker)(os.getpid(), work, item) for item in items)
+    beginning: dict[str, Any] = {"initializer": _begin, "initargs": (os.getpid(),), "inner_max_num_threads": 1}
+    with joblib.parallel_config("loky", n_jobs=workers, **beginning):
+        pool = joblib.Parallel(return_as="generator_unordered", pre_dispatch=workers, batch_size=1, max_nbytes=None)
+        results = pool(joblib.delayed(work)(item) for item in items)
     try:
         yield from results
     except BrokenProcessPool:
@@ -144,28 +131,15 @@ def side_by_side(work: Callable[[Item], Found], items: Iterable[Item], workers: 
             results.close()
 
 
-def _in_a_worker(parent: int, work: Callable[[Item], Found], item: Item) -> Found:
-    silence()  # only the process that waits shows how far things are
-    if not any(thread.name == "parent" for thread in threading.enumerate()):
-        threading.Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
-    return work(item)
+def _begin(parent: int) -> None:
+    """Begin a worker: the process that waits for it shows progress and gets Ctrl-C, and the worker ends with it."""
+    silence()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
     """End this process when its parent was killed: it would wait for work for minutes."""
     while os.getppid() == parent:
-        threading.Event().wait(0.5)
+        time.sleep(0.5)
     os._exit(1)
-
-
-@contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Start processes inside that leave Ctrl-C to this one."""
-    before = None
-    with suppress(ValueError):  # outside the main thread, which alone gets them
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -265,6 +264,8 @@ class FeatureFrame:
 
 def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
     """The columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
+    import narwhals as nw  # slow to import, and files need none
+
     try:
         table = nw.from_native(frame)
         if isinstance(table, nw.LazyFrame):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -146,6 +145,8 @@ def as_arrow(values: Any, where: str) -> pa.Array:
         return values
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise DataError(f"{where} must be a list or an array, but is {values!r}: wrap it in a list.")
+    import narwhals as nw  # slow to import, and files need none
+
     try:
         series = nw.from_native(values, series_only=True, pass_through=True)
         if isinstance(series, nw.Series):

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
-import pyarrow.json as pjson
-import pyarrow.parquet as pq
 
 from unskew.data.features import missing_column
 from unskew.data.guess import Layout, columns_by_name, columns_by_place, is_number, layout_of
@@ -210,6 +208,8 @@ class File(NamedTuple):
             raise DataError(f"{self.name} is empty: it has no bytes, not even a header.")
         if self.ending in PARQUET or head.startswith(b"PAR1"):
             try:
+                import pyarrow.parquet as pq  # slow to import, as pyarrow.json is
+
                 return Opened(self, "parquet", pq.read_schema(self._seekable()).names)
             except (pa.ArrowException, OSError) as error:
                 raise self._unreadable(error) from None
@@ -239,6 +239,8 @@ class File(NamedTuple):
     def records(self) -> pa.Table:
         try:
             with self.stream() as stream:
+                import pyarrow.json as pjson
+
                 return pjson.read_json(stream, pjson.ReadOptions(use_threads=False, block_size=1 << 24))
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             raise self._unreadable(error) from None
@@ -259,6 +261,8 @@ class File(NamedTuple):
             if table.kind == "records":
                 found: pa.Table = table.rows.select(names)
             elif table.kind == "parquet":
+                import pyarrow.parquet as pq
+
                 schema = pq.read_schema(self._seekable())
                 texts = [name for name in names if is_text(schema.field(name).type)] if wanted else []
                 found = pq.read_table(self._seekable(), columns=names, read_dictionary=texts)

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
@@ -176,6 +175,8 @@ def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     positive = unit >= POSITIVE_FROM
     if 0 < (n := int(positive.sum())) < len(unit):
         value = METRICS["auc"].of(Columns(positive.astype(np.float64), scores, np.ones(len(scores))))
+        from scipy.stats import rankdata  # slow to import
+
         own, among = np.empty(len(unit)), rankdata(scores)
         own[positive], own[~positive] = rankdata(scores[positive]), rankdata(scores[~positive])
         won = np.where(positive, among - own, n - (among - own))  # against each of the other class

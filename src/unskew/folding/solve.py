@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from unskew.nets.base import Linear
+from unskew.special import expit
 
 Values = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal
 
 from unskew.calibration.before_after import report_of
+from unskew.compiled import announced
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import ParameterError, checked_seed
@@ -18,7 +19,6 @@ from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.runtime import announced
 from unskew.selection.random_ratings import in_codes
 from unskew.settings import check_settings, setting
 from unskew.training.loop import train

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri_exp
 
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
@@ -26,6 +25,7 @@ from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.conditional import Choice, FittedExposure, Folded, better_exposure, fit_choice, with_rates
 from unskew.selection.level import USEFUL_ERROR, band, ratings_to_settle, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
+from unskew.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri_exp
 from unskew.training.plan import FitContext
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from unskew.findings import Interval
+from unskew.special import ndtri
 
 Values = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from unskew.errors import DataError
 from unskew.metrics.checks import checked_columns, ratio, require_count, require_unit_interval
+from unskew.special import gammaln
 
 POSITIVE_FROM = 0.5
 """The rating, on the unit scale, from which a pair counts as positive."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
+
+from unskew.compiled import njit
 
 F = np.float32
 WIDE = {"reassoc", "contract", "nsz", "arcp"}  # lets compiled loops use the whole width of the processor
-kernel: Callable[..., Any] = numba.njit(cache=True, fastmath=WIDE, error_model="numpy")
+kernel: Callable[..., Any] = njit(cache=True, fastmath=WIDE, error_model="numpy")
 
 # Bias corrections of Adam, of the stride and of the root, by the number of steps; beyond the last they are 1 to the
 # last bit. A kernel is handed them: what it holds itself it would be compiled with.
@@ -24,7 +25,7 @@ CORRECTIONS = np.stack([np.append(1, 1 / x) for x in (1 - 0.9**_STEPS, np.sqrt(1
 _ZERO, _FIRST, _SECOND, _TINY = F(0), F(0.1), F(0.001), F(1e-8)
 
 
-@numba.njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")
+@njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")
 def count(codes: Any, marks: Any) -> None:
     """Count the readings of rows and list those that are read for the first time, without a branch on it."""
     n_touched = marks[2, -1]

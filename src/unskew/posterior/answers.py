@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, owens_t
 
 from unskew.errors import DataError, ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.gibbs import sample_rows, score_pairs
 from unskew.posterior.prior import Columns
+from unskew.special import log_ndtr, ndtr, owens_t
 
 
 @dataclass(frozen=True)

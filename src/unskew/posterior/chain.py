@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from unskew.errors import ParameterError
 from unskew.metrics.table import roc_auc
@@ -16,6 +15,7 @@ from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.gibbs import Sampler, score_pairs
 from unskew.runtime import Bar
+from unskew.special import ndtr
 
 
 class Chain:

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
 from numpy.typing import NDArray
+
+from unskew.compiled import njit
 
 Float = NDArray[np.float64]
 Float32 = NDArray[np.float32]

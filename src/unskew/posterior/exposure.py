@@ -11,8 +11,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator, svds
 
 from unskew.data.log import RatingLog
 from unskew.posterior import defaults
@@ -43,8 +41,10 @@ class Pairs(NamedTuple):
         """Return the number of ratings of every user and of every item."""
         return np.bincount(self.users, minlength=self.n_users), np.bincount(self.items, minlength=self.n_items)
 
-    def seen(self) -> csr_array:
-        """Return the matrix of seen pairs, each counted once."""
+    def seen(self) -> Any:
+        """Return the matrix of seen pairs, each counted once, as a `csr_array`."""
+        from scipy.sparse import csr_array  # slow to import, and answers need none
+
         seen = csr_array((np.ones(len(self.users)), (self.users, self.items)), shape=(self.n_users, self.n_items))
         seen.data[:] = 1.0  # a pair rated twice is seen once
         return seen
@@ -95,6 +95,8 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
         inner = root_n * inverse_right[:, None] * (transposed @ (inverse_left[:, None] * x))
         result: Float = inner - right[:, None] * (left @ x)[None, :] / root_n
         return result
+
+    from scipy.sparse.linalg import LinearOperator, svds  # slow to import, and answers need none
 
     operator = LinearOperator(
         (n_users, n_items), matvec=times, rmatvec=transposed_times, matmat=times, rmatmat=transposed_times, dtype=float

@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from unskew.compiled import n_threads, njit
 from unskew.posterior import defaults
 from unskew.posterior.draws import (
     HOST,
@@ -274,7 +273,7 @@ class Sampler:
         self.row_df = d + 1 if row_df is None else row_df
         self.d, self.w, self.seed, self.n_levels = d, prior_scale, seed, n_levels
         self.column_shape, self.scale_shape = column_shape, scale_shape
-        self.threads = threads or numba.get_num_threads()
+        self.threads = threads or n_threads()
         self.sweeps, self.noise = 0, 1.0
         n = len(users)
         order = np.lexsort((items, users))

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
+from unskew.compiled import njit
 from unskew.errors import DataError
 from unskew.posterior.draws import MATH, Float, Int
 

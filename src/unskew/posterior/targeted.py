@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from unskew.metrics.intervals import two_way_error
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Float32, Int
+from unskew.special import expit
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError
@@ -22,6 +21,7 @@ from unskew.posterior.exposure import Pairs
 from unskew.posterior.flat import flat
 from unskew.propensity.base import FittedPropensity, logit_of
 from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, SpectralScorer, affordable
+from unskew.special import expit
 
 UNSEEN = 40_000
 """Unseen pairs that are drawn for a fold, within 50 and 500 a user."""

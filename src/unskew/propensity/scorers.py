@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from unskew.compiled import njit
 from unskew.errors import ParameterError
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
 from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions
+from unskew.special import ndtr
 
 MOST_CELLS = 400_000
 MOST_USERS = 4000

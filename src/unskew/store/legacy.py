@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold, pair_keys
 from unskew.errors import ParameterError
 from unskew.gone import sentence_about_name
 from unskew.registry import classes
+from unskew.special import logit
 from unskew.store.parts import Arrays, prefixed, under
 
 Array = NDArray[Any]
