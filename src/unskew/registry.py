@@ -129,7 +129,7 @@ def make(name: str, **settings: Any) -> Any:
         return known[name].build(**settings)
     if name in _broken:
         raise ParameterError(_broken[name])
-    if (sentence := sentence_about_method(name, known)) is not None:
+    if (sentence := sentence_about_method(name)) is not None:
         raise ParameterError(sentence)
     raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")
 

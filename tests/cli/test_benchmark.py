@@ -13,11 +13,12 @@ from typer.testing import Result
 import unskew
 from unskew.bench import protocol
 from unskew.bench.run import Stopped
-from unskew.cli import benchmark, material, options, tune
+from unskew.cli import benchmark, tune
+from unskew.cli.reading import Reading
 from unskew.store.recipe import read_recipe
 
 Run = Callable[..., Result]
-QUICK = ("--epochs", 1, "--criterion", "log_loss")
+QUICK = ("--set", "training.max_epochs=1", "--set", "validation.criterion=log_loss")
 COMPARE = ("--methods", "naive,eib", "--seeds", 2, *QUICK)
 
 
@@ -41,10 +42,10 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
 
 
 def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
-    given = material.Reading(positive=4.0, duplicates=options.Duplicates.LAST, user_features=Path("a b"))
+    given = Reading(positive=4.0, duplicates="last", user_features=Path("a b"))
     assert given.words == ["--positive", "4", "--duplicates", "last", "--user-features", "a b"]
-    assert material.Reading(graded=(1.0, 5.0)).words == ["--graded", "1", "5"]
-    assert material.Reading().words == []
+    assert Reading(graded=("1", "5")).words == ["--graded", "1", "5"]
+    assert Reading().words == []
 
 
 def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(
@@ -110,8 +111,7 @@ def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
     folder = tmp_path / name if inside else tmp_path
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path)  # where there may be a folder of that name
-    options = material.Options(data=tmp_path, test=None, test_fraction=None, on_unknown="raise", seed=0)
-    given = material.material(name, material.Reading(), options)
+    given = benchmark.material(name, Reading(), tmp_path)
     assert asked == [(name.replace("-", "_"), str(folder))]
     assert (given.log, given.test) == (world.log, world.test)
     assert any("not chosen blind to Coat's test" in sentence for sentence in given.about) == (name == "coat")

@@ -1,4 +1,4 @@
-"""unskew diagnose and its alias report: words, JSON, a page, and refusals."""
+"""unskew diagnose: words, JSON and a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from typer.testing import Result
 
 Run = Callable[..., Result]
@@ -27,37 +26,3 @@ def test_a_model_becomes_a_page(run: Run, files: Path, model: Path, tmp_path: Pa
     html = page.read_text()
     assert "How far to trust this page" in html
     assert f"unskew diagnose {model} --random-ratings" in html
-
-
-def test_report_is_the_same_with_a_page_by_default(
-    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run("report", model)
-    assert (tmp_path / "report.html").stat().st_size > 5000
-    assert "is there already" in run("report", model, code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("nowhere.csv",), "nowhere.csv"),
-        (("model", "--positive", "3"), "--positive is for logs"),
-        (("ratings.csv", "--out", "page.pdf"), "ends in none of .html"),
-        (("few.csv",), "cannot judge anything"),
-    ],
-)
-def test_bad_input_gets_one_sentence(
-    words: tuple[str, ...],
-    sentence: str,
-    run: Run,
-    files: Path,
-    model: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(files)
-    Path("few.csv").write_text("\n".join(Path("ratings.csv").read_text().splitlines()[:60]))
-    text = run("diagnose", *words, "--quiet", code=2).stderr
-    assert sentence in text
-    assert len(text.strip().splitlines()) == 1
-    assert not Path("page.pdf").exists()

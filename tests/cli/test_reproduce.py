@@ -26,13 +26,6 @@ def test_a_table_of_data_is_written_and_shown(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "made" / "table3.md").exists()
 
 
-def test_a_dataset_without_a_folder_and_an_unknown_target_are_refused(run: Run, tmp_path: Path) -> None:
-    refused = run("reproduce", "table1", "--dataset", "coat", "--out", tmp_path / "made", code=2)
-    assert "name the folder of its files by --data" in refused.stderr
-    assert "table9" in run("reproduce", "table9", "--dataset", "world", "--out", tmp_path, code=2).stderr
-    assert not (tmp_path / "made").exists()
-
-
 def test_the_papers_numbers_stand_on_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("reproduce", "figure1", "--dataset", "world", "--out", tmp_path, "--seeds", 1, "--epochs", 1)
     shown = run(*words, "--only", "DR, both heuristic").stdout

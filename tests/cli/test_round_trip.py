@@ -1,4 +1,4 @@
-"""From a file of ratings to recommendations, by commands alone."""
+"""From a file of ratings to recommendations, by commands alone: what the library would do, and notes on it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from typer.testing import Result
 
 import unskew
-from unskew.evaluation import evaluate
 
 Run = Callable[..., Result]
+NAIVE = ("--method", "naive", "--set", "training.max_epochs=1")
+IPS = ("--method", "ips", "--set", "propensity=additive")
 
 
 def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
@@ -24,20 +25,8 @@ def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 
 
 def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_path: Path) -> None:
-    settings = ("--set", "propensity=additive", "--set", "net.n_factors=3", "--set", "clip=0.1")
-    run(
-        "fit",
-        files / "ratings.csv",
-        "--method",
-        "ips",
-        "--out",
-        tmp_path / "m",
-        "--set",
-        "training.max_epochs=2",
-        "--seed",
-        5,
-        *settings,
-    )
+    settings = ("--set", "net.n_factors=3", "--set", "clip=0.1", "--set", "training.max_epochs=2")
+    result = run("fit", files / "ratings.csv", *IPS, *settings, "--seed", 5, "--out", tmp_path / "m")
     method = unskew.IPS(propensity=unskew.Additive(), net=unskew.MF(n_factors=3), clip=0.1)
     log = unskew.read_log(files / "ratings.csv")
     expected = method.fit(log, seed=5, training=unskew.Training(max_epochs=2))
@@ -45,100 +34,81 @@ def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_p
     pairs = log.user_ids.take(log.users), log.item_ids.take(log.items)
     assert found.method == method
     np.testing.assert_array_equal(found.predict(*pairs), expected.predict(*pairs))
+    assert f"{log!r}, 0 duplicates merged" in result.stderr
+    for part in ("prediction: 2 epochs", "propensity: mean", f"wrote the model to {tmp_path / 'm'}; next: unskew diag"):
+        assert part in result.stdout
 
 
-def test_fit_says_what_was_read_what_happened_and_where_the_model_is(run: Run, files: Path, tmp_path: Path) -> None:
-    text = run(
-        *("fit", files / "ratings.csv", "--method", "ips", "--set", "propensity=additive"),
-        *("--out", tmp_path / "m", "--set", "training.max_epochs=1"),
-    ).stdout
-    assert repr(unskew.read_log(files / "ratings.csv")) in text
-    assert "0 duplicates merged" in text
-    assert "prediction: 1 epochs" in text
-    assert "propensity: mean" in text
-    assert f"wrote the model to {tmp_path / 'm'}; next: unskew diagnose" in text
-
-
-def test_fit_counts_merged_duplicates_and_passes_columns_and_scale_on(run: Run, tmp_path: Path) -> None:
+def test_fit_passes_columns_scale_and_duplicates_on(run: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     lines = [f"{u};{i};{rng.integers(1, 6)}" for u in range(20) for i in range(10)] + ["0;0;5", "1;1;1"]
     (tmp_path / "log.csv").write_text("who;what;stars\n" + "\n".join(lines))
-    columns = ("--user", "who", "--item", "what", "--rating", "stars")
-    result = run(
-        *(
-            "fit",
-            tmp_path / "log.csv",
-            "--method",
-            "naive",
-            "--out",
-            tmp_path / "m",
-            "--set",
-            "training.max_epochs=1",
-            "--json",
-        ),
-        *(*columns, "--duplicates", "last", "--graded", 1, 5, "--set", "training.batch_size=64"),
-    )
-    facts = json.loads(result.stdout)
-    assert facts["log"]["duplicates_merged"] == 2
-    assert facts["log"]["ratings"] == 200
-    assert facts["stages"]["prediction"]["epochs"] == 1
+    columns = ("--user", "who", "--item", "what", "--rating", "stars", "--duplicates", "last", "--graded", 1, 5)
+    batches = ("--set", "training.batch_size=64", "--out", tmp_path / "m", "--json")
+    facts = json.loads(run("fit", tmp_path / "log.csv", *NAIVE, *columns, *batches).stdout)
+    assert (facts["log"]["duplicates_merged"], facts["log"]["ratings"]) == (2, 200)
+    assert [(epoch["stage"], epoch["epoch"]) for epoch in facts["history"]["epochs"]] == [("prediction", 1)]
     scale = unskew.load(tmp_path / "m").log.scale
     assert (scale.positive, scale.low, scale.high) == (None, 1, 5)
 
 
-def test_fit_hands_features_and_random_ratings_to_the_method(run: Run, files: Path, tmp_path: Path) -> None:
+def test_fit_hands_features_to_the_method(run: Run, files: Path, tmp_path: Path) -> None:
     for side, ids in (("user", [f"u{n}" for n in range(60)]), ("item", range(40))):
         text = "".join(f"{name},{number % 7}\n" for number, name in enumerate(ids))
         (tmp_path / f"{side}s.csv").write_text(f"{side}_id,x\n{text}")
-    common = ("fit", files / "ratings.csv", "--method", "ips", "--set", "training.max_epochs=1")
-    features = ("--user-features", tmp_path / "users.csv", "--item-features", tmp_path / "items.csv")
-    run(*common, *features, "--set", "propensity=logistic", "--out", tmp_path / "a")
-    assert unskew.load(tmp_path / "a").log.user_features is not None
-    refused = run(*common, *features, "--out", tmp_path / "c", code=2).stderr
-    assert "--user-features: the method 'ips' reads no features; use" in refused
-    assert "--set propensity=logistic." in refused
-    test = rows_of(files / "ratings.csv")[:200]
-    (tmp_path / "slice.csv").write_text(
-        "user_id,item_id,rating\n" + "".join(f"{row['user_id']},{row['item_id']},{row['rating']}\n" for row in test)
-    )
-    random = ("--random-ratings", tmp_path / "slice.csv")
-    assert (
-        "random ratings: RatingLog(200 ratings"
-        in run(*common, *random, "--set", "propensity=naivebayes", "--out", tmp_path / "b").stdout
-    )
+    settings = ("--set", f"log.item_features={tmp_path / 'items.csv'}", "--set", "propensity=logistic")
+    words = ("--method", "ips", "--user-features", tmp_path / "users.csv", "--set", "training.max_epochs=1", *settings)
+    run("fit", files / "ratings.csv", *words, "--out", tmp_path / "a")
+    log = unskew.load(tmp_path / "a").log
+    assert log.user_features is not None
+    assert log.item_features is not None
 
 
-def test_evaluate_prints_the_librarys_evaluation(run: Run, files: Path, model: Path) -> None:
+def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tmp_path: Path) -> None:
+    (tmp_path / "random.csv").write_text((files / "test.csv").read_text() + "new,1,4\nnobody,2,1\n")
+    words = ("fit", files / "ratings.csv", *NAIVE, "--random-ratings", tmp_path / "random.csv", "--out", tmp_path / "m")
+    text = run(*words).stdout
+    assert " ".join(str(unskew.load(tmp_path / "m").random_ratings).split()) in text
+    assert "2 more are of users or items that the log does not know" in text
+    facts = json.loads(run(*words, "--json").stdout)
+    assert facts["random_ratings"]["n_unknown"] == 2
+    assert [each["kind"] for each in facts["random_ratings"]["corrections"]] == ["shift", "line"]
+
+
+def test_a_file_alone_is_fitted_and_guesses_are_reported(
+    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = (files / "ratings.csv").read_text().splitlines()[1:]
+    rows = "".join(f"{line.replace(',', ';')};12345\n" for line in lines)
+    (files / "other.csv").write_text(f"customer;sku;stars;timestamp\n{rows}")
+    few = ("--set", "factors.sweeps=10")
+    result = run("fit", files / "other.csv", *few)
+    for part in ("separated by ';'", "users are in 'customer'", "3 or more, the middle or above, is liked"):
+        assert part in result.stderr
+    model = unskew.load(tmp_path / "model")
+    assert type(model.method).__name__ == "DCEBayes"
+    assert model.log.ratings.tolist() == unskew.read_log(files / "ratings.csv").ratings.tolist()
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]  # no state is left behind
+    quiet = run("fit", files / "other.csv", "--out", "b", *few, "--json", "--quiet")
+    facts = json.loads(quiet.stdout)
+    assert (len(facts["log"]["guessed"]), facts["log"]["positive_from"], quiet.stderr) == (3, 3, "")
+
+
+def test_evaluate_prints_the_librarys_evaluation(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+    words = ("evaluate", model, files / "test.csv", "--k", 3, "--empty-users", "one", "--per-user")
     test = unskew.read_log(files / "test.csv")
-    expected = evaluate(unskew.load(model), test, k=(3,), empty_users="one")
-    found = run("evaluate", model, files / "test.csv", "--k", 3, "--empty-users", "one")
-    assert str(expected) in found.stdout
-    as_json = json.loads(run("evaluate", model, files / "test.csv", "--k", 3, "--empty-users", "one", "--json").stdout)
-    assert as_json["metrics"] == pytest.approx(expected.metrics)
+    expected = unskew.evaluate(unskew.load(model), test, k=(3,), empty_users="one")
+    assert str(expected) in run(*words, tmp_path / "users.csv").stdout
+    facts = json.loads(run(*words, tmp_path / "users.parquet", "--json").stdout)
+    assert facts["metrics"] == pytest.approx(expected.metrics)
+    for rows in (rows_of(tmp_path / "users.csv"), pq.read_table(tmp_path / "users.parquet").to_pylist()):
+        assert len(rows) == 60
+        assert {"user_id", "auc", "ndcg@3"} <= set(rows[0])
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_evaluate_writes_a_row_per_user(run: Run, files: Path, model: Path, tmp_path: Path, ending: str) -> None:
-    out = tmp_path / f"users{ending}"
-    run("evaluate", model, files / "test.csv", "--per-user", out)
-    rows = rows_of(out) if ending == ".csv" else pq.read_table(out).to_pylist()
-    assert len(rows) == 60
-    assert {"user_id", "auc", "ndcg@5", "ndcg@10"} <= set(rows[0])
-
-
-def test_evaluate_uses_the_models_threshold_unless_told_otherwise(run: Run, files: Path, tmp_path: Path) -> None:
-    run(
-        "fit",
-        files / "ratings.csv",
-        "--method",
-        "naive",
-        "--positive",
-        4,
-        "--set",
-        "training.max_epochs=1",
-        "--out",
-        tmp_path / "m",
-    )
+def test_evaluate_takes_the_models_threshold_unless_given_one(run: Run, files: Path, tmp_path: Path) -> None:
+    run("fit", files / "ratings.csv", *NAIVE, "--positive", 4, "--out", tmp_path / "m")
     facts = json.loads(run("evaluate", tmp_path / "m", files / "test.csv", "--json").stdout)
     assert (facts["positive_from"], facts["notes"]) == (4, [])
     other = json.loads(run("evaluate", tmp_path / "m", files / "test.csv", "--positive", 3, "--json").stdout)
@@ -146,20 +116,15 @@ def test_evaluate_uses_the_models_threshold_unless_told_otherwise(run: Run, file
     assert other["notes"] == ["the model learned what is rated 4 or more, the test asks for 3 or more"]
 
 
-def test_evaluate_counts_what_it_answered_for_the_average_user(
-    run: Run, files: Path, model: Path, tmp_path: Path
-) -> None:
-    log = (files / "test.csv").read_text() + "stranger,1,5\nstranger,2,1\nu1,777,4\n"
-    (tmp_path / "test.csv").write_text(log)
+def test_evaluate_counts_what_it_answered_for_the_average(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text((files / "test.csv").read_text() + "new,1,5\nnew,2,1\nu1,777,4\n")
     text = run("evaluate", model, tmp_path / "test.csv", "--on-unknown", "fallback").stdout
     assert "3 of 723 pairs were answered for the average user or item" in text
     assert "(2 have an unknown user, 1 an unknown item)" in text
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_predict_adds_predictions_and_propensities_to_the_rows(
-    run: Run, files: Path, model: Path, tmp_path: Path, ending: str
-) -> None:
+def test_predict_adds_columns_to_the_rows(run: Run, files: Path, model: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"predictions{ending}"
     run("predict", model, files / "pairs.csv", "--out", out, "--propensity")
     rows = pq.read_table(out).to_pylist() if ending == ".parquet" else rows_of(out, "\t" if ending == ".tsv" else ",")
@@ -172,44 +137,40 @@ def test_predict_adds_predictions_and_propensities_to_the_rows(
 
 
 def test_predict_counts_fallbacks_and_gives_them_no_propensity(run: Run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "pairs.csv").write_text("user_id,item_id\nstranger,1\nu1,777\nu1,1\n")
+    (tmp_path / "pairs.csv").write_text("customer,sku\nnew,1\nu1,777\nu1,1\n")
     out = tmp_path / "out.csv"
-    text = run(
-        "predict", model, tmp_path / "pairs.csv", "--out", out, "--propensity", "--on-unknown", "fallback"
-    ).stderr
+    words = ("predict", model, tmp_path / "pairs.csv", "--out", out, "--propensity", "--on-unknown", "fallback")
+    text = run(*words).stderr
+    assert "users are in 'customer', items are in 'sku'" in text
     assert "2 of 3 pairs were answered for the average user or item" in text
     rows = rows_of(out)
     assert all(0 < float(row["prediction"]) < 1 for row in rows)
     assert [row["propensity"] == "" for row in rows] == [True, True, False]
 
 
-def test_recommend_writes_what_the_library_recommends_to_everybody(run: Run, model: Path, tmp_path: Path) -> None:
+def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp_path: Path) -> None:
     run("recommend", model, "--k", 3, "--out", tmp_path / "top.parquet")
-    assert pq.read_table(tmp_path / "top.parquet").to_pylist() == unskew.load(model).recommend(k=3).to_pylist()
+    expected = unskew.load(model).recommend(k=3).to_pylist()
+    assert pq.read_table(tmp_path / "top.parquet").to_pylist() == expected
+    assert json.loads(run("recommend", model, "--k", 3, "--json").stdout)["recommendations"] == expected
+    text = run("recommend", model, "--k", 4).stdout
+    assert "the first of 5 of 60 users; --out FILE writes all of them" in text
+    best = unskew.load(model).recommend(k=4).to_pylist()[0]
+    first = [best["user_id"], "1", str(best["item_id"]), f"{best['score']:.4f}"]
+    assert text.splitlines()[1].split() == first
 
 
 def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text("user_id\nu1\nu2\nu1\n")
     (tmp_path / "items.csv").write_text("item_id\n1\n2\n")
     options = ("--items", tmp_path / "items.csv", "--keep-seen", "--out", tmp_path / "top.csv")
-    text = run("recommend", model, "--users", tmp_path / "users.csv", *options).stderr
+    text = run("recommend", model, "--for", tmp_path / "users.csv", *options).stderr
     assert "1 repeated ids were left out" in text
     assert "16 places stayed empty" in text  # 2 users, 2 of 10 items each
     rows = rows_of(tmp_path / "top.csv")
     assert [(row["user_id"], row["rank"]) for row in rows] == [("u1", "1"), ("u1", "2"), ("u2", "1"), ("u2", "2")]
     assert {row["item_id"] for row in rows} == {"1", "2"}
-
-
-def test_recommend_shows_the_first_rows_and_says_how_many_there_are(run: Run, model: Path) -> None:
-    text = run("recommend", model, "--k", 4).stdout
-    assert "the first of 5 of 60 users; --out FILE writes all of them" in text
-    best = unskew.load(model).recommend(k=4).to_pylist()[0]
-    first = text.splitlines()[2].split()
-    assert first == [best["user_id"], "1", str(best["item_id"]), f"{best['score']:.4f}"]
-
-
-def test_recommend_to_a_stranger_says_so(run: Run, model: Path) -> None:
-    text = run("recommend", model, "--for", "stranger", "--for", "u1", "--k", 2, "--on-unknown", "fallback").stderr
+    text = run("recommend", model, "--for", "new", "--for", "u1", "--k", 2, "--on-unknown", "fallback").stderr
     assert "1 of 2 users are unknown and were answered for the average user" in text
 
 
@@ -239,17 +200,41 @@ def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path:
         assert parts[0].names[:4] == ("userId", "movieId", "rating", "timestamp")
         if by == "time":
             assert parts[0].times.max() < parts[1].times.min()
-    again = ("split", tmp_path / "log.csv", "--out", tmp_path / "log.csv")
-    assert "log.csv is a file" in run(*again, code=2).stderr
 
 
 def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path) -> None:
     titles = "".join(f'{item},"Film {item}, the"\n' for item in range(40))
     (tmp_path / "films.csv").write_text(f"item_id,title\n{titles}")
-    names, model = ("--item-names", tmp_path / "films.csv"), tmp_path / "m"
-    run("fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=1", *names, "--out", model)
-    assert "Film" in run("recommend", model, "--k", 2).stdout
-    rows = json.loads(run("similar", model, "--item", 3, "--k", 2, "--json").stdout)
+    run("fit", files / "ratings.csv", *NAIVE, "--item-names", tmp_path / "films.csv", "--out", tmp_path / "m")
+    assert "Film" in run("recommend", tmp_path / "m", "--k", 2).stdout
+    rows = json.loads(run("similar", tmp_path / "m", "--item", 3, "--k", 2, "--json").stdout)
     assert [row["title"] for row in rows] == ["Film 3, the"] * 2
     assert all(row["similar_title"] == f"Film {row['similar_item_id']}, the" for row in rows)
-    assert "give one of the two" in run("similar", model, code=2).stderr
+
+
+ODD_IDS = ("=1+1", "@sum", "-x", "\x1b[31mred", "a|b_*c*", r"\input{x} & 5%", "<b>", "tab\there")
+
+
+def test_odd_ids_come_back_as_they_are_and_harm_nothing(run: Run, files: Path, tmp_path: Path) -> None:
+    """Files hold them to the letter, terminals get no control characters, spreadsheets no formulas if asked."""
+    lines = (files / "ratings.csv").read_text().splitlines()
+    with (tmp_path / "odd.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(lines[0].split(","))
+        for line in lines[1:]:
+            user, item, rating = line.split(",")
+            table.writerow((user, ODD_IDS[int(item)] if int(item) < len(ODD_IDS) else f"i{item}", rating))
+    run("fit", tmp_path / "odd.csv", *NAIVE, "--out", tmp_path / "m")
+    words = ("recommend", tmp_path / "m", "--k", 40, "--keep-seen", "--out")
+    noted = run(*words, tmp_path / "a.csv").stderr
+    assert "cells of 'item_id'" in noted
+    assert "--spreadsheet quotes them" in noted
+    assert {row["item_id"] for row in rows_of(tmp_path / "a.csv")} >= set(ODD_IDS)
+    run(*words, tmp_path / "b.csv", "--spreadsheet")
+    quoted = {row["item_id"] for row in rows_of(tmp_path / "b.csv")}
+    assert {"'=1+1", "'@sum", "'-x", "a|b_*c*"} <= quoted
+    assert not any(item.startswith(("=", "@", "-")) for item in quoted)
+    (tmp_path / "red.csv").write_text("item_id\n\x1b[31mred\n")
+    shown = run("recommend", tmp_path / "m", "--items", tmp_path / "red.csv", "--keep-seen").stdout
+    assert "\x1b" not in shown
+    assert "\N{REPLACEMENT CHARACTER}[31mred" in shown

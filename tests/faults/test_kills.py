@@ -65,7 +65,7 @@ def words_of(name, ratings, folder):
     placed = (folder / word if word.startswith("out") else word for word in options)
     judged = ("--test", ratings.with_name("test.csv"), "--on-unknown", "fallback") if command == "benchmark" else ()
     few = ("--set", "training.max_epochs=3", "--set", "training.batch_size=64")
-    return (command, ratings, *placed, *judged, *(few if command == "fit" else ("--epochs", 3, "--batch-size", 64)))
+    return (command, ratings, *placed, *judged, *few)
 
 
 @pytest.fixture(scope="module")

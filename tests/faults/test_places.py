@@ -7,8 +7,7 @@ from shutil import copytree
 
 import pytest
 
-FEW = ("--epochs", 2, "--batch-size", 64)
-FEW_OF_FIT = ("--set", "training.max_epochs=2", "--set", "training.batch_size=64")
+FEW = ("--set", "training.max_epochs=2", "--set", "training.batch_size=64")
 WRITERS = {
     "fit": "fit RATINGS --method naive --seed 1 --out PLACE/model",
     "tune": "tune RATINGS --method naive --trials 3 --out PLACE/naive.toml",
@@ -16,7 +15,7 @@ WRITERS = {
     "predict": "predict PLACE/model TEST --on-unknown fallback --out PLACE/predictions.csv",
     "recommend": "recommend PLACE/model --k 5 --out PLACE/recommendations.parquet",
     "evaluate": "evaluate PLACE/model TEST --on-unknown fallback --per-user PLACE/users.csv",
-    "report": "report PLACE/bench --out PLACE/report.html",
+    "diagnose": "diagnose PLACE/bench --out PLACE/report.html",
 }
 
 
@@ -24,7 +23,7 @@ def words_of(name, ratings, place):
     places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv")}
     words = [places.get(word) or word.replace("PLACE", str(place)) for word in WRITERS[name].split()]
     words = [str(word).replace("OTHER", str(place.with_name("other"))) for word in words]
-    return (*words, *{"fit": FEW_OF_FIT, "tune": FEW, "benchmark": FEW}.get(name, ()))
+    return (*words, *{"fit": FEW, "tune": FEW, "benchmark": FEW}.get(name, ()))
 
 
 def bytes_in(folder):

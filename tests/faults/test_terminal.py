@@ -16,10 +16,9 @@ import pytest
 from unskew.cli import main
 from unskew.training.loop import Loop
 
-QUICK = "--epochs 4 --batch-size 64"
-OF_FIT = "--set training.max_epochs=4 --set training.batch_size=64"
+QUICK = "--set training.max_epochs=4 --set training.batch_size=64"
 COMMANDS = {
-    "fit": f"fit ratings.csv --method naive --out out {OF_FIT}".split(),
+    "fit": f"fit ratings.csv --method naive --out out {QUICK}".split(),
     "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 {QUICK}".split(),
     "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -26,18 +28,20 @@ from unskew.cli import (
     options,
     predict,
     recommend,
-    report,
     reproduce,
     similar,
     split,
     tune,
 )
 from unskew.cli.errors import OneSentenceErrors
+from unskew.cli.output import Answer
+from unskew.cli.reading import Reading
 
-COMMANDS = (
-    *(demo, fit, predict, recommend, similar, split, evaluate, diagnose, compare, tune, benchmark, reproduce, report),
-    *(export, lists, doctor),
-)
+COMMANDS = {
+    **{"demo": demo, "fit": fit, "predict": predict, "recommend": recommend, "similar": similar, "split": split},
+    **{"evaluate": evaluate, "diagnose": diagnose, "compare": compare, "tune": tune, "benchmark": benchmark},
+    **{"reproduce": reproduce, "export": export, "list": lists, "doctor": doctor},
+}
 app = typer.Typer(
     cls=OneSentenceErrors,
     no_args_is_help=True,
@@ -62,29 +66,40 @@ def about(
     """Honest recommenders from dishonest data: learning from ratings that users chose to give."""
 
 
-def _with_volume(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options --quiet and --verbose."""
-    signature = inspect.signature(command, eval_str=True)
-    kinds = {"quiet": options.Quiet, "verbose": options.Verbose}
-    by_name = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, by_name, default=False, annotation=kind) for name, kind in kinds.items()]
+def _with_common_options(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Return the command with the options of its parameter `reading`, --json, --quiet and --verbose."""
+    parameters = dict(inspect.signature(command, eval_str=True).parameters)
+    names = parameters.pop("reading").annotation.__metadata__[0] if "reading" in parameters else ()
+    kinds = get_type_hints(Reading, include_extras=True)
+    common = {"as_json": options.AsJson, "quiet": options.Quiet, "verbose": options.Verbose}
+    added = [(option.name, option.default, kinds[option.name]) for option in fields(Reading) if option.name in names]
+    added += [(name, False, kind) for name, kind in common.items()]
 
     @wraps(command)
-    def run(quiet: bool, verbose: bool, **given: Any) -> None:
+    def run(*, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         runtime.silence(quiet)
-        with _logged() if verbose else nullcontext():
-            try:
-                command(**given)
-            finally:
-                runtime.silence(False)
+        try:
+            with _logged() if verbose else nullcontext():
+                reading = {"reading": Reading(**{name: given.pop(name) for name in names})} if names else {}
+                answer = command(**given, **reading)
+                shown = answer.facts if as_json else answer.text
+                shown = shown() if callable(shown) else shown
+        finally:
+            runtime.silence(False)
+        typer.echo(json.dumps(shown, indent=2) if as_json else shown)
+        if answer.code:
+            raise typer.Exit(answer.code)
 
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    own = [parameter.replace(kind=by_name) for parameter in parameters.values()]
+    more = [inspect.Parameter(name, by_name, default=default, annotation=kind) for name, default, kind in added]
+    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
     return run
 
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """What the library logs goes to standard error, but for the notes of logs, which commands print themselves."""
+    """Log to standard error all that the library logs but the notes of logs, which commands print themselves."""
     logger, handler = logging.getLogger("unskew"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     handler.addFilter(lambda record: record.name != "unskew.data.log")
@@ -97,11 +112,10 @@ def _logged() -> Iterator[None]:
         logger.setLevel(logging.NOTSET)
 
 
-for _module in COMMANDS:
-    _name = {"lists": "list"}.get(_name := _module.__name__.rpartition(".")[2], _name)
-    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_volume(_module.command))
+for _name, _module in COMMANDS.items():
+    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_common_options(_module.command))
 
 
 def main() -> None:
-    """The entry point of the command `unskew`."""
+    """Run the command `unskew`."""
     app(prog_name="unskew")

@@ -3,64 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 import unskew
-from unskew.cli import options, settings
-from unskew.cli.output import print_json
-from unskew.cli.reading import Reading, reads
-from unskew.errors import ParameterError
+from unskew.cli import options
+from unskew.cli.output import Answer
+from unskew.cli.reading import Ratings, Reading
+from unskew.cli.settings import Settings
+from unskew.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from unskew.methods.base import Method
+    from unskew.data.log import RatingLog
+    from unskew.datasets.world import World
 
 EXAMPLE = "unskew benchmark ratings.csv --test test.csv --methods naive,ips,dce-dr --tune 30 --workers 2 --out results"
-SOURCE_HELP = (
-    "A dataset's name with --data (coat, yahoo-r3, kuairec), world for a simulated one, or a file of ratings "
-    "(.csv, .tsv, .txt, .inter, also as .gz; .parquet)."
-)
+SOURCE_HELP = "A dataset's name with --data, world for a simulated one, or a file of ratings as in `unskew fit`."
+WORLD = "world"
+NOT_BLIND = {"coat": "The defaults of unskew were not chosen blind to Coat's test."}
 
 
-@reads("columns", "log", "features")
 def command(
     source: Annotated[str, typer.Argument(metavar="DATASET|LOG", help=SOURCE_HELP, show_default=False)],
-    reading: Reading,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Where everything is written.", show_default=False)
-    ],
-    methods: Annotated[
-        str, typer.Option("--methods", metavar="NAMES", help="Names of `unskew list` with commas, or all.")
-    ] = "all",
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="How often each method is fitted.")] = 10,
-    tune: Annotated[
-        int, typer.Option("--tune", metavar="N", help="Trials for each method; 0 leaves settings as they are.")
-    ] = 0,
+    reading: Ratings,
+    out: options.OutFolder,
+    methods: Annotated[str, options.file("--methods", "Names of `unskew list` with commas, or all.", "NAMES")] = "all",
+    seeds: options.Seeds = 10,
+    tune: options.Trials = 0,
     workers: options.Workers = 1,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="FOLDER", help="Where a dataset's files are, or its folder is.")
-    ] = None,
-    test: Annotated[
-        str | None, typer.Option("--test", metavar="FILE", help="For a log: ratings of random pairs, as the test.")
-    ] = None,
+    data: options.DataFolder = None,
+    test: Annotated[str | None, options.file("--test", "For a log: ratings of random pairs, as the test.")] = None,
     test_fraction: Annotated[
-        float | None,
-        typer.Option("--test-fraction", metavar="SHARE", help="For a log without --test: what to set aside, 0.2."),
+        float | None, options.share("--test-fraction", "For a log without --test: what to set aside, 0.2.")
     ] = None,
-    empty_users: Annotated[
-        options.EmptyUsers,
-        typer.Option("--empty-users", help="What a user without a liked test pair counts in the means."),
-    ] = options.EmptyUsers.SKIP,
-    on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
-    criterion: options.CriterionOption = options.Criterion.MSE,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Of folds, search, simulated world and --test-fraction.")
-    ] = 0,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
-    as_json: options.AsJson = False,
-) -> None:
+    empty_users: options.EmptyUsersOption = "skip",
+    on_unknown: options.OnUnknownOption = "raise",
+    seed: Annotated[int, options.count("--seed", "Of folds, search, simulated world and --test-fraction.", 0)] = 0,
+    assignments: options.Settings = None,
+) -> Answer:
     """Compare methods: as much tuning for each, then seeds, then the test once.
 
     Trials are judged by folds of the log alone; the test is used for the final fits only. Whatever is finished is
@@ -69,17 +50,22 @@ def command(
 
     \b
     unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
-    unskew benchmark world --methods naive,snips,dce-dr --seeds 5 --out world
+    unskew benchmark world --methods naive,snips --set training.max_epochs=20 --out world
+    unskew benchmark ratings.csv --tune 30 --set validation.criterion=user_auc --out results
     """
-    from unskew.bench import Validation, benchmark
-    from unskew.cli.material import Options, material
+    from unskew.bench import benchmark
 
-    chosen = _methods(methods)
+    settings = Settings(assignments)
+    settings.refuse("")
+    names = [entry.name for entry in unskew.registered()] if methods == "all" else methods.split(",")
+    if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        raise ParameterError(f"--methods names {twice} twice: name it once.")
+    chosen, reading = {name: unskew.make(name) for name in map(str.strip, names)}, settings.reading(reading)
     reading.refuse_unread(chosen)
-    training = settings.limited(unskew.Training(), epochs, batch_size)
-    validation = Validation(criterion=criterion.value, seed=seed, training=training)
-    asked = Options(data=data, test=test, test_fraction=test_fraction, on_unknown=on_unknown.value, seed=seed)
-    given = material(source, reading, asked)
+    validation = settings.validation(seed)
+    if test is not None and test_fraction is not None:
+        raise ParameterError("--test and --test-fraction both name the test: give one of the two.")
+    given = material(source, reading, data, test=test, test_fraction=test_fraction, on_unknown=on_unknown, seed=seed)
     found = benchmark(
         given.log,
         given.test,
@@ -89,27 +75,85 @@ def command(
         trials=tune,
         validation=validation,
         workers=workers,
-        empty_users=empty_users.value,
-        on_unknown=on_unknown.value,
+        empty_users=empty_users,
+        on_unknown=on_unknown,
         world=given.world,
         about=given.about,
     )
-    if as_json:
-        print_json(found.to_dict())
-        return
-    for sentence in found.setting:
-        typer.echo(f"{sentence}\n")
-    typer.echo(found.results().text())
-    for note in found.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(f"\n{found.headline}\nwrote the tables, with tests of significance, and the recipes to {out}")
+    notes = "".join(f"\nnote: {note}" for note in found.notes)
+    wrote = f"{found.headline}\nwrote the tables, with tests of significance, and the recipes to {out}"
+    return Answer("\n\n".join([*found.setting, f"{found.results().text()}{notes}", wrote]), found.to_dict())
 
 
-def _methods(names: str) -> dict[str, Method]:
-    wanted = [entry.name for entry in unskew.registered()] if names == "all" else names.split(",")
-    chosen: dict[str, Method] = {}
-    for name in map(str.strip, wanted):
-        if name in chosen:
-            raise ParameterError(f"--methods names {name} twice: name it once.")
-        chosen[name] = unskew.make(name)
-    return chosen
+class Material(NamedTuple):
+    """A log, a test, the world they come from if it is simulated, and what a page should say about them."""
+
+    log: RatingLog
+    test: RatingLog
+    about: tuple[str, ...]
+    world: World | None = None
+
+
+def material(source: str, reading: Reading, data: Path | None, seed: int = 0, **own: Any) -> Material:
+    """Return what a benchmark learns from and is judged by: of a dataset, a simulated world, or a log of one's own."""
+    name = source.replace("-", "_")
+    named = name in {known.name for known in unskew.datasets.available()} and (data or not Path(source).exists())
+    if not named and source != WORLD:
+        if data is not None:
+            raise ParameterError(f"--data is for datasets, and {source} is a file: leave it out.")
+        return _own(source, reading, seed, **own)
+    if own.get("test") is not None or own.get("test_fraction") is not None:
+        raise ParameterError(f"{source} has a random test of its own: leave --test and --test-fraction out.")
+    if source == WORLD:
+        return _simulated(reading, data, seed)
+    if data is None:
+        raise ParameterError(f"{source} is a dataset: name the folder of its files by --data FOLDER.")
+    inside = (folder for folder in (data / source, data / name) if folder.is_dir())
+    dataset = reading.dataset(f"{name}:{next(inside, data)}")
+    assert dataset is not None
+    about = f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."
+    return Material(dataset.train, dataset.test, (about, *NOT_BLIND.get(dataset.name, "").splitlines()))
+
+
+def _simulated(reading: Reading, data: Path | None, seed: int) -> Material:
+    from unskew.bench.measure import WORLD_SETTINGS
+
+    if reading != Reading() or data is not None:
+        raise ParameterError("a simulated world is not read from files: leave the options for files out.")
+    settings: dict[str, Any] = WORLD_SETTINGS
+    world = unskew.simulate(**settings, seed=seed)
+    about = (
+        f"A simulated world ({', '.join(f'{name} {value:g}' for name, value in settings.items())}, selection by taste, "
+        f"seed {seed}): the test is of pairs drawn at random, and the true risk is over all pairs, at best "
+        f"{world.risk(world.preference):.4f}."
+    )
+    return Material(world.log, world.test, (about,), world)
+
+
+def _own(
+    source: str, reading: Reading, seed: int, test: str | None, test_fraction: float | None, on_unknown: str
+) -> Material:
+    log, name = reading.log(source), Path(source).name
+    if test is not None:
+        ratings = reading.test(test, log.scale)
+        about = f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."
+        return Material(log, ratings, (about, *_unknown(log, ratings, on_unknown)))
+    fraction = 0.2 if test_fraction is None else test_fraction
+    split = unskew.holdout_split(log, fraction, seed=seed)
+    about = (
+        f"Learned from {name}, of which a random {fraction:.0%} was set aside as the test. This test is biased as the "
+        "log is: its pairs are pairs that users chose to rate, so it cannot tell what a method is worth on the others."
+    )
+    return Material(split.train, split.holdout, (about,))
+
+
+def _unknown(log: RatingLog, test: RatingLog, on_unknown: str) -> list[str]:
+    """Return a sentence about test pairs that the log does not know, refused unless they may be answered for."""
+    of_user = log.user_ids.codes(test.user_ids.take(test.users)) < 0
+    of_item = log.item_ids.codes(test.item_ids.take(test.items)) < 0
+    if not (count := int((of_user | of_item).sum())):
+        return []
+    what = f"{count:,} of {len(test):,} test pairs have a user or an item that the log does not know"
+    if on_unknown == "raise":
+        raise DataError(f"{what}: remove them, or pass --on-unknown fallback to answer for the average one.")
+    return [f"{what}; they were answered for the average user or item."]

@@ -2,72 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import MISSING, asdict, fields
-from typing import Any, NamedTuple
-
-import typer
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Any
 
 import unskew
-from unskew.cli import options
-from unskew.cli.output import print_json, print_table
+from unskew.cli.output import Answer
+from unskew.runtime import say
 
 EXAMPLE = "unskew list --json"
+USE = "A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32"
 
 
-class Described(NamedTuple):
-    """A method, or a part that a method can be made of, by the name it has on the command line."""
-
-    name: str
-    summary: str
-    settings: dict[str, Any]  # with defaults; a part is a name as well
-
-    @classmethod
-    def of(cls, name: str, summary: str, recipe: Any) -> Described:
-        from unskew.store.recipe import to_plain
-
-        plain = to_plain(recipe)
-        kinds = {setting: value["kind"].lower() for setting, value in plain.items() if isinstance(value, dict)}
-        return cls(name, summary, {setting: value for setting, value in (plain | kinds).items() if setting != "kind"})
-
-    @property
-    def in_words(self) -> str:
-        return ", ".join(f"{setting}={value}" for setting, value in self.settings.items())
-
-
-def command(as_json: options.AsJson = False) -> None:
+def command() -> Answer:
     """List the methods, their parts and their settings, and the published datasets that can be read."""
-    methods = [Described.of(entry.name, entry.summary, entry.build()) for entry in unskew.registered()]
     from unskew.registry import broken
 
-    parts, sources = list(_parts()), unskew.datasets.available()
-    if as_json:
-        facts = {"methods": [row._asdict() for row in methods], "parts": [row._asdict() for row in parts]}
-        print_json(facts | {"datasets": [asdict(source) for source in sources], "broken": broken()})
-        return
-    for title, rows in (("method", methods), ("part", parts)):
-        shown = [(row.name, row.summary, row.in_words) for row in rows]
-        print_table((title, "what it is", "settings and their defaults"), shown)
-        typer.echo()
-    typer.echo("A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32\n")
+    methods = [_described(entry.name, entry) for entry in unskew.registered()]
+    parts = [
+        _described(entry.cls.__name__.lower(), entry)
+        for kind in ("net", "propensity", "calibrator")
+        for entry in unskew.registered(kind)
+        if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls))
+    ]
+    sources = unskew.datasets.available()
     for sentence in broken().values():
-        typer.echo(f"warning: {sentence}", err=True)
+        say(f"warning: {sentence}")
+    lines = [_text(row) for row in methods] + ["", "Parts, by the names that --set takes", ""]
+    lines += [_text(row) for row in parts] + ["", USE]
     for source in sources:
-        typer.echo(f"{source.name}: {source.title}")
-        for title, text in (
-            ("where", source.where),
-            ("terms", source.terms),
-            ("files", ", ".join(source.files)),
-            ("cite", source.citation),
-            ("liked", f"a rating of at least {source.positive:g}, unless --positive says otherwise"),
-            ("use", f"unskew fit {source.name}:FOLDER --out MODEL"),
-        ):
-            typer.echo(f"  {title:<6} {text}")
+        lines.append(f"\n{source.name}: {source.title}")
+        facts = {"where": source.where, "terms": source.terms, "files": ", ".join(source.files)}
+        facts["cite"] = source.citation
+        facts["liked"] = f"a rating of at least {source.positive:g}, unless --positive gives another"
+        facts["use"] = f"unskew fit {source.name}:FOLDER --out MODEL"
+        lines += [f"  {title:<6} {text}" for title, text in facts.items()]
+    datasets = [asdict(source) for source in sources]
+    return Answer("\n".join(lines), {"methods": methods, "parts": parts, "datasets": datasets, "broken": broken()})
 
 
-def _parts() -> Iterator[Described]:
-    """Nets and propensities that can be named without telling more."""
-    for kind in ("net", "propensity", "calibrator"):
-        for entry in unskew.registered(kind):
-            if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls)):
-                yield Described.of(entry.cls.__name__.lower(), entry.summary, entry.build())
+def _described(name: str, entry: Any) -> dict[str, Any]:
+    """Return name, summary and settings with defaults; a part among them is a name as well."""
+    from unskew.store.recipe import to_plain
+
+    plain = to_plain(entry.build())
+    kinds = {setting: value["kind"].lower() for setting, value in plain.items() if isinstance(value, dict)}
+    settings = {setting: value for setting, value in (plain | kinds).items() if setting != "kind"}
+    return {"name": name, "summary": entry.summary, "settings": settings}
+
+
+def _text(row: dict[str, Any]) -> str:
+    settings = ", ".join(f"{setting}={value}" for setting, value in row["settings"].items())
+    width, indent = max(60, get_terminal_size((120, 24)).columns), " " * 24
+    return "\n".join(
+        fill(text, width, initial_indent=f"{first:<24}", subsequent_indent=indent, break_long_words=False)
+        for first, text in ((f"{row['name']} ", row["summary"]), ("", settings))
+        if text
+    )

@@ -1,86 +1,84 @@
-"""What commands write: tables on the terminal, and files that appear whole or not at all."""
+"""What commands answer and write: text or JSON, and files that appear whole or not at all."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unskew.errors import ParameterError
+from unskew.runtime import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
-_WIDTH_OF_FILES = 120
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".pq")
+TABLES = (*DELIMITERS, *PARQUET)
+FORMULAS = r"^[=+\-@\t\r]"  # how a cell begins that a spreadsheet computes
 
 
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))
+class Answer(NamedTuple):
+    """What a command found: text for people, facts for --json (each may be a function that makes it), an exit code."""
+
+    text: str | Callable[[], str]
+    facts: Any
+    code: int = 0
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> None:
-    """A table as wide as the terminal; the columns named in `numbers` are set flush right and never broken."""
-    from rich import box
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = [tuple(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
-    for place, name in enumerate(columns):
-        words = [word for row in cells for word in row[place].split()]
-        longest = max(map(len, words), default=0) if place == 0 else None  # what a row is about is never cut
-        alignment: dict[str, Any] = {"justify": "right" if name in numbers else "left", "no_wrap": name in numbers}
-        table.add_column(name, overflow="fold", min_width=longest, **alignment)
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_FILES, highlight=False)
-    least = Measurement.get(console, console.options.update(max_width=10_000), table).minimum
-    spaces = len(columns)  # which rich does not count
-    console.width = max(console.width, least + spaces)  # a terminal may break lines, but nothing is lost
-    console.print(table)
-
-
-def check_table_path(path: Path | None) -> None:
-    """Refuse a path that `write_table` could not write to, before any work is done for it."""
-    check_file_path(path, (*_DELIMITERS, *_PARQUET))
-
-
-def check_file_path(path: Path | None, endings: Sequence[str]) -> None:
-    """Refuse a path that has none of these endings, or that could not be written to."""
+def check_file(path: Path | None, endings: Sequence[str]) -> None:
+    """Refuse a path that has none of these endings, or that could not be written to, before any work is done for it."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
         raise ParameterError(f"{path} ends in none of {', '.join(endings)}: choose a name that does.")
     if path.is_dir():
         raise ParameterError(f"{path} is a folder: give the path of a file.")
+    _check_parent(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a path that could not become a folder."""
+    if path.exists() and not path.is_dir():
+        raise ParameterError(f"{path} is a file: give the path of a folder.")
+    _check_parent(path)
+
+
+def _check_parent(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"{path} cannot be written: the folder {path.parent} does not exist.")
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """The table in the format that the ending of the path tells."""
+def write_table(path: Path, table: pa.Table, spreadsheet: bool = False) -> None:
+    """Write a table in the format that the ending of the path names."""
     import pyarrow as pa
-    import pyarrow.csv as pcsv
-    import pyarrow.parquet as pq
 
-    check_table_path(path)
-    stream = pa.BufferOutputStream()
-    if path.suffix.lower() in _PARQUET:
+    from unskew.store.atomic import write_file
+
+    stream, ending = pa.BufferOutputStream(), path.suffix.lower()
+    if ending in PARQUET:
+        import pyarrow.parquet as pq
+
         pq.write_table(table, stream)
     else:
-        pcsv.write_csv(table, stream, pcsv.WriteOptions(delimiter=_DELIMITERS[path.suffix.lower()]))
+        import pyarrow.csv as pcsv
+
+        pcsv.write_csv(_for_people(table, path, spreadsheet), stream, pcsv.WriteOptions(delimiter=DELIMITERS[ending]))
     write_file(path, stream.getvalue().to_pybytes())
 
 
-def write_file(path: Path, data: bytes) -> None:
-    from unskew.store import atomic
+def _for_people(table: pa.Table, path: Path, spreadsheet: bool) -> pa.Table:
+    """Return the table with an apostrophe before what a spreadsheet would compute, or note that there is such text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    atomic.write_file(path, data)
+    for place, name in enumerate(table.column_names):
+        if pa.types.is_string(table[name].type) or pa.types.is_large_string(table[name].type):
+            formulas = pc.match_substring_regex(table[name], FORMULAS)
+            number = pc.sum(formulas).as_py() or 0
+            if number and spreadsheet:
+                quoted = pc.binary_join_element_wise("'", pc.cast(table[name], pa.string()), "")
+                table = table.set_column(place, name, pc.if_else(formulas, quoted, table[name]))
+            elif number:
+                say(f"note: {number:,} cells of {name!r} in {path} begin like formulas; --spreadsheet quotes them")
+    return table

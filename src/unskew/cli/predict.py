@@ -9,10 +9,8 @@ import typer
 
 import unskew
 from unskew.cli import options
-from unskew.cli.newcomers import with_newcomers
-from unskew.cli.output import check_table_path, print_json, write_table
-from unskew.cli.reading import Reading, reads
-from unskew.cli.unknown import unknown_pairs
+from unskew.cli.output import TABLES, Answer, check_file, write_table
+from unskew.cli.reading import Columns, Reading
 from unskew.errors import ParameterError
 from unskew.runtime import say
 
@@ -24,54 +22,53 @@ if TYPE_CHECKING:
 EXAMPLE = "unskew predict model pairs.csv --out predictions.csv"
 
 
-@reads("columns")
 def command(
     model: options.Model,
     pairs: Annotated[
         Path, typer.Argument(metavar="PAIRS", help="A file with a row per pair of user and item.", show_default=False)
     ],
-    reading: Reading,
+    reading: Columns,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="FILE", help="The same rows with predictions (.csv, .tsv, .parquet).", show_default=False
-        ),
+        Path, options.file("--out", "The same rows with predictions (.csv, .tsv, .parquet).", show_default=False)
     ],
     propensity: Annotated[
-        bool, typer.Option("--propensity", help="Add how likely each pair is to be rated at all.")
+        bool, options.flag("--propensity", "Add how likely each pair is to be rated at all.")
     ] = False,
     new_users: options.NewUsers = None,
-    on_unknown: options.OnUnknownOption = options.OnUnknown.RAISE,
-    as_json: options.AsJson = False,
-) -> None:
+    on_unknown: options.OnUnknownOption = "raise",
+    spreadsheet: options.Spreadsheet = False,
+) -> Answer:
     """Predict the ratings of pairs of users and items.
 
     Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
     """
-    check_table_path(out)
-    recommender = with_newcomers(unskew.load(model), new_users, reading, on_unknown)
+    check_file(out, TABLES)
+    recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
     table, names = _read_pairs(pairs, reading)
     users, items = table[names["user"]], table[names["item"]]
-    unknown, line = unknown_pairs(recommender, users, items)
-    added: dict[str, Any] = {"prediction": recommender.predict(users, items, on_unknown=on_unknown.value)}
+    of_user = recommender.log.user_ids.codes(users) < 0
+    of_item = recommender.log.item_ids.codes(items) < 0
+    unknown = of_user | of_item
+    added: dict[str, Any] = {"prediction": recommender.predict(users, items, on_unknown=on_unknown)}
     if propensity:
         added["propensity"] = _propensities(recommender, table.select([names["user"], names["item"]]), unknown)
     for name, values in added.items():
         if name in table.column_names:
             raise ParameterError(f"{pairs.name} has a column {name!r} already: rename it.")
         table = table.append_column(name, [values])
-    write_table(out, table)
-    if line:
-        say(line + (", and their propensity is left empty" if propensity else ""))
-    if as_json:
-        facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
-        print_json(facts | {"guessed": reading.guessed})
-        return
-    typer.echo(f"wrote {len(table):,} predictions to {out}")
+    write_table(out, table, spreadsheet)
+    if unknown.any():
+        say(
+            f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
+            f"({of_user.sum():,} have an unknown user, {of_item.sum():,} an unknown item)"
+            + (", and their propensity is left empty" if propensity else "")
+        )
+    facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
+    return Answer(f"wrote {len(table):,} predictions to {out}", facts | {"guessed": reading.guessed})
 
 
 def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]:
-    """The rows, and the columns of their users and items."""
+    """Return the rows, and the columns of their users and items."""
     from unskew.data.ids import as_ids, is_text, narrowed
 
     table, names = reading.table(path, ("user", "item"))
@@ -83,7 +80,7 @@ def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]
 
 
 def _propensities(model: Recommender, pairs: pa.Table, unknown: Any) -> pa.Array:
-    """Propensities of known pairs; nobody is average in what they come to rate, so others get none."""
+    """Return propensities of known pairs; nobody is average in what they come to rate, so others get none."""
     import numpy as np
     import pyarrow as pa
 

@@ -8,97 +8,94 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import unskew
-from unskew.errors import ParameterError
+from unskew.cli.reading import Reading
+from unskew.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from unskew.methods.base import Method
-    from unskew.propensity.base import Propensity
     from unskew.store.recipe import FitRecipe
-    from unskew.training.options import Training
+
+PREFIXES = ("training", "validation", "log")
 
 
-def method_from(name: str, assignments: Sequence[str]) -> Method:
-    """The method of this name, with these settings instead of its defaults."""
-    return changed(unskew.make(name), assignments)
+class Settings:
+    """What --set was given: the settings of a method, and those of training, validation and the log by their prefix."""
 
+    def __init__(self, assignments: Sequence[str] | None) -> None:
+        self.of: dict[str, dict[str, Any]] = {prefix: {} for prefix in ("", *PREFIXES)}
+        for assignment in assignments or ():
+            name, equals, text = assignment.partition("=")
+            if not equals or not all(name.split(".")):
+                raise ParameterError(f"--set {assignment} is not of the form NAME=VALUE, such as clip=0.05.")
+            first, _, rest = name.partition(".")
+            prefix, name = (first, rest) if first in PREFIXES and rest else ("", name)
+            if name in self.of[prefix]:
+                raise ParameterError(f"--set {assignment.partition('=')[0]} is given twice: give it once.")
+            self.of[prefix][name] = literal(text)
 
-def recipe_from(name: str, assignments: Sequence[str]) -> FitRecipe:
-    """What a method's name or a recipe file stands for, with these settings instead of its own.
+    def method(self, method: Method) -> Method:
+        """Return the method with these settings instead of its own; the library checks every name and value."""
+        edited: Method = _edited(method, self.of[""])
+        return edited
 
-    Settings called training.NAME are those of training.
-    """
-    from unskew.store.recipe import FitRecipe, from_plain, read_fit, to_plain
+    def recipe(self, name: str) -> FitRecipe:
+        """Return what a method's name or a recipe file stands for, with these settings instead of its own."""
+        from unskew.store.recipe import FitRecipe, read_fit
 
-    found = read_fit(name) if name.endswith(".toml") else FitRecipe(unskew.make(name))
-    of_training = [one.removeprefix("training.") for one in assignments if one.startswith("training.")]
-    own = [one for one in assignments if not one.startswith("training.")]
-    if of_training:
-        plain = to_plain(found.training)
-        _assign(plain, of_training)
-        found = found._replace(training=from_plain(plain))
-    return found._replace(method=changed(found.method, own)) if own else found
+        self.refuse("validation")
+        found = read_fit(name) if name.endswith(".toml") else FitRecipe(unskew.make(name))
+        return found._replace(method=self.method(found.method), training=_edited(found.training, self.of["training"]))
 
+    def validation(self, seed: int) -> Any:
+        """Return how trials are judged, and how they are trained."""
+        from unskew.bench import Validation
 
-def limited(training: Training, epochs: int | None, batch_size: int | None, **more: Any) -> Training:
-    """Training as it is but for what options say; an option that is None says nothing."""
-    said: dict[str, Any] = {"max_epochs": epochs, "batch_size": batch_size, **more}
-    return replace(training, **{name: value for name, value in said.items() if value is not None})
+        training = _edited(unskew.Training(), self.of["training"])
+        return _replaced(Validation(seed=seed, training=training), self.of["validation"], "validation")
 
+    def reading(self, reading: Reading) -> Reading:
+        """Return how the log is read, by options and by settings."""
+        return _replaced(reading, self.of["log"], "log")  # type: ignore[no-any-return]
 
-def changed(method: Method, assignments: Sequence[str]) -> Method:
-    """The method with these settings instead of its own.
-
-    The recipe is edited as plain data and read back, so that every name and every value is checked by the library.
-    """
-    from unskew.store.recipe import from_plain, to_plain
-
-    recipe = to_plain(method)
-    _assign(recipe, assignments)
-    edited: Method = from_plain(recipe)
-    return edited
-
-
-def _assign(recipe: dict[str, Any], assignments: Sequence[str]) -> None:
-    """Put settings into a recipe that is plain data."""
-    done: set[str] = set()
-    for assignment in assignments:
-        setting, equals, text = assignment.partition("=")
-        if not equals or not all(setting.split(".")):
-            raise ParameterError(f"--set {assignment} is not of the form NAME=VALUE, such as clip=0.05.")
-        if setting in done:
-            raise ParameterError(f"--set {setting} is given twice: give it once.")
-        done.add(setting)
-        _put(recipe, setting.split("."), literal(text))
-
-
-def propensity_from(name: str) -> Propensity:
-    """The propensity of this name, with its default settings."""
-    from unskew.propensity.base import Propensity
-    from unskew.store.recipe import from_plain
-
-    try:
-        found = from_plain({"kind": _class_name(name)})
-    except ParameterError as error:
-        hint = str(error).partition("; ")[2] or "`unskew list` lists all parts."
-        raise ParameterError(f"--propensity {name} is not known; {hint}") from error
-    if not isinstance(found, Propensity):
-        raise ParameterError(f"--propensity {name} is a {type(found).__name__}, which is no propensity.")
-    return found
+    def refuse(self, prefix: str) -> None:
+        """Refuse settings that a command has no use for."""
+        for name in self.of[prefix]:
+            raise ParameterError(f"--set {prefix}{'.' if prefix else ''}{name} has no meaning here: leave it out.")
 
 
 def literal(text: str) -> Any:
-    """What a Python literal stands for; anything else is text."""
+    """Return what a Python literal stands for; anything else, also digits with underscores, is text."""
     try:
-        return ast.literal_eval(text)
+        return text if "_" in text else ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
+
+
+def _edited(recipe: Any, settings: dict[str, Any]) -> Any:
+    """Return a recipe with other settings: it is edited as plain data and read back."""
+    if not settings:
+        return recipe
+    from unskew.store.recipe import from_plain, to_plain
+
+    plain = to_plain(recipe)
+    for name, value in settings.items():
+        _put(plain, name.split("."), value)
+    return from_plain(plain)
+
+
+def _replaced(record: Any, settings: dict[str, Any], prefix: str) -> Any:
+    for name in settings:
+        known = [each for each in vars(record) if each not in ("guessed", "training")]
+        if name not in known:
+            raise ParameterError(f"there is no --set {prefix}.{name}{nearest(name, known)}")
+    return replace(record, **settings)
 
 
 def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
     *parents, last = path
     recipe = next((part for part in _wrapped(recipe) if path[0] in part), recipe)
     for parent in parents:
-        recipe = recipe.setdefault(parent, {})  # a setting there is not: the library will say so
+        recipe = recipe.setdefault(parent, {})  # a setting that does not exist is refused by the library
         if not isinstance(recipe, dict):
             raise ParameterError(f"--set {'.'.join(path)}: {parent} is {recipe!r}, which has no settings of its own.")
     part_by_name = isinstance(value, str) and isinstance(recipe.get(last), dict)
@@ -106,14 +103,14 @@ def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _wrapped(recipe: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A recipe, and inside it its bases: a wrapper hands on what is its base's, as in `unskew.make`."""
+    """Yield a recipe, and inside it its bases: a wrapper hands on what is its base's, as in `unskew.make`."""
     yield recipe
     if isinstance(base := recipe.get("base"), dict):
         yield from _wrapped(base)
 
 
 def _class_name(name: str) -> str:
-    """The class of this name in whatever case; if there is none, the name, for the library to refuse."""
+    """Return the class of this name in whatever case; if there is none, the name, for the library to refuse."""
     from unskew.store.recipe import kinds
 
     folded = name.casefold()

@@ -1,0 +1,230 @@
+"""Bad input is answered with one sentence and exit code 2, and leaves no file; nothing else is swallowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import unskew
+from unskew.cli import app, options
+from unskew.data.log import Duplicates
+from unskew.metrics.ranking import EmptyUsers
+from unskew.model import OnUnknown
+
+Run = Callable[..., Result]
+COMMANDS: Any = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+WORDS = {  # that each command would take
+    "demo": "",
+    "fit": "ratings.csv --out new --method naive",
+    "predict": "model pairs.csv --out a.csv --new-users new.csv",
+    "recommend": "model --new-users new.csv",
+    "similar": "model --item 1",
+    "split": "ratings.csv --out parts",
+    "evaluate": "model test.csv",
+    "diagnose": "ratings.csv",
+    "compare": "A.csv B.csv --log test.csv",
+    "tune": "ratings.csv --method naive",
+    "benchmark": "ratings.csv --out new",
+    "reproduce": "table3 --dataset world --out new",
+    "export": "model --to parquet --new-users new.csv",
+    "list": "",
+    "doctor": "",
+}
+NUMBERS = ("N", "SHARE", "RATING")
+LONG = "x" * 5000
+BAD = {"empty": "", "long": LONG, "long csv": f"{LONG}.csv", "long toml": f"{LONG}.toml"}
+BAD_NUMBERS = {"empty": "", "text": "many", "underscores": "1_000", "huge": "9" * 25, "negative": "-7", "nan": "nan"}
+
+
+def cases() -> dict[str, list[str]]:
+    """Every option and argument of every command, with every value that nothing could be made of."""
+    found = {}
+    for command, words in WORDS.items():
+        for parameter in COMMANDS[command].params:
+            name = parameter.opts[0]
+            if getattr(parameter, "is_flag", False) or name == "--help":
+                continue
+            values = BAD_NUMBERS if parameter.metavar in NUMBERS else BAD
+            for kind, value in values.items():
+                if name == "--positive" and kind in ("negative", "huge"):
+                    continue  # a threshold like any other
+                given = [name, value] if name.startswith("--") else [value, "b", "c"]
+                if name == "--graded":
+                    given = [name, value, "5"]
+                base = words.split() if name.startswith("--") else []
+                found[f"{command} {name} {kind}"] = [command, *base, *given]
+    return found
+
+
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def here(files: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("refused")
+    for source in files.iterdir():
+        (folder / source.name).symlink_to(source)
+    (folder / "unknown.csv").write_text("user_id,item_id,rating\nu999,888,5\nu1,889,1\n")
+    (folder / "done.csv").write_text("user_id,item_id,prediction\nu1,1,0.5\n")
+    (folder / "new.csv").write_text("user_id,item_id,rating\nann,1,5\n")
+    (folder / "items.csv").write_text("item_id\n1\n")
+    (folder / "few.csv").write_text("\n".join((files / "ratings.csv").read_text().splitlines()[:60]))
+    (folder / "folder.csv").mkdir()
+    rows = [f"{u},{i},{1 + (u + i) % 5}" for u in range(30) for i in range(10)] + ["9,19,99"]
+    (folder / "absurd.csv").write_text("user_id,item_id,rating\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+def refused(run: Run, here: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(here)
+    before = set(here.iterdir())
+    result = run(*words, "--quiet", code=2)
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert set(here.iterdir()) == before
+    return result.stderr
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_no_option_takes_a_value_that_means_nothing(
+    command: str, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for case, words in CASES.items():
+        if case.startswith(f"{command} "):
+            assert LONG not in refused(run, here, words, monkeypatch), case
+
+
+FIT, BENCHMARK = "fit ratings.csv --out new --method", "benchmark ratings.csv --out new"
+SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
+    f"{FIT} nave": "There is no method 'nave'; did you mean 'naive'?",
+    f"{FIT} xyzzy": "There is no method 'xyzzy'; `unskew list` lists them.",
+    "fti ratings.csv": "no such command 'fti'. Did you mean 'fit'?",
+    "doctor --foo": "no such option: --foo; `unskew doctor --help` has an example.",
+    "list coat": "more arguments than it takes: (coat); `unskew list --help`",
+    "predict model test.csv": "missing option '--out'; `unskew predict --help` has an example",
+    "export model": "missing option '--to': choose from onnx, parquet; `unskew export --help`",
+    "export model --to csv": "invalid value for '--to': 'csv' is not one of 'onnx', 'parquet'",
+    f"{FIT} naive --seed many": "'--seed': must be a whole number from 0 to 9,223,372,036,854,775,807, not 'many'",
+    f"{FIT} naive --seed 1_0": "not '1_0'; `unskew fit --help` has an example",
+    "recommend model --k 999999999": "'--k': must be a whole number from 1 to 10,000, not '999999999'",
+    "diagnose model --propensity x": "--propensity is gone: the judge fits its own",
+    "fit none.csv --out new --method naive": "none.csv does not exist",
+    f"{FIT} ips --set clp=1": "IPS has no setting 'clp'; did you mean 'clip'?",
+    f"{FIT} ips --set net.n_factrs=1": "did you mean 'n_factors'?",
+    f"{FIT} ips --set nett.n_factors=1": "did you mean 'net'?",
+    f"{FIT} ips --set learning_rate.low=1": "learning_rate is 0.01, which has no settings",
+    f"{FIT} ips --set l2=high": "l2 of IPS must be a number or 'none'",
+    f"{FIT} ips --set clip=2": "clip of IPS must be a number at least 0 and at most 1",
+    f"{FIT} ips --set clip=0_1": "clip of IPS must be",
+    f"{FIT} ips --set clip": "--set clip is not of the form NAME=VALUE",
+    f"{FIT} ips --set =3": "--set =3 is not of the form NAME=VALUE",
+    f"{FIT} ips --set clip=0 --set clip=1": "--set clip is given twice",
+    f"{FIT} ips --set propensity=aditive": "did you mean 'Additive'?",
+    f"{FIT} ips --set propensity=mf": "cannot be of the kind 'MF'",
+    f"{FIT} ips --set propensity=naivebayes": "pass --random-ratings FILE",
+    f"{FIT} ips --set propensity=logistic": "pass --user-features when",
+    f"{FIT} ips --user-features items.csv": "the method 'ips' reads no features; use --method dce-bayes",
+    f"{FIT} naive --set validation.seed=1": "--set validation.seed has no meaning here",
+    f"{FIT} naive --set log.usr=1": "there is no --set log.usr; did you mean 'user'?",
+    f"{FIT} naive --positive 3 --graded 1 5": "give one of the two",
+    f"{FIT} naive --positive 9": "set --positive to a threshold",
+    f"{FIT} naive --graded 1 4": "widen --graded",
+    f"{FIT} naive --graded 5 1": "--graded must rise from low to high",
+    f"{FIT} naive --user usr": "has no column 'usr'",
+    f"{FIT} naive --set training.max_epochs=0": "max_epochs must be at least 1, not 0",
+    f"{FIT} naive --random-ratings coat:x": "random ratings are its test",
+    "fit absurd.csv --method naive --out new": "0.33% liked, as 99 stands out: all others lie from 1 to 5",
+    "fit coatt:x --out new --method naive": "did you mean 'coat'?",
+    "fit coat:x --out new --method naive": "x does not exist: get Coat",
+    "fit coat:x --out new --method naive --item i": "--item is for files, and coat:x is a dataset",
+    "fit ratings.csv --method naive --out no/where": "the folder no does not exist",
+    "fit ratings.csv --method naive --out test.csv": "test.csv is a file",
+    "fit ratings.csv --method naive --out .": "which is no part of a model",
+    "fit ratings.csv --method naive": "model is there already: name a folder",
+    "fit model --method naive --out new --user who": "--user is for files, and model is the folder of a model",
+    "fit ratings.csv --out new --method a.toml": "a.toml cannot be read",
+    "evaluate none test.csv": "there is no such folder",
+    "evaluate test.csv test.csv": "it is not a folder",
+    "evaluate model test.csv --graded 1 5": "answers with probabilities",
+    "evaluate model pairs.csv": "pairs.csv has no column that is known to hold",
+    "evaluate model test.csv --per-user a.xls": "a.xls ends in none of",
+    "evaluate model --per-user a.csv": "--per-user needs a TEST",
+    "evaluate model unknown.csv": "pass --on-unknown fallback",
+    "predict model none.csv --out a.csv": "none.csv does not exist",
+    "predict model pairs.csv --user who --out a.csv": "no column 'who'",
+    "predict model unknown.csv --out a.csv": "The user 'u999' is not in the log",
+    "predict model pairs.csv --out folder.csv": "folder.csv is a folder",
+    "predict model pairs.csv --out no/a.csv": "folder no does not exist",
+    "predict model done.csv --out a.csv": "'prediction' already",
+    "recommend model --for u999": "pass --on-unknown fallback",
+    "recommend model --items unknown.csv": "is not in the log",
+    "recommend model --for items.csv": "is known to hold users, only 'item",
+    "recommend model --users a.csv": "--users is gone: name the file by --for",
+    "similar model": "give one of the two",
+    "tune ratings.csv --method nave": "did you mean 'naive'?",
+    "tune ratings.csv --method naive --out no/a.toml": "no/a.toml cannot be written",
+    "tune ratings.csv --method naive --out folder.csv": "folder.csv ends in none of .toml",
+    "tune ratings.csv --method naive --set validation.criterion=best": "criterion must be",
+    f"{BENCHMARK} --methods naive,nave": "did you mean 'naive'?",
+    f"{BENCHMARK} --methods naive,ips,naive": "--methods names naive twice",
+    f"{BENCHMARK} --set clip=0.1": "--set clip has no meaning here",
+    "benchmark none.csv --out new": "none.csv does not exist",
+    "benchmark coat --out new": "name the folder of its files by --data",
+    "benchmark yahoo-r3 --data no --out new": "no does not exist: get Yahoo!R3",
+    f"{BENCHMARK} --data .": "--data is for datasets",
+    "benchmark world --test test.csv --out new": "world has a random test of its own",
+    "benchmark world --user who --out new": "is not read from files",
+    f"{BENCHMARK} --test test.csv --test-fraction 0.1": "give one of the two",
+    f"{BENCHMARK} --test-fraction 1.5": "fraction must lie between 0 and 1",
+    f"{BENCHMARK} --test unknown.csv": "pass --on-unknown fallback",
+    "benchmark ratings.csv --out test.csv": "cannot be made a folder",
+    "demo --out test.csv": "test.csv ends in none of .svg",
+    "diagnose nowhere.csv": "nowhere.csv",
+    "diagnose model --positive 3": "--positive is for logs",
+    "diagnose ratings.csv --out page.pdf": "ends in none of .html",
+    "diagnose few.csv": "cannot judge anything",
+    "compare A.csv B.csv": "give the log that is to judge these two",
+    "compare A.csv none.csv --log test.csv": "none.csv does not exist",
+    "compare A.csv few.csv --log test.csv": "few.csv",
+    "compare A.csv B.csv --log test.csv --pscore pscor": "no column 'pscor'",
+    "split ratings.csv --out ratings.csv": "ratings.csv is a file",
+    "reproduce table1 --dataset coat --out new": "name the folder of its files by --data",
+    "reproduce table9 --dataset world --out new": "table9",
+}
+
+
+@pytest.mark.parametrize("words", SENTENCES)
+def test_a_sentence_names_what_is_wrong(words: str, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SENTENCES[words] in refused(run, here, words.split(), monkeypatch)
+
+
+def test_an_interrupt_gets_one_sentence_and_exit_code_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(unskew.datasets, "available", interrupted)
+    result = run("list", code=130)
+    assert (result.stdout, result.stderr.count("\n")) == ("", 1)
+    assert result.stderr.startswith("interrupted")
+
+
+def test_any_other_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(unskew.datasets, "available", broken)
+    assert isinstance(CliRunner().invoke(app, ["list"]).exception, RuntimeError)
+
+
+def test_the_choices_offered_are_the_librarys() -> None:
+    for offered, known in (
+        (options.Duplicates, Duplicates),
+        (options.EmptyUsers, EmptyUsers),
+        (options.OnUnknown, OnUnknown),
+    ):
+        assert get_args(offered) == get_args(known)
