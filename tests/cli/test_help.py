@@ -24,11 +24,11 @@ PARSED: Any = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 MOST = dict.fromkeys(COMMANDS, 12) | {"fit": 15, "benchmark": 18}
 COMMON = {"--json", "--quiet", "--verbose", "--help"}
 LIST_IMPORTS = """
-import json, sys, time
+import json, sys
 from unskew.cli import app
 for command in json.loads(sys.argv[1]):
     app([*command, "--help"], standalone_mode=False)
-print(json.dumps([sorted(sys.modules), time.process_time()]), file=sys.stderr)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
@@ -36,12 +36,11 @@ def example_of(help_text: str) -> str:
     return help_text.rstrip().splitlines()[-1].strip()
 
 
-def test_help_imports_nothing_heavy_and_takes_no_time() -> None:
+def test_help_imports_nothing_heavy() -> None:
     words = [sys.executable, "-c", LIST_IMPORTS, json.dumps([(), *((command,) for command in COMMANDS)])]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    modules, seconds = json.loads(done.stderr)
+    modules = json.loads(done.stderr)
     assert {"optuna", "torch", "numba", "scipy", "pyarrow", "numpy", "rich"}.isdisjoint(modules)
-    assert seconds < 1.0  # for all of them
 
 
 def test_the_version_is_the_packages(run: Run) -> None:
