@@ -21,7 +21,8 @@ class Part:
     """What fills a role. The code -1 stands for somebody or something unknown, answered as the average one.
 
     `notes` are sentences on what the fit found, `answers_unseen` is False for what knows seen pairs only, and
-    `knows_ratings` True for what can tell how much the rating itself drives seeing, by `rating_ratio`.
+    `knows_ratings` True for what can tell how much the rating itself drives seeing, by `rating_ratio`; `out_of_fold` is
+    True for what answers for no pair that it has learned from.
     """
 
     orders: ClassVar[tuple[str, ...]] = ("liking",)  # that lists can be ranked by, the usual one first
@@ -29,6 +30,7 @@ class Part:
     history: Any = None
     answers_unseen: bool = True
     knows_ratings: bool = False
+    out_of_fold: bool = False
     is_data: bool = True  # False for what holds a function, which no file keeps
 
     def logits(self, users: Array, items: Array) -> Array:

@@ -26,7 +26,7 @@ class CrossFitted(FittedPropensity):
     """One net a fold of pairs, side by side in one; a pair, seen or not, is answered by the one trained without it."""
 
     def __init__(self, net: Net, folds: Folds, history: History | None = None) -> None:
-        self.net, self.folds, self.history = net, folds, history
+        self.net, self.folds, self.history, self.out_of_fold = net, folds, history, folds.n > 1
 
     def logits(self, users: Array, items: Array) -> Array:
         return self.net.logits(*self.folds.placed(users, items, -1))

@@ -218,15 +218,19 @@ class Loop:
     def _context(self, role: str, planned: float) -> FitContext:
         """What a part that fits itself may look at now; its seed is the same at every fit."""
         seed = int(np.random.default_rng([self.seed, 2, list(self.roles).index(role)]).integers(2**63))
+        calibrates = next((name for name, other in self.parts.calibrators.items() if other == role), "")
+        batch = self.feed.calibration
+        if calibrates and self.by_role[calibrates].out_of_fold:  # all of the log is as good as held out
+            batch = batch._replace(observed=self.feed.train.observed)
         return FitContext(
             self.split,
             self.training,
             seed,
             self.random_ratings,
-            view=self.view(self.feed.calibration),
+            view=self.view(batch),
             holdout=self.view(self.feed.holdout),
             train=self.view(self.feed.train),
-            calibrates=next((name for name, other in self.parts.calibrators.items() if other == role), ""),
+            calibrates=calibrates,
             planned=planned,
             previous=self.by_role.get(role),
         )
