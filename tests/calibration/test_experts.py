@@ -1,9 +1,5 @@
 """Calibration experts: slopes, noise and temperature as specified, and groups of users found."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -107,37 +103,6 @@ def test_each_fit_ends_cold_and_hard(monkeypatch, rng, grouped):
     assert [len(taus), taus[39], taus[59]] == [60, pytest.approx(1e-3), pytest.approx(1e-3)]
     assert taus[0] > 0.5 < taus[40]
     assert later.state()["weights"].shape == (1, 1)
-
-
-def test_the_same_seed_gives_the_same_bits(answers, grouped):
-    e, _, _ = grouped(0)
-    first, again = (answers(ExpertPlatt(n_experts=4).fit(e, rng=np.random.default_rng(1)), e) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
-BITS = """
-import hashlib
-import numpy as np
-from unskew.calibration.experts import ExpertPlatt
-from unskew.calibration.platt import Examples
-
-rng = np.random.default_rng(0)
-logits, users, vectors = rng.normal(size=997), rng.integers(0, 53, 997), rng.normal(size=(54, 7)).astype(np.float32)
-examples = Examples(logits, (rng.random(997) < 0.3).astype(float), np.ones(997), users, vectors)
-fitted = ExpertPlatt(step_back=False).fit(examples, rng=rng)
-print(hashlib.sha256(b"".join(value.tobytes() for value in fitted.state().values())).hexdigest())
-"""
-
-
-def test_compiled_and_cached_code_give_the_same_bits(tmp_path):
-    found = []
-    for threads in ("1", "2"):  # the second run finds the cache, and has another number of threads
-        names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **dict.fromkeys(names, threads)}
-        command = [sys.executable, "-c", BITS]
-        found.append(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
-    assert list(tmp_path.rglob("*.nbc")), "nothing was compiled, so nothing was compared"
-    assert found[0] == found[1]
 
 
 def test_a_collapsed_assignment_is_counted_and_noted(rng, grouped):

@@ -51,69 +51,54 @@ class Honest(NetMethod):
         return Plan({"helper": self.learner(), "prediction": self.learner()}, (stage,), self.error)
 
 
-class MovesAnotherRole(Honest):
-    def prediction_loss(self, v):
-        values = v.parts.parts["helper"].values
-        values *= 0.999
-        return naive(v)
+def cheat(name, **changed):
+    return type(name, (Honest,), changed)()
 
 
-class LearnsFromValidation(Honest):
-    """Steps a net by hand where it is only to be judged."""
-
-    def validate(self, v):
-        o, net = v.observed, v.parts.parts["prediction"]
-        net.learn(o.users, o.items, value_of(o.probability()) - o.ratings)
-        net.step(0.01, 0.0)
-        return naive(v)
+def moved(part, by):
+    part.values[:] = part.values * by  # as nobody should
+    return 0.0
 
 
-class ShiftsInValidation(Honest):
-    def validate(self, v):
-        v.parts.parts["helper"].values += 0.1
-        return naive(v)
+def stepped(self, v):
+    o, net = v.observed, v.parts["prediction"]
+    net.learn(o.users, o.items, value_of(o.probability()) - o.ratings)
 
 
-class HasAWrongSlope(Honest):
-    def prediction_loss(self, v):
-        p = v.observed.probability()
-        return v.observed.mean(Column(p.value**2, {"prediction": p.value}))
+def wrong_slope(self, v):
+    p = v.observed.probability()
+    return v.observed.mean(Column(p.value**2, {"prediction": p.value}))
 
 
-class ForgetsASlope(Honest):
-    def prediction_loss(self, v):
-        return naive(v) * square(value_of(naive(v)))
+def own_seed(self, v):
+    return naive(v) * float(np.random.default_rng().uniform(0.5, 2))
 
 
-class NamesARoleItNeverMoves(Honest):
-    def updates(self):
-        return (Update(("helper", "prediction"), self.prediction_loss),), (Update(("helper",), self.helper_loss),)
+def other_settings(self, v):
+    object.__setattr__(self, "learning_rate", self.learning_rate / 2)
+    return naive(v)
 
 
-class HasASeedOfItsOwn(Honest):
-    def prediction_loss(self, v):
-        return naive(v) * float(np.random.default_rng().uniform(0.5, 2))
+def two_roles(self):
+    return (Update(("helper", "prediction"), self.prediction_loss),), (Update(("helper",), self.helper_loss),)
 
 
-class DrawsFromNumpy(Honest):
-    def validate(self, v):
-        return value_of(naive(v)) + 0 * np.random.random()  # noqa: NPY002
+def unknown_role(self):
+    return (*Honest.updates(self), (Update(("nobody",), self.helper_loss),))
 
 
-class DrawsFromRandom(Honest):
-    def validate(self, v):
-        return value_of(naive(v)) + 0 * random.random()
+def refusing(condition, error):
+    def fit(self, log, **options):
+        if condition(log):
+            raise error
+        return Honest.fit(self, log, **options)
+
+    return fit
 
 
-class IgnoresTheSeed(Honest):
-    def fit(self, log, *, seed=0, **options):
-        return super().fit(log, seed=0, **options)
-
-
-class ChangesItsSettings(Honest):
-    def prediction_loss(self, v):
-        object.__setattr__(self, "learning_rate", self.learning_rate / 2)
-        return naive(v)
+class TwiceThat(PlattMaps):
+    def calibrated(self, logits, users):
+        return 2 * super().calibrated(logits, users)
 
 
 class Doubles(FitSpec):
@@ -123,125 +108,102 @@ class Doubles(FitSpec):
         return TwiceThat(np.ones((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), 0)
 
     def from_state(self, state, owner=None):
-        return self.fit(None)
+        return self.fit_in(None)
 
 
-class TwiceThat(PlattMaps):
-    def calibrated(self, logits, users):
-        return 2 * super().calibrated(logits, users)
+def doubled(self):
+    plan = Honest.plan(self)
+    roles = {**plan.roles, "doubles": Role(Doubles())}
+    roles["prediction"] = roles["prediction"]._replace(calibrated_by="doubles")
+    return Plan(roles, (*plan.stages, Stage("doubling", fits=("doubles",))), plan.error)
 
 
-class PredictsMoreThanOne(Honest):
-    def plan(self):
-        plan = super().plan()
-        roles = {**plan.roles, "doubles": Role(Doubles())}
-        roles["prediction"] = roles["prediction"]._replace(calibrated_by="doubles")
-        return Plan(roles, (*plan.stages, Stage("doubling", fits=("doubles",))), plan.error)
+def without_prediction(self):
+    update = Update(("helper",), self.helper_loss)
+    return Plan({"helper": self.learner()}, (Stage("turns", ((update,),)),), self.error)
 
 
-class PlansDifferently(Honest):
-    def plan(self):
-        return replace(super().plan(), pairs_per_row=1 + np.random.default_rng().uniform())
+OTHER_PLAN = {"plan": lambda self: replace(Honest.plan(self), pairs_per_row=1 + np.random.default_rng().uniform())}
+FIXED_SEED = {"fit": lambda self, log, *, seed=0, **options: Honest.fit(self, log, seed=0, **options)}
+# name: what it changes, the check that catches it, and the claim that it breaks
+CHEATS = {
+    "MovesAnotherRole": (
+        {"prediction_loss": lambda self, v: naive(v) + moved(v.parts["helper"], 0.999)},
+        check_slopes,
+        r"a loss (moves nothing|is a function of its view), but .* stage 'turns'",
+    ),
+    "ShiftsInValidation": (
+        {"validate": lambda self, v: moved(v.parts["helper"], 1.1)},
+        check_slopes,
+        r"a loss moves nothing, but those of stage 'turns' moved \['helper'\]",
+    ),
+    "HasAWrongSlope": ({"prediction_loss": wrong_slope}, check_slopes, "those of its loss, but update 2 .* is off by"),
+    "ForgetsASlope": (
+        {"prediction_loss": lambda self, v: naive(v) * square(value_of(naive(v)))},
+        check_slopes,
+        "the slopes of an update are those of its loss",
+    ),
+    "NamesARoleItNeverMoves": (
+        {"updates": two_roles},
+        check_slopes,
+        "moves every role it names, but update 1 .* never moves 'helper'",
+    ),
+    "HasASeedOfItsOwn": ({"prediction_loss": own_seed}, check_slopes, "a function of its view, but update 2"),
+    "DiffersFromFitToFit": (
+        {"prediction_loss": own_seed},
+        check_fit,
+        r"one seed gives the same bits, but \d+ of 1203 answers differ",
+    ),
+    "DrawsFromNumpy": (
+        {"validate": lambda self, v: value_of(naive(v)) + 0 * np.random.random()},  # noqa: NPY002
+        check_fit,
+        "fit leaves the global random state alone",
+    ),
+    "DrawsFromRandom": (
+        {"validate": lambda self, v: value_of(naive(v)) + 0 * random.random()},
+        check_fit,
+        "fit leaves the global random state alone",
+    ),
+    "IgnoresTheSeed": (FIXED_SEED, check_fit, "another seed gives other bits"),
+    "ChangesItsSettings": ({"prediction_loss": other_settings}, check_fit, "fit leaves the settings as they were"),
+    "PredictsMoreThanOne": ({"plan": doubled}, check_fit, r"are probabilities, but after an ordinary log .* \[1\."),
+    "PlansDifferently": (OTHER_PLAN, check_plan, "the plan is the same every time"),
+    "PlansNothing": ({"plan": lambda self: None}, check_plan, "the plan is valid, but it is a NoneType"),
+    "HasNoPrediction": ({"plan": without_prediction}, check_plan, r"has a prediction, but it has only \['helper'\]"),
+    "LearnsNothingFromNothing": (
+        {"fit": lambda self, log, **options: Honest.fit(self, log, **options) if len(log) else None},
+        check_logs,
+        "an empty log is refused with a DataError, but it was learned from",
+    ),
+}
 
 
-class PlansNothing(Honest):
-    def plan(self):
-        return None
-
-
-class HasNoPrediction(Honest):
-    def plan(self):
-        update = Update(("helper",), self.helper_loss)
-        return Plan({"helper": self.learner()}, (Stage("turns", ((update,),)),), self.error)
-
-
-class HasAnUnknownRole(Honest):
-    def updates(self):
-        return (*super().updates(), (Update(("nobody",), self.helper_loss),))
-
-
-class StumblesOverSmallLogs(Honest):
-    def fit(self, log, **options):
-        if len(log) == 6:
-            raise IndexError("list index out of range")
-        return super().fit(log, **options)
-
-
-class StumblesOverGrades(Honest):
-    def fit(self, log, **options):
-        if not log.binary:
-            raise TypeError("grades")
-        return super().fit(log, **options)
-
-
-class LearnsNothingFromNothing(Honest):
-    def fit(self, log, **options):
-        return None if len(log) == 0 else super().fit(log, **options)
-
-
-CHEATS = [
-    (check_slopes, MovesAnotherRole, r"a loss (moves nothing|is a function of its view), but .* stage 'turns'"),
-    (check_slopes, ShiftsInValidation, r"a loss moves nothing, but those of stage 'turns' moved \['helper'\]"),
-    (check_slopes, HasAWrongSlope, "the slopes of an update are those of its loss, but update 2 .* is off by"),
-    (check_slopes, ForgetsASlope, "the slopes of an update are those of its loss"),
-    (check_slopes, NamesARoleItNeverMoves, "moves every role it names, but update 1 .* never moves 'helper'"),
-    (check_slopes, HasASeedOfItsOwn, "a loss is a function of its view, but update 2"),
-    (check_fit, HasASeedOfItsOwn, r"one seed gives the same bits, but \d+ of 1203 answers differ"),
-    (check_fit, DrawsFromNumpy, "fit leaves the global random state alone"),
-    (check_fit, DrawsFromRandom, "fit leaves the global random state alone"),
-    (check_fit, IgnoresTheSeed, "another seed gives other bits"),
-    (check_fit, ChangesItsSettings, "fit leaves the settings as they were"),
-    (check_fit, PredictsMoreThanOne, r"predictions are probabilities, but after an ordinary log there are \[1\."),
-    (check_plan, PlansDifferently, "the plan is the same every time"),
-    (check_plan, PlansNothing, "the plan is valid, but it is a NoneType"),
-    (check_plan, HasNoPrediction, r"the plan has a prediction, but it has only \['helper'\]"),
-    (check_logs, LearnsNothingFromNothing, "an empty log is refused with a DataError, but it was learned from"),
-]
-
-
-@pytest.mark.parametrize(("check", "cheat", "claim"), CHEATS, ids=lambda x: getattr(x, "__name__", ""))
-def test_a_cheat_is_caught_by_the_claim_it_breaks(check, cheat, claim):
-    with pytest.raises(AssertionError, match=f"^{cheat.__name__}: .*{claim}") as caught:
-        check(cheat())
-    assert str(caught.value).endswith(".")
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_caught_by_the_claim_it_breaks(name):
+    changed, check, claim = CHEATS[name]
+    with pytest.raises(AssertionError, match=f"^{name}: .*{claim}.*[.]$"):
+        check(cheat(name, **changed))
 
 
 @pytest.mark.parametrize(
-    ("check", "cheat", "raised"),
+    ("changed", "check", "raised", "note"),
     [
-        (check_slopes, LearnsFromValidation, AttributeError),
-        (check_plan, HasAnUnknownRole, PlanError),
-        (check_logs, StumblesOverSmallLogs, IndexError),
-        (check_logs, StumblesOverGrades, TypeError),
+        ({"validate": stepped}, check_slopes, AttributeError, None),
+        ({"updates": unknown_role}, check_plan, PlanError, None),
+        ({"fit": refusing(lambda log: len(log) == 6, IndexError())}, check_logs, IndexError, "6 ratings"),
+        ({"fit": refusing(lambda log: not log.binary, TypeError())}, check_logs, TypeError, "grades"),
     ],
 )
-def test_what_a_method_raises_is_let_pass_with_a_note_on_the_log(check, cheat, raised):
+def test_what_a_method_raises_is_let_pass_with_a_note_on_the_log(changed, check, raised, note):
     with pytest.raises(raised) as caught:
-        check(cheat())
-    if check is check_logs:
-        what = "6 ratings" if raised is IndexError else "grades"
-        note = f"{cheat.__name__}: a log of {what} is learned from or refused with an UnskewError."
-        assert caught.value.__notes__ == [note]
+        check(cheat("Raises", **changed))
+    if note:
+        assert caught.value.__notes__ == [f"Raises: a log of {note} is learned from or refused with an UnskewError."]
 
 
 @pytest.mark.parametrize("check", [check_plan, check_slopes, check_fit, check_logs])
 def test_an_honest_method_passes_at_any_seed(check):
     check(Honest(), **({} if check is check_plan else {"seed": 2**40}))
-
-
-class Backwards(FactorNet):
-    def learn(self, users, items, slopes):
-        super().learn(users, items, -slopes)
-
-
-class Deaf(FactorNet):
-    def learn(self, users, items, slopes):
-        super().learn(users[1:], items[1:], slopes[1:])
-
-
-class Forgetful(FactorNet):
-    def state(self):
-        return super().state() | {"items": self.value("items") * np.float32(1.5)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,29 +217,25 @@ class Broken(MF):
         return self.form(**super().from_state(state).tables)
 
 
-@pytest.mark.parametrize(
-    ("form", "claim"),
-    [(Backwards, "what a net learns"), (Deaf, "what a net learns"), (Forgetful, "a state that is restored")],
-)
-def test_a_net_that_learns_or_keeps_the_wrong_thing_is_caught(form, claim):
+BROKEN = {
+    "what a net learns": {"learn": lambda self, u, i, slopes: FactorNet.learn(self, u, i, -slopes)},
+    "what a net learns are": {"learn": lambda self, *taught: FactorNet.learn(self, *(x[1:] for x in taught))},
+    "a state that is restored": {"state": lambda self: {k: v * 1.5 for k, v in FactorNet.state(self).items()}},
+}
+
+
+@pytest.mark.parametrize("claim", BROKEN)
+def test_a_net_that_learns_or_keeps_the_wrong_thing_is_caught(claim):
     check_net(Broken())
     with pytest.raises(AssertionError, match=claim):
-        check_net(Broken(form=form))
-
-
-class Loose(Uniform):
-    def fit_in(self, given):
-        return ItemPropensity(np.random.default_rng().normal(size=given.log.n_items + 1))
-
-
-class Reverses(GlobalPlatt):
-    def fit(self, examples, **options):
-        one = np.ones((1, 1))
-        return PlattMaps(one, -one, 0 * one, 2)
+        check_net(Broken(form=type("Form", (FactorNet,), BROKEN[claim])))
 
 
 def test_broken_propensities_and_calibrators_are_caught():
+    random_each = {"fit_in": lambda self, g: ItemPropensity(np.random.default_rng().normal(size=g.log.n_items + 1))}
     with pytest.raises(AssertionError, match="Loose: one seed gives the same bits"):
-        check_propensity(Loose())
+        check_propensity(type("Loose", (Uniform,), random_each)())
+    one = np.ones((1, 1))
+    backwards = {"fit": lambda self, examples, **options: PlattMaps(one, -one, 0 * one, 2)}
     with pytest.raises(AssertionError, match="Reverses: calibration keeps the order"):
-        check_calibrator(Reverses())
+        check_calibrator(type("Reverses", (GlobalPlatt,), backwards)())

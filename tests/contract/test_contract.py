@@ -1,5 +1,9 @@
 """Every registered method, net, propensity and calibrator keeps the contract that `unskew.testing` holds any to."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -15,7 +19,7 @@ from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import make, registered
 from unskew.testing import check_calibrator, check_net, check_propensity
-from unskew.testing.check import check_fit, check_logs, check_plan, check_slopes
+from unskew.testing.check import check_fit, check_logs, check_saving, check_slopes
 
 METHODS = [entry.name for entry in registered()]
 NETS = [
@@ -48,10 +52,15 @@ CALIBRATORS = [
     UserPlatt(),
     ExpertPlatt(),
     ExpertPlatt(n_experts=3, assignment="random"),
+    ExpertPlatt(n_experts=3, assignment="expected"),
 ]
 
 
-@pytest.mark.parametrize("check", [check_plan, check_slopes, check_fit, check_logs])
+def check_fit_and_saving(method):
+    check_saving(method, check_fit(method))
+
+
+@pytest.mark.parametrize("check", [check_slopes, check_fit_and_saving, check_logs])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method(name, check):
     check(make(name))
@@ -75,3 +84,31 @@ def test_every_calibrator(spec):
 def test_no_registered_class_is_left_out():
     for kind, listed in (("net", NETS), ("propensity", PROPENSITIES), ("calibrator", CALIBRATORS)):
         assert {entry.cls for entry in registered(kind)} <= {type(spec) for spec in listed}
+
+
+FITS = """
+import hashlib
+import numpy as np
+from unskew.nets.factors import NCF
+from unskew.registry import make
+from unskew.testing.check import SHORT
+from unskew.testing.worlds import ordinary
+log = ordinary()[0]
+pairs = np.divmod(np.arange(log.n_pairs), log.n_items)
+methods = [make("naive", net=NCF(n_factors=64)), *map(make, ("dr-jl", "dce-tdr", "escm2-dr", "mr", "stable-dr"))]
+for method in methods:
+    print(hashlib.sha256(method.fit(log, seed=5, training=SHORT).predict_codes(*pairs).tobytes()).hexdigest())
+"""
+
+
+def test_bits_depend_neither_on_threads_nor_on_cached_kernels(tmp_path):
+    found = []
+    for threads in ("1", "2"):  # the second process finds the kernels of the first
+        names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(names, threads) | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        done = subprocess.run([sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True)
+        found.append(done.stdout.split())
+    assert list(tmp_path.rglob("*.nbc")), "nothing was compiled, so nothing was compared"
+    assert len(set(found[0])) == 6
+    assert found[0] == found[1]

@@ -42,15 +42,12 @@ def test_at_extreme_logits_all_stays_finite(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_no_number_stays_none_and_harms_nothing(dtype):
+def test_what_is_no_number_stays_none(dtype):
     """A logit that is NaN reaches the loss, where the loop notices it."""
-    s = np.array([np.nan, -np.nan, np.inf, -np.inf] * 50, dtype)
-    found = sigmoid(s).reshape(-1, 4)
-    assert np.isnan(found[:, :2]).all()
-    np.testing.assert_allclose(found[:, 2:], [[1, 0]] * 50, atol=1e-37)
+    s = np.array([np.nan, -np.nan, np.inf, -np.inf], dtype)
+    np.testing.assert_allclose(sigmoid(s), [np.nan, np.nan, 1, 0], atol=1e-37)
     for name in ERRORS:
-        value, _ = error_of(name, s, 0.5)
-        assert np.isnan(value.reshape(-1, 4)[:, :2]).all()
+        assert np.isnan(error_of(name, s, 0.5)[0]).tolist() == [True, True, False, False]
 
 
 def exact_error(name, s, y):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from unskew.losses.columns import square, value_of
+from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
 from unskew.losses.elementwise import ERRORS
-from unskew.losses.joint import balance, entire_space, worst_weights
+from unskew.losses.joint import worst_weights
 from unskew.losses.weighting import eib, ips, naive, seen_likelihood, seen_squares, snips
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Shares, StableDR, solve_shares
@@ -161,34 +161,6 @@ def test_a_loss_is_its_formula(name, error, r):
     assert value_of(v.evaluated(loss)) == pytest.approx(formula(Matrix(error, r)), rel=1e-6, abs=1e-9)
 
 
-LEARNERS = {
-    **dict.fromkeys(("seen_likelihood", "seen_squares", "stable-dr, balance", "multi-dr, propensity"), "propensity"),
-    **{name: "imputation" for name in LOSSES if name.endswith(", imputation")},
-    "mr, second imputation": "second_imputation",
-    "at, first labeller": "first_labeller",
-    "at, second labeller": "second_labeller",
-    "at, second learner": "second_labeller",
-    "brd-dr, benchmark": "benchmark",
-}
-
-
-@pytest.mark.parametrize("r", [BINARY, SOFT], ids=["binary", "soft"])
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "at, no agreement"])
-def test_a_loss_has_the_slopes_of_differences(name, error, r):
-    loss, role, v = LOSSES[name][0], LEARNERS.get(name, "prediction"), view(error, r)
-    found, differences = v.slopes(loss, role), v.differences(loss, role)
-    assert np.abs(found).max() > 0
-    np.testing.assert_allclose(found, differences, rtol=0, atol=1e-8 * np.abs(found).max())
-
-
-@pytest.mark.parametrize("role", ["propensity", "prediction"])
-def test_the_entire_space_teaches_both_at_once(role):
-    v, both = view(), ("propensity", "prediction")
-    found, differences = v.slopes(entire_space, role, both), v.differences(entire_space, role, both)
-    np.testing.assert_allclose(found, differences, rtol=0, atol=1e-8 * np.abs(found).max())
-
-
 def test_the_slope_of_dr_is_prediction_minus_the_robust_label():
     """d/ds = r_hat - y*, y* = r_imputed + o (r - r_imputed) / p."""
     label = IMPUTATION + SEEN * (BINARY - IMPUTATION) / P
@@ -215,18 +187,6 @@ def test_targeted_residuals_are_orthogonal_to_h(error):
 def test_propensities_of_one_leave_nothing_to_target():
     v = listed_view(np.ones(N, bool), BINARY, {**ROLES, "propensity": np.full(N, 1 - 1e-15)})
     assert targeted_dr(v) == pytest.approx(Matrix("log", BINARY).error.mean(), abs=1e-9)
-
-
-def test_no_tower_learns_from_anothers_loss():
-    """Each update of Multi-DR gives slopes to its own tower and to nothing else."""
-    for role, loss in (("propensity", update(MultiDR(), 0)), ("prediction", dr), ("imputation", update(MultiDR(), 2))):
-        found = view().evaluated(loss, [role])
-        assert {learned for learned, _ in found.slopes} == {role}
-
-
-def test_the_balance_trains_the_propensity_alone():
-    found = view().evaluated(lambda v: square(balance(v)), ["propensity"])
-    assert {role for role, _ in found.slopes} == {"propensity"}
 
 
 def test_the_closed_form_of_brd_beats_all_weights_within_bounds():

@@ -1,10 +1,10 @@
 """Names of methods and parts, and the settings behind them: default, range and search space in one line."""
 
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
 import pytest
 
-from unskew import registry
 from unskew.errors import ParameterError
 from unskew.gone import METHODS
 from unskew.methods.base import NetMethod
@@ -30,12 +30,6 @@ from unskew.training.loop import L2_PER_SCARCITY
 NAMES = [entry.name for entry in registered()]
 
 
-@pytest.fixture
-def apart(monkeypatch):
-    """What a test registers is gone after it."""
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mine(Naive):
     """Learn as naive does."""
@@ -43,7 +37,7 @@ class Mine(Naive):
     strength: float = setting(1.0, least=0, most=2, search=LogUniform(0.1, 2.0))
 
 
-def test_a_method_of_ones_own_has_a_name(apart):
+def test_a_method_of_ones_own_has_a_name():
     assert register("mine")(Mine) is Mine
     register("mine-strong", Mine(strength=2.0), note="Stronger.")
     assert make("mine", strength=0.5) == Mine(strength=0.5)
@@ -55,7 +49,7 @@ def test_a_method_of_ones_own_has_a_name(apart):
     register("mine")(Mine)  # the same module may say it again
 
 
-def test_a_taken_name_is_refused(apart):
+def test_a_taken_name_is_refused():
     with pytest.raises(ParameterError, match=r"The name 'dr-jl' is taken by unskew\.methods\.robust; choose another"):
         register("dr-jl", Mine())
     with pytest.raises(ParameterError, match="dict is no method, net, propensity"):
@@ -129,9 +123,7 @@ def test_every_space_reaches_its_settings(name):
     for key, dimension in space.items():
         chosen = dimension.values[0] if isinstance(dimension, Choice) else dimension.low
         changed = with_chosen(method, space, {key: chosen}, log)
-        value = changed
-        for part in key.split("."):
-            value = getattr(value, part)
+        value = attrgetter(key)(changed)
         assert value == dimension.setting(chosen, log)
         assert changed != method or value == chosen
 

@@ -7,7 +7,6 @@ import pytest
 from unskew.data.log import RatingLog
 from unskew.datasets.world import simulate
 from unskew.errors import DataError, ParameterError
-from unskew.propensity.additive import Additive
 from unskew.propensity.base import FittedPropensity, refuse_collapsed
 from unskew.propensity.bayes import NaiveBayes
 from unskew.propensity.counted import Known, Popularity, Uniform
@@ -47,25 +46,6 @@ def featured():
 
 def base_rate(world):
     return len(world.log) / world.n_pairs
-
-
-SPECS = [Uniform(), Popularity(), Popularity(relative=True), Additive(), NaiveBayes(base=Additive()), Logistic()]
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=repr)
-def test_every_part_keeps_the_contract(spec, featured):
-    log, _ = featured
-    fitted = spec.fit(log, random_ratings=log, seed=3)
-    users, items = np.array([0, 299, -1, 5, -1], np.int32), np.array([1, 199, 7, -1, -1], np.int32)
-    logits, again = fitted.logits(users, items), spec.from_state(fitted.state())
-    assert logits.dtype == np.float32
-    np.testing.assert_array_equal(again.logits(users, items), logits)
-    np.testing.assert_array_equal(again.user_vectors(users), fitted.user_vectors(users))
-    np.testing.assert_array_equal(spec.fit(log, random_ratings=log, seed=3).logits(users, items), logits)
-    longer = fitted.extended(np.array([4, 9]), 3)
-    np.testing.assert_array_equal(longer.logits(users, items), logits)
-    assert 0 < longer.pair(np.array([300]), np.array([202]))[0] < 1
-    assert fitted.pair(np.array([-1]), np.array([-1]))[0] == pytest.approx(np.median(fitted.pair(*_all(log))), rel=1)
 
 
 def _all(log):
