@@ -26,10 +26,10 @@ ORDER = (
     ),
 )
 # The learning side is in order; all other rooms only come after it.
-AFTER = ("store", "folding", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
+AFTER = ("store", "fold_in", "evaluation", "estimation", "diagnosis", "export", "testing", "bench")
 AFTER += ("report", "health", "cli", "__main__", "suites")
 FACADES = {  # which hand on to a later room, each in one function
-    ("model", "folding"): "fold_in",
+    ("model", "fold_in"): "fold_in",
     ("model", "diagnosis"): "diagnose",
     ("model", "store"): "save",
 }

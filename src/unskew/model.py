@@ -352,7 +352,7 @@ class Recommender:
         user without ratings is the average user. Other roles take new users for the average user, propensities with
         their activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
         """
-        from unskew.folding.fold import fold_in  # which imports this module
+        from unskew.fold_in import fold_in  # which imports this module
 
         rules: Any = {"on_unknown": on_unknown, "shrinkage": shrinkage}
         return fold_in(self, user_log, **rules)

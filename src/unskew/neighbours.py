@@ -15,15 +15,28 @@ Values = NDArray[np.float64]
 ROWS_AT_ONCE = 1 << 9
 
 
-def form_of(part: Part) -> Linear:
-    """The part as inner products, without the average user and item; refused if it has no such form."""
+def linear_form(part: Part) -> Linear:
+    """The part as inner products, the average user and item last; refused if it has no such form."""
     form = part.linear()
     if form is None:
         raise ParameterError(
             f"A {type(part).__name__} is no inner product of users and items and has no vectors: use a net such as "
             "MF()."
         )
-    return Linear(*(np.asarray(side[:-1], np.float64) for side in form))
+    return form
+
+
+def form_of(part: Part) -> Linear:
+    """The same without the average ones, in double precision."""
+    return Linear(*(np.asarray(side[:-1], np.float64) for side in linear_form(part)))
+
+
+def mean_and_root(rows: NDArray[Any]) -> tuple[Values, Values]:
+    """The mean of some rows, and the symmetric square root of their covariance, which may be singular."""
+    mean = rows.mean(0, dtype=np.float64)
+    away = rows - mean
+    spread, axes = np.linalg.eigh(away.T @ away / len(rows))
+    return mean, (axes * np.sqrt(np.maximum(spread, 0))) @ axes.T
 
 
 def alike(rows: Values, others: Values, asked: NDArray[Any], k: int) -> tuple[NDArray[np.int64], Values]:
@@ -32,9 +45,7 @@ def alike(rows: Values, others: Values, asked: NDArray[Any], k: int) -> tuple[ND
     Two rows are alike if what they answer goes up and down together over all `others`: corr(a, b) = a'Cb / |a||b| with
     C their covariance. Rotations of factors do not change it, and columns in which others do not differ have no part.
     """
-    away = others - others.mean(0)
-    spread, axes = np.linalg.eigh(away.T @ away / len(others))
-    seen = rows @ (axes * np.sqrt(np.maximum(spread, 0)))
+    seen = rows @ mean_and_root(others)[1]
     length = np.sqrt(np.square(seen).sum(1, keepdims=True))
     seen = seen / np.where(length > 0, length, 1)
     k = min(k, len(rows) - 1)
@@ -58,10 +69,7 @@ def contributions(form: Linear, rated: NDArray[Any], ratings: Values, item: int)
     mean + S sum_j x_j (r_j - p_j) with S = (C^-1 + sum_j p_j (1 - p_j) x_j x_j')^-1 and p_j what the average user would
     rate: a rating contributes x_i' S x_j (r_j - p_j). Solved in the root of C, which may be singular.
     """
-    mean = form.users.mean(0)
-    away = form.users - mean
-    spread, axes = np.linalg.eigh(away.T @ away / len(away))
-    root = axes * np.sqrt(np.maximum(spread, 0))
+    mean, root = mean_and_root(form.users)
     x, p = form.items[rated] @ root, sigmoid(form.items[rated] @ mean + form.offsets[rated])
     precision = np.eye(len(mean)) + (x * (p * (1 - p))[:, None]).T @ x
     direction = np.linalg.solve(precision, form.items[item] @ root)

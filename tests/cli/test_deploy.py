@@ -73,10 +73,7 @@ def test_a_net_without_vectors_is_refused(run: Run, files: Path, tmp_path: Path)
     words = ("--method", "naive", "--set", "net=ncf", "--set", "training.max_epochs=1", "--out", tmp_path / "m")
     run("fit", files / "ratings.csv", *words)
     refused = run("export", tmp_path / "m", "--to", "parquet", code=2).stderr
-    assert (
-        refused
-        == "error: A ConcatenationNet is no inner product of users and items and has no vectors: export it as ONNX.\n"
-    )
+    assert refused.startswith("error: A ConcatenationNet is no inner product of users and items and has no vectors")
 
 
 def test_a_models_folder_is_a_log_and_holds_its_recipe(run: Run, model: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from scipy.special import expit, logit
 
 import unskew
 from unskew.errors import DataError, ParameterError
-from unskew.folding import solve
 from unskew.selection.random_ratings import Line
 
 SHORT = unskew.Training(max_epochs=25, progress=False)
@@ -148,23 +147,6 @@ def test_users_may_come_in_portions_or_together(models, frame):
     np.testing.assert_allclose(all_items(model.fold_in(early).fold_in(late), ids), all_items(together, ids), rtol=1e-5)
 
 
-def test_the_size_of_the_portions_inside_changes_nothing(models, joined, frame, monkeypatch):
-    ids = sorted(set(frame["user_id"]))
-    monkeypatch.setattr(solve, "USERS_AT_ONCE", 3)
-    monkeypatch.setattr(solve, "ROWS_AT_ONCE", 40)
-    np.testing.assert_allclose(all_items(models["ips"].fold_in(frame), ids), all_items(joined["ips"], ids), rtol=1e-6)
-
-
-def test_portions_cover_every_user_who_has_ratings_and_are_bounded(monkeypatch):
-    monkeypatch.setattr(solve, "USERS_AT_ONCE", 3)
-    monkeypatch.setattr(solve, "ROWS_AT_ONCE", 10)
-    counts = np.array([0, 4, 4, 4, 0, 30, 1, 1, 1, 1, 0])
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    chunks = list(solve._chunks(starts))
-    assert np.concatenate(chunks).tolist() == np.flatnonzero(counts).tolist()
-    assert all(len(chunk) <= 3 and (counts[chunk].sum() <= 10 or len(chunk) == 1) for chunk in chunks)
-
-
 def test_the_more_the_shrinkage_the_nearer_to_the_average_user(models, frame):
     fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
     away = [
@@ -229,7 +211,7 @@ def bad(**columns):
         (bad(item_id=[1, 999]), r"The item 999 is not in the log \(1 of 2 ratings .* pass on_unknown='fallback'"),
         (bad(item_id=[1, 1]), "user 'new' rated item 1 twice"),
         (bad(rating=[0, np.nan]), "row 2 of column 'rating' has no rating"),
-        (bad().drop(columns="rating"), "the frame has no column 'rating'"),
+        (bad().drop(columns="rating"), "no column that is known to hold ratings"),
         (bad().head(0), "there are no ratings"),
         ([1, 2], "the frame must be a pandas, polars or pyarrow one"),
     ],

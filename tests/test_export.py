@@ -11,8 +11,9 @@ import pytest
 from scipy.special import expit, logit
 
 import unskew
+from unskew import export
 from unskew.errors import ParameterError, UnskewError
-from unskew.export import scorer, to_onnx, to_parquet
+from unskew.export import to_onnx, to_parquet
 from unskew.selection.random_ratings import Line
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -34,7 +35,6 @@ def log(ids="text", **scale):
 NETS = {
     "factors with biases": unskew.Naive(net=unskew.MF(n_factors=5)),
     "factors without biases": unskew.Naive(net=unskew.MF(n_factors=5, biases=False)),
-    "hidden layer": unskew.Naive(net=unskew.NCF(n_factors=4)),
     "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
     "towers": unskew.MultiDR(net=unskew.SharedEmbedding(n_factors=4)),
     "calibrated twice": unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=4), propensity=unskew.Additive())),
@@ -83,7 +83,7 @@ def vectors(folder, side):
     return dict(zip(table[f"{side}_id"].to_pylist(), np.array(table["vector"].to_pylist()), strict=True)), table.schema
 
 
-@pytest.mark.parametrize("name", [name for name in NETS if name != "hidden layer"])
+@pytest.mark.parametrize("name", NETS)
 def test_the_inner_product_of_vectors_is_the_models_logit(models, name, tmp_path):
     model = models[name]
     found = to_parquet(model, tmp_path / "vectors")
@@ -100,7 +100,7 @@ def test_the_inner_product_of_vectors_is_the_models_logit(models, name, tmp_path
 
 def test_vectors_are_written_in_stretches_and_replace_only_vectors(models, tmp_path, monkeypatch):
     whole = to_parquet(models["towers"], tmp_path / "whole")
-    monkeypatch.setattr("unskew.export.vectors.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("unskew.export.ROWS_AT_ONCE", 7)
     to_parquet(models["towers"], tmp_path / "parts")
     for side in ("user", "item"):
         one, other = (vectors(tmp_path / name, side)[0] for name in ("whole", "parts"))
@@ -144,12 +144,11 @@ def test_new_users_are_exported_as_all_others(models, tmp_path):
 
 
 def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
-    with pytest.raises(ParameterError, match=r"ConcatenationNet is no inner product .*: export it as ONNX"):
-        to_parquet(models["hidden layer"], tmp_path / "vectors")
-    monkeypatch.setattr("unskew.nets.factors.FactorNet.linear", lambda _: None)
-    with pytest.raises(ParameterError, match="A FactorNet cannot be written as ONNX"):
-        to_onnx(models["factors with biases"], tmp_path / "model.onnx")
-    monkeypatch.setattr(scorer, "LARGEST_FILE", 100)
+    hidden = unskew.Naive(net=unskew.NCF(n_factors=4)).fit(log(), training=BRIEF)
+    for write in (to_parquet, to_onnx):
+        with pytest.raises(ParameterError, match="A ConcatenationNet is no inner product"):
+            write(hidden, tmp_path / "place")
+    monkeypatch.setattr(export, "LARGEST_FILE", 100)
     with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
         to_onnx(models["towers"], tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -1,1 +1,0 @@
-"""New users for a fitted model, without fitting it again."""
