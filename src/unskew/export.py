@@ -97,9 +97,8 @@ def to_onnx(model: Recommender, path: PathLike) -> Scorer:
     if _is_mapped(model):
         name = type(model.part(model.parts.calibrators.get("prediction", "prediction"))).__name__
         raise ParameterError(f"A {name} maps the inner products, which has no form as ONNX: export its vectors.")
-    size = sum(side.nbytes for side in form) + sum(
-        2 * ids.arrow.nbytes for ids in (model.log.user_ids, model.log.item_ids)
-    )
+    arrays = [*form, *(side.arrow for ids in (model.log.user_ids, model.log.item_ids) for side in (ids, ids))]
+    size = sum(array.nbytes for array in arrays)
     if size > LARGEST_FILE:
         raise ParameterError(
             f"The scorer would take {size / 1e9:.1f} GB, and an ONNX file holds at most 2: export it as Parquet."
@@ -145,11 +144,9 @@ def _graph(model: Recommender, form: Linear) -> Any:
 
     log, nodes, inputs, constants = model.log, list[Any](), list[Any](), list[Any]()
     low, span = (0.0, 1.0) if log.binary else (log.scale.low, log.scale.high - log.scale.low)
-    held = {"users": form.users, "items": form.items, "offsets": form.offsets, "low": low, "span": span}
+    held: dict[str, Any] = {"users": form.users, "items": form.items, "offsets": form.offsets, "low": low, "span": span}
     for name, value in held.items():
-        constants.append(
-            numpy_helper.from_array(np.ascontiguousarray(value, np.float32).reshape(np.shape(value)), name)
-        )
+        constants.append(numpy_helper.from_array(np.array(value, np.float32, order="C"), name))
     constants.append(numpy_helper.from_array(np.array([1]), "axis"))
 
     def node(kind: str, out: str, *given: str, **settings: Any) -> None:

@@ -165,6 +165,9 @@ def _most_likely(
         error = (expit(z) - ratings) ** 2 if squared else np.logaddexp(0, z) - ratings * z
         return float(weights @ error + shrinkage / 2 * beta @ beta)
 
+    if len(x) < x.shape[1]:  # beta is a sum of the rows of x, as whatever is orthogonal to them only costs
+        basis = np.linalg.qr(x.T)[0]
+        return np.asarray(basis @ _most_likely(x @ basis, offsets, ratings, weights, shrinkage, squared))
     beta, size = np.zeros(x.shape[1]), 1.0
     for _ in range(MAX_STEPS):
         p = expit(offsets + x @ beta)
