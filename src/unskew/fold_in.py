@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from unskew.data.features import columns_of, sample_of
 from unskew.data.guess import columns_by_name
@@ -20,6 +19,7 @@ from unskew.losses.elementwise import ERRORS
 from unskew.model import OnUnknown, Recommender
 from unskew.neighbours import mean_and_root
 from unskew.nets.base import Linear, Net, Part
+from unskew.special import expit
 
 Values = NDArray[np.float64]
 ROLES = ("user", "item", "rating")

@@ -150,3 +150,14 @@ def test_equal_settings_are_equal_methods():
     assert make("dr-jl", net=MF(n_factors=8)) != DRJL()
     assert issubclass(DRJL, NetMethod)
     assert len({DRJL(), DRJL(), DRJL(l2=0.1)}) == 2
+
+
+def test_scikit_learn_clones_a_method_by_its_parameters():
+    from sklearn.base import clone
+
+    method = make("dce-dr", clip=0.1)
+    assert clone(method) == method
+    assert clone(method) is not method
+    found = make("ips", net=MF(n_factors=3)).get_params()
+    assert (found["net"], found["net__n_factors"]) == (MF(n_factors=3), 3)
+    assert "net__n_factors" not in make("ips").get_params(deep=False)

@@ -19,6 +19,7 @@ from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
+from unskew.registry import settings_of
 from unskew.selection.random_ratings import in_codes
 from unskew.settings import check_settings, setting
 from unskew.training.loop import train
@@ -39,6 +40,12 @@ class Method(ABC):
     def space(self) -> Space:
         """Which settings a search tries, and where; nothing if there is nothing to tune."""
         return searched(self) if is_dataclass(self) else {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return settings by name, those of parts as part__setting: scikit-learn's `clone` copies a method by them."""
+        own = settings_of(self)
+        parts = {f"{name}__{key}": value for name, part in own.items() for key, value in settings_of(part).items()}
+        return own | parts if deep else own
 
     @property
     def reads_features(self) -> bool:
