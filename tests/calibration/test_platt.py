@@ -47,7 +47,20 @@ def test_slopes_stay_positive_against_the_data(examples):
     assert np.isfinite(b)
 
 
-@pytest.mark.parametrize("spec", [UserPlatt(), ExpertPlatt(), ExpertPlatt(assignment="expected")], ids=repr)
+ALL = [GlobalPlatt(), GlobalPlatt(slope=False), UserPlatt()]
+ALL += [ExpertPlatt(assignment=assignment) for assignment in ("hard", "expected", "random")]
+
+
+@pytest.mark.parametrize("spec", ALL, ids=repr)
+def test_the_calibrated_mean_is_that_of_the_labels(spec, rng, answers, examples):
+    e = examples(labels=rng.random(4000), weights=rng.exponential(size=4000))
+    fitted, line = spec.fit(e, rng=rng), np.linspace(-5, 5, 41, dtype=np.float32)
+    assert (e.shares * answers(fitted, e)).sum() == pytest.approx(e.target_mean, abs=1e-6)
+    for user in (-1, 0, 39):
+        assert (np.diff(fitted.calibrated(line, np.full(41, user))) >= 0).all()  # the order stays
+
+
+@pytest.mark.parametrize("spec", ALL[2:-1], ids=repr)
 def test_new_users_are_calibrated_as_unknown_ones(spec, rng, examples):
     fitted = spec.fit(examples(labels=rng.random(4000)), rng=rng)
     longer, s = fitted.extended(np.array([3, 0]), 7), np.linspace(-3, 3, 9, dtype=np.float32)

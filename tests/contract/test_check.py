@@ -8,23 +8,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from unskew.calibration.platt import GlobalPlatt, PlattMaps
+from unskew.calibration.platt import PlattMaps
 from unskew.errors import PlanError
 from unskew.losses.columns import Column, square, value_of
 from unskew.losses.weighting import naive
 from unskew.methods.base import NetMethod
+from unskew.methods.weighting import Naive
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, FactorNet
-from unskew.propensity.counted import ItemPropensity, Uniform
-from unskew.testing.check import (
-    check_calibrator,
-    check_fit,
-    check_logs,
-    check_net,
-    check_plan,
-    check_propensity,
-    check_slopes,
-)
+from unskew.registry import register
+from unskew.testing.check import SHORT, check_fit, check_logs, check_plan, check_saving, check_slopes
+from unskew.testing.worlds import ordinary
 from unskew.training.plan import FitSpec, Plan, Role, Stage, Update
 
 
@@ -166,7 +160,11 @@ CHEATS = {
     ),
     "IgnoresTheSeed": (FIXED_SEED, check_fit, "another seed gives other bits"),
     "ChangesItsSettings": ({"prediction_loss": other_settings}, check_fit, "fit leaves the settings as they were"),
-    "PredictsMoreThanOne": ({"plan": doubled}, check_fit, r"are probabilities, but after an ordinary log .* \[1\."),
+    "PredictsMoreThanOne": (
+        {"plan": doubled},
+        check_fit,
+        r"are probabilities, but after an ordinary log .* \[1\.",
+    ),
     "PlansDifferently": (OTHER_PLAN, check_plan, "the plan is the same every time"),
     "PlansNothing": ({"plan": lambda self: None}, check_plan, "the plan is valid, but it is a NoneType"),
     "HasNoPrediction": ({"plan": without_prediction}, check_plan, r"has a prediction, but it has only \['helper'\]"),
@@ -201,41 +199,23 @@ def test_what_a_method_raises_is_let_pass_with_a_note_on_the_log(changed, check,
         assert caught.value.__notes__ == [f"Raises: a log of {note} is learned from or refused with an UnskewError."]
 
 
+class Forgetful(FactorNet):
+    def state(self):
+        return {name: 1.5 * value for name, value in super().state().items()}
+
+
+class ForgetfulMF(MF):
+    def from_state(self, state, owner=None):
+        return Forgetful(**super().from_state(state).tables)
+
+
+def test_a_net_that_keeps_the_wrong_thing_is_caught():
+    register("forgetful")(ForgetfulMF)
+    method = Naive(net=ForgetfulMF(n_factors=3))
+    with pytest.raises(AssertionError, match="Naive: a saved and loaded model answers with the same bits"):
+        check_saving(method, method.fit(ordinary()[0], training=SHORT))
+
+
 @pytest.mark.parametrize("check", [check_plan, check_slopes, check_fit, check_logs])
 def test_an_honest_method_passes_at_any_seed(check):
     check(Honest(), **({} if check is check_plan else {"seed": 2**40}))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Broken(MF):
-    """MF whose net is of another class."""
-
-    n_factors: int = 3
-    form: type = FactorNet
-
-    def from_state(self, state, owner=None):
-        return self.form(**super().from_state(state).tables)
-
-
-BROKEN = {
-    "what a net learns": {"learn": lambda self, u, i, slopes: FactorNet.learn(self, u, i, -slopes)},
-    "what a net learns are": {"learn": lambda self, *taught: FactorNet.learn(self, *(x[1:] for x in taught))},
-    "a state that is restored": {"state": lambda self: {k: v * 1.5 for k, v in FactorNet.state(self).items()}},
-}
-
-
-@pytest.mark.parametrize("claim", BROKEN)
-def test_a_net_that_learns_or_keeps_the_wrong_thing_is_caught(claim):
-    check_net(Broken())
-    with pytest.raises(AssertionError, match=claim):
-        check_net(Broken(form=type("Form", (FactorNet,), BROKEN[claim])))
-
-
-def test_broken_propensities_and_calibrators_are_caught():
-    random_each = {"fit_in": lambda self, g: ItemPropensity(np.random.default_rng().normal(size=g.log.n_items + 1))}
-    with pytest.raises(AssertionError, match="Loose: one seed gives the same bits"):
-        check_propensity(type("Loose", (Uniform,), random_each)())
-    one = np.ones((1, 1))
-    backwards = {"fit": lambda self, examples, **options: PlattMaps(one, -one, 0 * one, 2)}
-    with pytest.raises(AssertionError, match="Reverses: calibration keeps the order"):
-        check_calibrator(type("Reverses", (GlobalPlatt,), backwards)())

@@ -9,6 +9,9 @@ import pytest
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
+from unskew.methods.calibrated import DoublyCalibrated
+from unskew.methods.robust import DRJL
+from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.propensity.additive import Additive
@@ -18,19 +21,15 @@ from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import make, registered
-from unskew.testing import check_calibrator, check_net, check_propensity
 from unskew.testing.check import check_fit, check_logs, check_saving, check_slopes
 
 METHODS = [entry.name for entry in registered()]
 NETS = [
-    MF(),
-    MF(n_factors=3, init_std=0.3),
     MF(n_factors=0),
     MF(n_factors=3, biases=False, init_std=1.0),
     NCF(n_factors=4),
     NCF(n_factors=4, hidden=False),
     SharedEmbedding(n_factors=3),
-    Tower(),
 ]
 PROPENSITIES = [
     Uniform(),
@@ -38,26 +37,28 @@ PROPENSITIES = [
     Popularity(relative=True),
     Known(lambda users, items: 0.1 + 0.01 * (np.asarray(items) % 7)),
     Additive(),
-    Factors(),
     Factors(n_folds=1, loss="squared"),
     Factors(net=NCF(n_factors=4)),
     Logistic(),
-    NaiveBayes(),
+    NaiveBayes(base=Additive()),
     Spectral(directions=4),
     Ridge(penalty=10.0),
 ]
 CALIBRATORS = [
-    GlobalPlatt(),
-    GlobalPlatt(slope=False),
-    UserPlatt(),
-    ExpertPlatt(),
-    ExpertPlatt(n_experts=3, assignment="random"),
-    ExpertPlatt(n_experts=3, assignment="expected"),
+    GlobalPlatt(step_back=False),
+    GlobalPlatt(step_back=False, slope=False),
+    UserPlatt(step_back=False),
+    *(ExpertPlatt(step_back=False, assignment=assignment) for assignment in ("hard", "random", "expected")),
+]
+PARTS = [
+    *(Naive(net=net) for net in NETS),
+    *(IPS(propensity=propensity) for propensity in PROPENSITIES),
+    *(DoublyCalibrated(DRJL(propensity=Additive()), each, each) for each in CALIBRATORS),
 ]
 
 
-def check_fit_and_saving(method):
-    check_saving(method, check_fit(method))
+def check_fit_and_saving(method, **options):
+    check_saving(method, check_fit(method, **options))
 
 
 @pytest.mark.parametrize("check", [check_slopes, check_fit_and_saving, check_logs])
@@ -66,24 +67,14 @@ def test_every_method(name, check):
     check(make(name))
 
 
-@pytest.mark.parametrize("spec", NETS, ids=repr)
-def test_every_net(spec):
-    check_net(spec, SharedEmbedding(n_factors=3) if isinstance(spec, Tower) else None)
-
-
-@pytest.mark.parametrize("spec", PROPENSITIES, ids=lambda spec: repr(spec).split(" at ")[0][:40])
-def test_every_propensity(spec):
-    check_propensity(spec)
-
-
-@pytest.mark.parametrize("spec", CALIBRATORS, ids=repr)
-def test_every_calibrator(spec):
-    check_calibrator(spec)
+@pytest.mark.parametrize("method", PARTS, ids=lambda method: repr(method).split(" at ")[0][-60:])
+def test_every_part_in_a_method(method):
+    check_fit_and_saving(method, random_ratings="NaiveBayes" in repr(method))
 
 
 def test_no_registered_class_is_left_out():
-    for kind, listed in (("net", NETS), ("propensity", PROPENSITIES), ("calibrator", CALIBRATORS)):
-        assert {entry.cls for entry in registered(kind)} <= {type(spec) for spec in listed}
+    used = {type(spec) for spec in (*NETS, *PROPENSITIES, *CALIBRATORS, Tower(), Factors(), MF())}
+    assert {entry.cls for kind in ("net", "propensity", "calibrator") for entry in registered(kind)} <= used
 
 
 FITS = """

@@ -1,4 +1,4 @@
-"""Tools for those who write methods and parts: `check_method` and its like hold yours to the contract of all."""
+"""Tools for those who write methods and parts: `check_method` holds yours to the contract of all."""
 
 import lazy_loader
 

@@ -1,3 +1,3 @@
-from .check import check_calibrator, check_method, check_net, check_propensity
+from .check import check_method
 
-__all__ = ["check_calibrator", "check_method", "check_net", "check_propensity"]
+__all__ = ["check_method"]

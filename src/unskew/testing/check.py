@@ -1,4 +1,4 @@
-"""The contract of methods, nets, propensities and calibrators, as checks that any of them can be put through.
+"""The contract of methods as checks that any can be put through, and with it any net, propensity or calibrator.
 
 Each check raises an AssertionError whose sentence names the part, the claim and what was found instead, or lets pass
 what the part itself raised.
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unskew.calibration.platt import Calibrator, Examples
+from unskew.calibration.platt import Calibrator
 from unskew.errors import DataError, ParameterError, UnskewError
 from unskew.losses.columns import Array
 from unskew.losses.elementwise import ERRORS
 from unskew.methods.base import Method, PropensityMethod
 from unskew.methods.calibrated import DoublyCalibrated
-from unskew.nets.base import Net, NetContext, NetSpec, Part, PartSpec
+from unskew.nets.base import Part
 from unskew.propensity.additive import Additive
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
@@ -35,8 +35,7 @@ from unskew.training.plan import FitContext, FitSpec, Plan
 SHORT = Training(max_epochs=2, batch_size=128, progress=False)
 AWKWARD = replace(SHORT, max_epochs=1, holdout=0.3)  # of 6 ratings, 2
 TOLERANCE = 1e-8  # of slopes against differences, relative to the largest
-N_USERS, N_ITEMS = 6, 5
-USERS, ITEMS = (codes.astype(np.int32) for codes in np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS))
+ROLES = ("prediction", "imputation", "propensity")
 
 
 def check_method(method: Method, *, seed: int = 0, random_ratings: bool = False) -> None:
@@ -46,6 +45,8 @@ def check_method(method: Method, *, seed: int = 0, random_ratings: bool = False)
     binary and graded ratings, and its loss moves nothing. One seed gives the same bits and another seed others; global
     random state and settings stay as they were. Predictions are probabilities, also for graded and awkward logs, or
     the log is refused in a sentence. Recipe and model survive being written and read; new users can be folded in.
+
+    A part is checked in a method that uses it: `check_method(Naive(net=MyNet()))`.
     """
     check_plan(method)
     check_slopes(method, seed=seed)
@@ -133,90 +134,16 @@ def check_saving(method: Method, model: Any) -> None:
     with suppress(ParameterError):  # functions and arrays have no text and are refused
         again = from_plain(to_plain(method))
         claim(method, again == method, "a recipe can be written as plain data", f"{again!r} is read back")
-    answers, log = _everywhere(model), model.log
+    answers, log = _answers(model), model.log
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model")
-        loaded = _everywhere(unskew.load(Path(folder) / "model"))
-    equal(method, answers, loaded, "a saved and loaded model predicts the same bits")
+        loaded = _answers(unskew.load(Path(folder) / "model"))
+    equal(method, answers, loaded, "a saved and loaded model answers with the same bits")
     ratings = log.take(log.users == 0).to_arrow().drop_columns("user_id")
     with suppress(ParameterError):
         joined = model.fold_in(ratings.append_column("user_id", pa.array(["somebody new"] * len(ratings))))
-        known = joined.predict_codes(*np.divmod(np.arange(log.n_pairs), log.n_items))
+        known = _answers(joined, log.n_users)
         equal(method, answers, known, "answers about known users stay when new ones are folded in")
-
-
-def check_net(spec: NetSpec, owner: NetSpec | None = None, *, seed: int = 0) -> None:
-    """Hold a net to its three verbs; `owner` is the net whose vectors it shares, if it shares any."""
-    net, again, other = (_built(spec, owner, s) for s in (seed, seed, seed + 1))
-    logits, state = net.logits(USERS, ITEMS), net.state()
-    equal(spec, logits, again.logits(USERS, ITEMS), "one seed builds the same net")
-    drawn = any((value != other.state()[name]).any() for name, value in state.items()) or owner
-    differ = bool((logits != other.logits(USERS, ITEMS)).any())
-    claim(spec, differ or not drawn, "another seed builds another net", "it does not")
-    net.restore(state)
-    equal(spec, logits, net.logits(USERS, ITEMS), "a state that is restored gives the same bits")
-    for n in range(0, len(USERS), 7):
-        pair, slope = (USERS[n : n + 1], ITEMS[n : n + 1]), np.array([1 - n % 2 * 2], np.float32)
-        net.learn(*pair, slope)
-        net.step(1e-3, 0.0)
-        falls = bool((net.logits(*pair) - logits[n]) * slope < 0)
-        claim(spec, falls, "what a net learns are slopes, against which its logits move", f"that of pair {n} does not")
-        net.restore(state)
-    _check_part(spec, net, getattr(net, "owner", None), USERS, ITEMS)
-    if (form := net.linear()) is not None:
-        by_form = (form.users[USERS] * form.items[ITEMS]).sum(1) + form.offsets[ITEMS]
-        claim(spec, bool(np.allclose(by_form, logits, atol=1e-5)), "the linear form is the net", "it differs")
-
-
-def check_propensity(spec: Propensity, *, seed: int = 0) -> None:
-    """Hold a propensity to its contract: probabilities, the same bits for one seed, state and new users."""
-    log, random_log = ordinary()
-    fitted, again = (spec.fit(log, seed=seed, training=SHORT, random_ratings=random_log) for _ in range(2))
-    users, items = (codes.astype(np.int32) for codes in np.divmod(np.arange(log.n_pairs), log.n_items))
-    p = fitted.pair(users, items)
-    claim(spec, bool(((p > 0) & (p <= 1)).all()), "propensities are above 0 and at most 1", f"they reach {p.min()}")
-    equal(spec, p, again.pair(users, items), "one seed gives the same bits")
-    _check_part(spec, fitted, None, users, items)
-
-
-def check_calibrator(spec: Calibrator, *, seed: int = 0) -> None:
-    """Hold a calibrator to its contract: probabilities in the order of logits, the mean of the labels, state."""
-    rng, n = np.random.default_rng(seed), 400
-    logits, users = rng.normal(0, 2, n), rng.integers(N_USERS, size=n)
-    labels = (rng.random(n) < 1 / (1 + np.exp(1 - logits / 2))).astype(float)
-    vectors = rng.standard_normal((N_USERS + 1, 3)).astype(np.float32)
-    examples = Examples(logits, labels, rng.uniform(0.5, 2, n), users, vectors)
-    maps, again = (spec.fit(examples, rng=np.random.default_rng(seed)) for _ in range(2))
-    line, codes = np.linspace(-5, 5, 41, dtype=np.float32), np.arange(-1, N_USERS, dtype=np.int32)
-
-    def answers(part: Part) -> Array:
-        return np.stack([part.calibrated(line, np.full(len(line), user, np.int32)) for user in codes])
-
-    p, mean = answers(maps), (examples.shares * examples.calibrated(maps)).sum()
-    claim(spec, bool(((p >= 0) & (p <= 1)).all()), "calibrated values are probabilities", f"they reach {p.max()}")
-    claim(spec, bool((np.diff(p) >= 0).all()), "calibration keeps the order", "larger logits get less")
-    claim(spec, bool(abs(mean - examples.target_mean) < 1e-3), "the mean is that of the labels", f"it is {mean:.4f}")
-    equal(spec, p, answers(again), "one seed gives the same bits")
-    equal(spec, p, answers(spec.from_state(maps.state())), "a state gives the same bits")
-    equal(spec, p, answers(maps.extended(np.ones(2), 0)), "known users stay as they are when new ones come")
-
-
-def _check_part(spec: PartSpec, part: Part, owner: Part | None, users: Array, items: Array) -> None:
-    """State, new users and items, and unknown ones."""
-    logits, counts = part.logits(users, items), np.array([3, 4])
-    equal(spec, logits, spec.from_state(part.state(), owner).logits(users, items), "a state gives the same bits")
-    with suppress(DataError, ParameterError):
-        unknown = part.logits(np.full(len(users), -1, np.int32), items)
-        claim(spec, bool(np.isfinite(unknown).all()), "unknown users are answered for", "they are not")
-        larger = part.extended(counts, 1, owner.extended(counts, 1) if owner else None)
-        equal(spec, logits, larger.logits(users, items), "known pairs stay as they are when new ones come")
-        new = larger.logits(np.full(len(items), users.max() + 2, np.int32), items)
-        claim(spec, bool(np.isfinite(new).all()), "new users are answered for", "they are not")
-
-
-def _built(spec: NetSpec, owner: NetSpec | None, seed: int) -> Net:
-    rng, context = np.random.default_rng(seed), NetContext(N_USERS, N_ITEMS, 0.3, (USERS, ITEMS))
-    return spec.build(context, rng, owner.build(context, rng) if owner else None)
 
 
 def _filled(plan: Plan, error: str, soft: bool, seed: int) -> ListedView:
@@ -258,16 +185,19 @@ def _with_additive(method: Any) -> Any:
     return replace(method, propensity=Additive()) if learns else method
 
 
-def _everywhere(model: Any) -> Array:
-    return np.asarray(model.predict_codes(*np.divmod(np.arange(model.log.n_pairs), model.log.n_items)))
+def _answers(model: Any, n_users: int | None = None) -> Array:
+    """What all roles answer for all pairs, of the first users alone, and the prediction for somebody unknown."""
+    pairs = np.divmod(np.arange((n_users or model.log.n_users) * model.log.n_items), model.log.n_items)
+    held = [role for role in ROLES if role in model.parts]
+    roles = (role for role in held if model.part(role).answers_unseen and model.part(role).is_data)
+    unknown = model.predict_codes(np.array([-1, 0, -1]), np.array([0, -1, -1]))
+    return np.concatenate([unknown, *(model.scores(role, *pairs) for role in roles)])
 
 
 def _probabilities(method: Any, model: Any, log: str) -> Array:
-    """The predictions for all pairs, and for an unknown user or item."""
-    unknown = model.predict_codes(np.array([-1, 0, -1]), np.array([0, -1, -1]))
-    found = np.concatenate([_everywhere(model), unknown])
+    found = _answers(model)
     outside = found[~((found >= 0) & (found <= 1))]  # NaN among them
-    claim(method, not len(outside), "predictions are probabilities", f"after {log} there are {outside[:1]}")
+    claim(method, not len(outside), "answers are probabilities", f"after {log} there are {outside[:1]}")
     return found
 
 
