@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.charts import PALETTE, STYLE, STYLES, WIDTH, Point, Row, Scale, lines, rows
+from unskew.charts import COLOURS, STYLE, STYLES, WIDTH, Point, Row, Scale, lines, rows
 from unskew.findings import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,7 +50,7 @@ def test_styles_differ_by_shape_and_colour():
         mark = parsed(chart).find(f".//*[@class='mark {style}']")
         corners = [tuple(map(float, corner.split(","))) for corner in mark.get("points", "").split()]
         shapes.add(tuple((round(x - corners[0][0]), round(y - corners[0][1])) for x, y in corners))
-        assert PALETTE.count(f"--{style}:") == 2
+        assert len(COLOURS[style]) == 2
         assert f"var(--{style})" in STYLE
     assert len(shapes) == 4
 

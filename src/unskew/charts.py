@@ -17,11 +17,16 @@ WIDTH, ROW, PAD, LINE = 420, 40, 22, 18  # units of a drawing; letters are 13 hi
 LEFT, HEIGHT = 52, 190  # of the axes of lines
 LONGEST = 36  # letters of a name
 STYLES = ("accent", "plain", "third", "fourth")  # which differ by colour and by the shape of their marks
-PALETTE = """.chart { --paper: #fcfbf9; --ink: #1c2024; --soft: #565d66; --faint: #ece9e3;
-  --accent: #0b6b6b; --plain: #6b7280; --third: #8a5a00; --fourth: #7a3e8f; }
-@media (prefers-color-scheme: dark) { .chart { --paper: #131618; --ink: #e7e5e0; --soft: #a7adb5; --faint: #24292d;
-  --accent: #5cc8bf; --plain: #9aa3ad; --third: #d9a441; --fourth: #c99be0; } }
-"""
+COLOURS = {  # light and dark
+    "paper": ("#fcfbf9", "#131618"),
+    "ink": ("#1c2024", "#e7e5e0"),
+    "soft": ("#565d66", "#a7adb5"),
+    "faint": ("#ece9e3", "#24292d"),
+    "accent": ("#0b6b6b", "#5cc8bf"),
+    "plain": ("#6b7280", "#9aa3ad"),
+    "third": ("#8a5a00", "#d9a441"),
+    "fourth": ("#7a3e8f", "#c99be0"),
+}
 STYLE = """.chart { display: block; width: 100%; max-width: 640px; height: auto; overflow: visible; }
 .chart text { font: 13px system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif; fill: var(--ink); }
 .chart .label { font-weight: 600; } .chart .soft { fill: var(--soft); }
@@ -33,6 +38,12 @@ STYLE = """.chart { display: block; width: 100%; max-width: 640px; height: auto;
     f".chart .mark.{name}, .chart .dot.{name}, .chart .area.{name} {{ fill: var(--{name}); }}"
     for name in STYLES
 )
+
+
+def palette(selector: str) -> str:
+    """Return the colours of drawings as CSS variables of what is selected, for light and dark."""
+    light, dark = (" ".join(f"--{name}: {each[n]};" for name, each in COLOURS.items()) for n in (0, 1))
+    return f"{selector} {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {selector} {{ {dark} }} }}\n"
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Chart:
 
     @property
     def svg(self) -> Markup:
-        """The drawing for a page that has `STYLE` and defines the variables of `PALETTE`."""
+        """The drawing for a page that has `STYLE` and has the variables of `palette`."""
         return self._svg(Markup(""))
 
     def _svg(self, style: Markup) -> Markup:
@@ -58,7 +69,7 @@ class Chart:
         ).format(WIDTH, self.height, f"{title}. {meaning}", title, meaning, style, self.drawing)
 
     def _repr_svg_(self) -> str:
-        return self._svg(Markup("<style>{}</style>").format(Markup(PALETTE + STYLE)))
+        return self._svg(Markup("<style>{}</style>").format(Markup(palette(".chart") + STYLE)))
 
     def save(self, path: str | Path) -> None:
         """Write an .svg that brings its colours, for light and dark."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import unskew
+from unskew.diagnosis.bias import bias
 from unskew.diagnosis.diagnose import known_already
 from unskew.diagnosis.lists import lists
 from unskew.evaluation.compare import ASSUMPTION
+from unskew.findings import Interval
+from unskew.selection.slope import Slope
 
 QUICK = unskew.Training(max_epochs=8, progress=False)
 KEYS = ["data", "bias", "gain", "calibration", "lists", "reach", "assumption"]
@@ -40,21 +45,14 @@ def test_every_question_is_answered_once(found):
     assert "This log cannot tell this model from plain training." in found.why
 
 
-def test_the_assumption_is_printed_with_every_decision(found):
+def test_text_and_json_hold_the_same_answers_and_the_assumption(found, model):
     assert ASSUMPTION in found["gain"].rests_on
     assert " ".join(ASSUMPTION.split()) in " ".join(found.text().split())
-
-
-def test_json_and_text_hold_the_same_answers(found):
     facts = json.loads(found.json())
     assert [one["key"] for one in facts["findings"]] == KEYS
-    for one in facts["findings"]:
-        assert one["headline"].split()[0] in found.text()
+    assert all(one["headline"].split()[0] in found.text() for one in facts["findings"])
     assert len(repr(found).splitlines()) <= 40
-
-
-def test_the_same_seed_gives_the_same_findings(found, model):
-    assert model.diagnose(called="my model").json() == found.json()
+    assert model.diagnose(called="my model").json() == found.json()  # the same seed, the same findings
 
 
 def test_next_steps_name_the_source_as_it_is_called(found):
@@ -96,10 +94,47 @@ def test_a_log_is_biased_where_liking_drives_seeing_and_a_frame_is_a_log(world):
 
 
 def test_a_log_without_selection_shows_no_sign_of_it():
-    even = unskew.simulate(300, 120, density=0.2, selection="uniform", interaction=1.5, seed=0)
+    even = unskew.simulate(200, 80, density=0.2, selection="uniform", interaction=1.5, seed=0)
     found = unskew.diagnose(even.log)
     assert found["bias"].answer in ("no", "cannot tell")
     assert found.decision in ("stop", "test")
+
+
+WORDS = {  # a slope, its error, the highest level over unseen pairs: answer, headline, meaning
+    (0.8, 0.1, 0.3): ("yes", "Yes, by", "People rate what they like"),
+    (0.1, 0.1, 0.3): ("yes", "Yes, by", "which makes the difference; that people also choose what they like is not"),
+    (0.1, 0.9, 0.3): ("yes", "Yes, by", "which makes the difference; whether people also choose what they like, the"),
+    (0.1, 0.1, 0.9): ("no", "No sign of it", "does not rise with how much it is liked"),
+    (0.1, 0.9, 0.9): ("cannot tell", "This log cannot tell", "too small, or too even, to tell"),
+}
+
+
+@pytest.mark.parametrize("known", WORDS, ids=str)
+def test_answer_headline_and_meaning_of_bias_are_one_statement(world, known):
+    slope, error, highest = known
+    level = Interval(highest, highest - 0.1, highest)
+    evidence = SimpleNamespace(slope=Slope(slope, error, 1.0), level=level)
+    found = bias(world.log, evidence)
+    answer, headline, meaning = WORDS[known]
+    assert (found.answer, found.headline[: len(headline)]) == (answer, headline)
+    assert meaning in found.meaning
+    same = bias(world.log, evidence, random=world.log)
+    assert (same.answer, same.meaning) == (
+        "no",
+        "What people chose to rate is liked as much as pairs drawn at random, whatever they chose by.",
+    )
+
+
+def test_items_have_their_titles_and_people_letters_or_ids(world, model):
+    titles = pa.array([f"Title {i}" if i % 2 else None for i in range(80)])
+    log = replace(world.log, titles=titles)
+    titled, plain = (replace(model, log=log) for _ in range(2))
+    shown, with_ids = (lists(titled, plain, plain, show_ids=ids).table for ids in (False, True))
+    named = {cell for row in shown.rows for cell in row[1:]}
+    assert any(name.startswith("Title ") for name in named)
+    assert {name for name in named if not name.startswith("Title ")} <= {str(i) for i in range(0, 80, 2)}
+    assert shown.header[1] == "person A, before"
+    assert with_ids.header[1].split()[1].rstrip(",").isdigit()
 
 
 def test_what_a_fit_knows_takes_three_lines(model):

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 import unskew
 from unskew.errors import DataError
+from unskew.evaluation import fits, judge, kept
 from unskew.evaluation import gain as gains
-from unskew.evaluation import judge, kept
+from unskew.evaluation.estimators import estimate, interval_of
 from unskew.evaluation.gain import Estimate, Gain
 from unskew.evaluation.judge import Corner, Evidence
+from unskew.metrics import find
 from unskew.selection.slope import Slope
 
 ROWS = st.lists(
@@ -167,8 +169,59 @@ def test_the_same_log_has_the_same_evidence_at_once(world, evidence, monkeypatch
     copy = world.log.take(np.arange(len(world.log)))
     monkeypatch.setattr(judge, "imputation_of", None)
     np.testing.assert_array_equal(judge.gather(copy, seed=0).corners["alike"].q, evidence.corners["alike"].q)
-    assert kept.fingerprint(copy) == kept.fingerprint(world.log)
     assert kept.fingerprint(world.draw(1)) != kept.fingerprint(world.log)
+
+
+def test_a_loaded_model_keeps_what_was_fitted_in_its_folder(world, tmp_path, monkeypatch, capsys):
+    unskew.make("snips").fit(world.log, training=unskew.Training(max_epochs=2, progress=False)).save(tmp_path / "m")
+    asked = {"metrics": ("mse",), "estimators": ("dr",)}
+
+    def found():
+        monkeypatch.setattr(kept, "_KNOWN", {})
+        return unskew.estimate_risk(unskew.load(tmp_path / "m"), **asked)["mse", "dr"]
+
+    first = found()
+    with monkeypatch.context() as nothing:
+        nothing.setattr(judge, "imputation_of", None)
+        nothing.setattr(unskew.SNIPS, "fit", None)
+        assert found() == first  # to the bit
+    file = tmp_path / "m" / "judge.bin"
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert found() == first
+    assert "judge.bin is damaged" in capsys.readouterr().err
+    unskew.load(tmp_path / "m").save(tmp_path / "m")  # what the judge has kept there is no foreign file
+
+
+@pytest.mark.parametrize("seed", [2**63 - 1, 2**31])
+def test_any_seed_is_one(world, seed):
+    assert len(judge.gather(world.log.take(np.arange(400)), seed=seed).fold)
+    model = unskew.make("naive").fit(world.log, seed=seed, training=unskew.Training(max_epochs=1, progress=False))
+    assert unskew.compare(model, model).decision == "test"
+    with pytest.raises(unskew.ParameterError, match="seed must be a whole number"):
+        judge.gather(world.log, seed=-1)
+
+
+def test_a_sampler_is_judged_with_the_columns_that_it_has_chosen(world):
+    log = world.log.take(np.arange(600))
+    model = unskew.fit(log, "bayes", training=unskew.Training(progress=False))
+    asked = fits.for_folds(model)
+    chosen = bool(model.part("prediction").chain["settings.exposure"])
+    assert (asked.factors.exposure, asked.factors.history, asked.factors.sweeps) == (chosen, False, 60)
+    given = unskew.make("bayes", factors=unskew.BayesianFactors(sweeps=20))
+    assert fits.for_folds(replace(model, method=given)) is given
+
+
+def test_the_band_of_squared_error_reaches_from_one_reading_to_the_other():
+    rng = np.random.default_rng(2)
+    evidence = evidence_of(np.sort(rng.integers(0, 3, 60)), rng.random(60), rng.random(60) < 0.4, rng.random(60) < 0.5)
+    low = evidence.corners["alike"]._replace(q=evidence.corners["alike"].q * 0.5)
+    evidence = replace(evidence, corners=evidence.corners | {"low, alike": low})
+    a, b = rng.random(60), rng.random(60)
+    ends = [gains.squared_gain(evidence, a, b, name).interval() for name in ("alike", "low, alike")]
+    band = gains.gain(evidence, a, b).band
+    assert band[:3] == (ends[0].value, min(e.low for e in ends), max(e.high for e in ends))
+    mse = [estimate(evidence, find("mse"), "dr", a, end).interval() for end in ("alike", "low, alike")]
+    assert interval_of(evidence, find("mse"), "dr", a)[1:3] == (min(e.low for e in mse), max(e.high for e in mse))
 
 
 def test_ratings_stand_for_about_all_unseen_pairs(evidence):

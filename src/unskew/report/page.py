@@ -60,7 +60,7 @@ def _cut(words: str) -> str:
 def rendered(template: str, **facts: Any) -> str:
     """A template with the style of all pages."""
     source, _, _ = jinja2.PackageLoader("unskew.report", "templates").get_source(environment(), "style.css")
-    style = Markup(source + charts.STYLE)
+    style = Markup(charts.palette(":root") + charts.STYLE + "\n" + source)
     return environment().get_template(template).render(style=style, version=__version__, **facts) + "\n"
 
 
@@ -68,7 +68,8 @@ def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0)
     """The page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
     known = {one.key: one for one in findings}
     sections: list[tuple[str, Finding]] = [(QUESTIONS[key], known[key]) for key in QUESTIONS if key in known]
-    return rendered("page.html", findings=findings, sections=sections, known=known, command=command, log=log, seed=seed)
+    facts = {"headline": findings.label, "about": findings.about, "command": command, "log": log, "seed": seed}
+    return rendered("page.html", findings=findings, sections=sections, known=known, **facts)
 
 
 def write_page(findings: Findings, path: str | PathLike[str], **facts: Any) -> None:
