@@ -28,7 +28,7 @@ def answered(log, fold_of, rows, training, task):
     l2, width = task.chosen.get("l2", 0.1), task.chosen.get("net.n_factors", 64)
     score = (l2 - 0.05) ** 2 + width / 1000 + task.fold
     failure = "It left." if score - task.fold > 0.4 else ""
-    return module._Answers(task.n, task.fold, np.array([score]), failure, 0.01)
+    return module._Answers(task.name, task.fold, np.array([score]), failure, 0.01)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.bench.measure import Setup
-from unskew.bench.records import Records, Values, refuse_another_log, versions
+from unskew.bench.records import Records, Values, versions
 from unskew.bench.run import Job, Outcome, opened, run
 from unskew.bench.search import Search, Validation, search
 from unskew.bench.standings import NAIVE, SURE, Standing, figure_name, results, shown, standings_of
@@ -185,10 +185,9 @@ def measured(
     workers: int,
 ) -> tuple[dict[str, Method], list[Search], Outcome]:
     """Tune, if there are trials; then fit every recipe for every seed and measure it on the test."""
-    log = fingerprint(setup.log)
-    refuse_another_log(records, setup.log, log)
+    records.refuse_another(setup.log, fingerprint(setup.log))
     searches = search(methods, setup.log, trials, validation, workers, folder / JOURNAL) if trials else []
-    recipes = {each.name: best[1] for each in searches if (best := each.best())} if trials else dict(methods)
+    recipes = {each.name: best.method for each in searches if (best := each.best())} if trials else dict(methods)
     facts = setup.facts() | {"tuned": trials > 0}
     jobs = [
         Job(f"fit/{name}/{seed}", {"method": to_plain(method), "seed": seed} | facts, partial(_fitted, method, seed))

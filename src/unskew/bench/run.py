@@ -35,8 +35,7 @@ class Job:
         return self.key.rpartition("/")[0]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The values by key, and for jobs that unskew refused or broke off, the sentence that says why."""
 
     values: dict[str, Values]
@@ -67,7 +66,7 @@ def run(jobs: Sequence[Job], records: Records | Path, workers: int = 1, given: A
         with opened(records) as known:
             return run(jobs, known, workers, given)
     values = {job.key: found for job in jobs if (found := records.values(job.key, job.recipe)) is not None}
-    failures: dict[str, str] = {}
+    failures = dict[str, str]()
     left = [job for job in jobs if job.key not in values]
     _announce(jobs, left, records)
     forecast = Forecast([job.kind for job in left], workers)
@@ -89,22 +88,19 @@ def run(jobs: Sequence[Job], records: Records | Path, workers: int = 1, given: A
         sentence = f"Stopped with {len(values)} of {len(jobs)} jobs finished and {kept}; "
         raise Stopped(sentence + "run the same command again to go on.") from None
     in_order = [job.key for job in jobs]  # and not as they happened to finish
-    return Outcome(
-        {key: values[key] for key in in_order if key in values},
-        {key: failures[key] for key in in_order if key in failures},
-    )
+    values = {key: values[key] for key in in_order if key in values}
+    return Outcome(values, {key: failures[key] for key in in_order if key in failures})
 
 
 def _announce(jobs: Sequence[Job], left: Sequence[Job], records: Records) -> None:
     """Say how many jobs there are before the first begins."""
-    if stale := sum(records.stale(job.key) for job in left):
+    if stale := sum(job.key in records.keys for job in left):
         what = "with other settings or another version and are run anew"
         say(f"{stale} jobs were recorded in {records.file} {what}.")
-    before = len(jobs) - len(left)
-    if not left:
-        return
     read = "" if records.file is None else f" and were read from {records.file}"
-    say(f"{len(left)} jobs to run" + (f"; {before} of {len(jobs)} had been finished before{read}." if before else "."))
+    before = f"; {len(jobs) - len(left)} of {len(jobs)} had been finished before{read}" if len(left) < len(jobs) else ""
+    if left:
+        say(f"{len(left)} jobs to run{before}.")
 
 
 class Forecast:

@@ -97,14 +97,13 @@ class Search:
             if not any(trial.state == optuna.trial.TrialState.WAITING for trial in self.study.trials):
                 self.study.enqueue_trial(defaults)
         kinds = optuna.distributions
-        return self.study.ask(
-            {
-                name: kinds.CategoricalDistribution(each.values)
-                if isinstance(each, Choice)
-                else kinds.FloatDistribution(each.low, each.high, log=True)
-                for name, each in self.space.items()
-            }
-        )
+        space = {
+            name: kinds.CategoricalDistribution(each.values)
+            if isinstance(each, Choice)
+            else kinds.FloatDistribution(each.low, each.high, log=True)
+            for name, each in self.space.items()
+        }
+        return self.study.ask(space)
 
     def tell(self, trial: Any, number: int, score: float | None, failure: str) -> None:
         """Keep how a trial was judged."""
@@ -113,31 +112,37 @@ class Search:
         state = _optuna().trial.TrialState
         self.study.tell(trial, score, state=state.FAIL if score is None else state.COMPLETE)
 
-    def best(self) -> tuple[int, Method] | None:
-        """Return number and method of the best trial, the first of equals; None if every trial failed."""
-        sign = -1 if find(self.validation.criterion).higher_is_better else 1
-        scores = [math.inf if trial.score is None else sign * trial.score for trial in self.trials]
+    def best(self) -> Tuned | None:
+        """Return the best trial, the first of equals; None if every trial failed."""
+        sign, trials = -1 if find(self.validation.criterion).higher_is_better else 1, self.trials
+        scores = [math.inf if trial.score is None else sign * trial.score for trial in trials]
         number = int(np.argmin(scores))
         if scores[number] == math.inf:
             return None
-        chosen = self.trials[number].chosen if number else {}
-        return number, with_chosen(self.method, self.space, chosen, self.log)
-
-    def in_words(self, number: int) -> dict[str, str]:
-        """Return what a trial chose; nothing for the first."""
-        chosen = self.trials[number].chosen if number else {}
-        return {name: self.space[name].shown(value) for name, value in chosen.items()}
+        chosen = trials[number].chosen if number else {}  # the first is the method as it is
+        words = {name: self.space[name].shown(value) for name, value in chosen.items()}
+        method = with_chosen(self.method, self.space, chosen, self.log)
+        return Tuned(method, trials[number].score or 0.0, words, trials, number)
 
     def choice(self) -> tuple[str, ...]:
         """Return a line about what was found: name, best trial, its score, that of the first, failed ones, chosen."""
-        trials, best = self.trials, self.best()
+        best, trials = self.best(), self.trials
         failed = str(sum(trial.score is None for trial in trials))
         if best is None:
             return self.name, "none", "", "", failed, ""
-        number, _ = best
-        chosen = ", ".join(f"{name} {value}" for name, value in self.in_words(number).items()) or "as it is"
-        scores = ("failed" if each.score is None else f"{each.score:.4f}" for each in (trials[number], trials[0]))
-        return self.name, str(number), *scores, failed, chosen
+        chosen = ", ".join(f"{name} {value}" for name, value in best.chosen.items()) or "as it is"
+        first = "failed" if trials[0].score is None else f"{trials[0].score:.4f}"
+        return self.name, str(best.number), f"{best.score:.4f}", first, failed, chosen
+
+
+class Tuned(NamedTuple):
+    """What a search found: the best method, its score, what was chosen for it in words, all trials, and which it is."""
+
+    method: Method
+    score: float
+    chosen: dict[str, str]
+    trials: Sequence[Trial]
+    number: int
 
 
 def search(
@@ -155,26 +160,26 @@ def search(
     if not kinds:
         return searches
     say(f"{len(kinds)} fits to tune by: {N_FOLDS} for each of {trials} trials of every method, but for finished ones.")
-    evidence, forecast = gather(log, seed=validation.seed % 2**31), Forecast(kinds, workers)
+    evidence, forecast = gather(log, seed=validation.seed), Forecast(kinds, workers)
     rows = evidence.fold, evidence.users, evidence.items
     work = partial(_answered, log, evidence.fold_of_ratings, rows, validation.training)
     try:
         with bar("tuning", len(kinds), "fit") as shown:
             for number in range(trials):
-                asked = [(s, s.ask(number)) for s in searches if len(s.trials) == number < s.wanted]
+                asked = {s.name: (s, s.ask(number)) for s in searches if len(s.trials) == number < s.wanted}
                 tasks = [
-                    _Task(n, fold, each.method, trial.params if number else {})
-                    for n, (each, trial) in enumerate(asked)
+                    _Task(name, fold, each.method, trial.params if number else {})
+                    for name, (each, trial) in asked.items()
                     for fold in range(N_FOLDS)
                 ]
-                found: dict[tuple[int, int], _Answers] = {}
+                found: dict[tuple[str, int], _Answers] = {}
                 with closing(side_by_side(work, tasks, workers)) as attempts:
                     for one in attempts:
-                        found[one.n, one.fold] = one
-                        forecast.learn(asked[one.n][0].name, one.seconds)
-                        shown.advance(f"{asked[one.n][0].name}, trial {number}")
-                for n, (each, trial) in enumerate(asked):
-                    own = [found[n, fold] for fold in range(N_FOLDS)]
+                        found[one.name, one.fold] = one
+                        forecast.learn(one.name, one.seconds)
+                        shown.advance(f"{one.name}, trial {number}")
+                for name, (each, trial) in asked.items():
+                    own = [found[name, fold] for fold in range(N_FOLDS)]
                     failure = next((one.failure for one in own if one.failure), "")
                     each.tell(trial, number, None if failure else _score(evidence, validation, own), failure)
     except OSError as error:
@@ -188,14 +193,14 @@ def search(
 
 
 class _Task(NamedTuple):
-    n: int
+    name: str
     fold: int
     method: Method
     chosen: Mapping[str, Any]
 
 
 class _Answers(NamedTuple):
-    n: int
+    name: str
     fold: int
     values: NDArray[np.float64]
     failure: str
@@ -213,14 +218,12 @@ def _answered(log: RatingLog, fold_of: NDArray[np.int64], rows: Any, training: T
         values = model.predict_codes(rows[1][of_fold], rows[2][of_fold])
     except UnskewError as error:
         failure = str(error)
-    return _Answers(task.n, task.fold, values, failure, time.perf_counter() - began)
+    return _Answers(task.name, task.fold, values, failure, time.perf_counter() - began)
 
 
 def _score(evidence: Evidence, validation: Validation, own: Sequence[_Answers]) -> float:
-    answers = np.empty(len(evidence.fold))
-    for one in own:
-        answers[evidence.fold == one.fold] = one.values
-    return estimate(evidence, find(validation.criterion), "dr", answers).value
+    """Return the criterion; rows are sorted by fold, and so are answers."""
+    return estimate(evidence, find(validation.criterion), "dr", np.concatenate([one.values for one in own])).value
 
 
 def _studies(
@@ -256,15 +259,6 @@ def _optuna() -> Any:
     return optuna
 
 
-class Tuned(NamedTuple):
-    """What a search found: the best method, its score, what was chosen for it in words, and all trials."""
-
-    method: Method
-    score: float
-    chosen: dict[str, str]
-    trials: Sequence[Trial]
-
-
 def tune(
     log: RatingLog,
     method: Method | str,
@@ -289,5 +283,4 @@ def tune(
         (found,) = search({name: start}, log, trials, validation or Validation(), workers, journal)
     if (best := found.best()) is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
-    number, chosen = best
-    return Tuned(chosen, found.trials[number].score or 0.0, found.in_words(number), found.trials)
+    return best

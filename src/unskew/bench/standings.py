@@ -13,39 +13,41 @@ from scipy.special import stdtr, stdtrit
 from unskew.charts import Chart, Row, rows
 from unskew.errors import ParameterError
 from unskew.findings import Interval, Table
-from unskew.metrics.table import find
+from unskew.metrics.table import Metric, find
 
 NAIVE = "naive"
 Scores = Mapping[str, Sequence[Mapping[str, float]]]  # of each method, the figures of each seed
-LABELS = {
+LABELS = {  # of figures that are no metrics, all of which are better if lower
     "true_risk": "true error",
-    "mse": "MSE",
-    "auc": "AUC",
-    "user_auc": "order within users",
     "propensity_ece": "propensity ECE",
     "propensity_ece_mass": "propensity ECE by mass",
     "imputation_ece": "imputation ECE",
     "bias": "bias",
     "theorem_2": "bound (Theorem 2)",
 }
-LOWER = ("true_risk", "propensity_ece", "propensity_ece_mass", "imputation_ece", "bias", "theorem_2")
 COUNTS = ("parameters", "users", "items", "train", "test")
 SURE = 0.05  # of a p-value, after correction
 
 
+def _metric(figure: str) -> Metric | None:
+    try:
+        return find(figure)
+    except ParameterError:  # no metric: seconds, counts
+        return None
+
+
 def direction(figure: str) -> int:
     """Return 1 if higher is better, -1 if lower is, 0 for what is only counted."""
-    if figure in LOWER:
-        return -1
-    try:
-        return 1 if find(figure).higher_is_better else -1
-    except ParameterError:  # no metric: seconds, counts
-        return 0
+    metric = _metric(figure)
+    if metric is None:
+        return -1 if figure in LABELS else 0
+    return 1 if metric.higher_is_better else -1
 
 
 def figure_name(figure: str) -> str:
     """Return what a figure is called."""
-    return LABELS.get(figure, figure.replace("ndcg", "nDCG").replace("_", " "))
+    metric = _metric(figure)
+    return LABELS.get(figure, figure.replace("_", " ")) if metric is None else metric.label
 
 
 def label(figure: str) -> str:
