@@ -136,7 +136,7 @@ def test_the_page_can_be_read_by_keyboard(html):
 
 def test_names_from_the_log_are_text(findings):
     table = findings["lists"].table
-    rows = [[1, *HOSTILE[: len(table.header) - 1]]]
+    rows = [["person A, 1", name, name] for name in HOSTILE]
     named = replace(findings["lists"], table=replace(table, rows=rows))
     html = page(replace(findings, findings=[named if one.key == "lists" else one for one in findings]))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
@@ -153,6 +153,14 @@ def test_every_command_on_the_page_exists(html):
         first, name, *words = shlex.split(line)
         assert first == "unskew"
         commands[name].make_context(name, words)
+
+
+def test_a_log_has_a_page_too():
+    log = unskew.simulate(60, 40, density=0.3, seed=1).log
+    html = page(unskew.diagnose(log, called="ratings.csv"))
+    assert "Is the log biased?" in html
+    assert "Is this model better" not in html
+    Outline(html)
 
 
 def test_code_stands_between_two_backticks():

@@ -97,7 +97,8 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
         "stop": "What people chose to rate is like everything, as far as this log can tell: plain training is fine.",
         "test": "This log cannot tell whether what people chose to rate is like everything.",
     }[decision]
-    steps = [f"Fit a model that corrects it, if it must: `unskew fit {source} --out model`."]
+    what = "a model that corrects it" if decision == "use" else "a model all the same"
+    steps = [f"Fit {what}: `unskew fit {source} --out model`."]
     steps.append("Ask whether it pays: `unskew diagnose model --out report.html`.")
     if decision == "test":
         steps.append(f"Ask {FOR_THE_LEVEL:,.0f} random pairs for their ratings: they tell the level within 3 points.")
@@ -108,6 +109,11 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
 def assumption(comparison: Comparison | None) -> Finding:
     """What no log can show."""
     meaning = ASSUMPTION
-    if comparison is not None and comparison.n_random and comparison.deciding is comparison.by_random:
+    if comparison is None:
+        meaning = (
+            "The band holds if liking drives rating for all items alike; no log can show this; about 250 random "
+            "ratings would expose a gross violation."
+        )
+    elif comparison.n_random and comparison.deciding is comparison.by_random:
         meaning = "Random ratings decided, so that nothing about how liking drives rating is assumed."
     return Finding("assumption", "cannot tell", "What this rests on", meaning)

@@ -18,14 +18,15 @@ Answer = Literal["yes", "no", "cannot tell"]
 HEADLINES: dict[Answer, str] = {
     "yes": "Yes, within 5 points",
     "no": "No: its chances are off",
-    "cannot tell": "Roughly",
+    "cannot tell": "This log cannot tell",
 }
 
 
 def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     """The first of the models is the one that is asked about; answers are cut to [0, 1] for the curve alone.
 
-    If liking drives rating, left-out ratings are too high: chances are off only if so at both ends of the band.
+    If liking drives rating, left-out ratings are too high: chances are off only if so, and on the same side, at both
+    ends of the band.
     """
     by_log = bool(evidence.held.any())
     rows = evidence.held if by_log else np.ones(len(evidence.held), bool)
@@ -36,14 +37,18 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     asked = next(iter(inside.values()))
     errors = [calibration_interval(y, asked, bins="mass", n_bins=N_BINS, sample_weight=w) for w in weights]
     largest = calibration_error(y, asked, norm="max", bins="mass", n_bins=N_BINS, sample_weight=weights[0])
-    says, found = (float(np.average(values, weights=weights[0])) for values in (asked, y))
+    says = float(np.average(asked, weights=weights[0]))
+    found = [float(np.average(y, weights=w)) for w in weights]
     numbers = dict(zip(("calibration error", "the same if liking drives rating"), errors, strict=False))
     numbers |= {
         "largest gap": Interval(largest, form=".4f"),
         "says on average": Interval(says, form=".1%"),
-        "found on average": Interval(found, form=".1%"),
+        "found on average": Interval(found[0], min(found), max(found), ".1%"),
     }
-    meaning = f"It says {says:.0%} on average where {found:.0%} is found; off by {errors[0].value:.3f}."
+    where = f"{found[0]:.0%} is found"
+    if f"{min(found):.0%}" != f"{max(found):.0%}":
+        where = f"{min(found):.0%} to {max(found):.0%} is found, depending on what drives seeing"
+    meaning = f"It says {says:.0%} on average where {where}; off by {errors[0].value:.3f} as the ratings stand."
     chart = charts.lines(
         "When it says 40%, is it 40%?",
         f"{meaning} Points on the dashed line are right.",
@@ -52,11 +57,12 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
         y="share found",
         diagonal=True,
     )
-    rests = f"{len(y):,} {'left-out ratings, weighted to the pairs that nobody rated' if by_log else 'random ratings'}."
+    rests = f"Chances are held against {len(y):,} random ratings."
     if by_log:
-        rests += " If people rate what they turn out to like, the share found is too high."
+        rests = f"Chances are held against {len(y):,} left-out ratings, weighted to the pairs that nobody rated: if "
+        rests += "people rate what they turn out to like, the share found is too high."
     answer: Answer = "cannot tell"
-    if all(error.low > VISIBLE for error in errors):
+    if all(error.low > VISIBLE for error in errors) and (says > max(found) or says < min(found)):
         answer = "no"
     elif all(error.value <= VISIBLE for error in errors):
         answer = "yes"

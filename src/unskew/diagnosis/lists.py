@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,14 +82,9 @@ def _examples(log: RatingLog, users: NDArray[np.int64], before: TopLists, after:
     full = np.flatnonzero(np.bincount(after.owner, minlength=len(users)) > 0)
     order = full[np.argsort(same[full], kind="stable")]
     chosen = order[[0, len(order) // 2, -1]][::-1] if len(order) >= EXAMPLES else order
-    columns, header = [], ["place"]
+    rows: list[tuple[str, ...]] = []
     for letter, place in zip("ABC", chosen.tolist(), strict=False):
         who = f"person {log.user_ids[int(users[place])] if show_ids else letter}"
-        for when, lists_of in (("before", before), ("after", after)):
-            header.append(f"{who}, {when}")
-            columns.append([name_of(log, int(i)) for i in lists_of.items[lists_of.owner == place][:5]])
-    depth = max(map(len, columns), default=0)
-    rows: list[tuple[Any, ...]] = [
-        (n + 1, *(column[n] if n < len(column) else "" for column in columns)) for n in range(depth)
-    ]
-    return Table("The first five items of three people, before (plain training) and after (this model)", header, rows)
+        both = [[name_of(log, int(i)) for i in each.items[each.owner == place][:5]] for each in (before, after)]
+        rows += [(f"{who}, {n}", *names) for n, names in enumerate(zip_longest(*both, fillvalue=""), 1)]
+    return Table("The first five items of three people", ("", "before (plain training)", "after (this model)"), rows)

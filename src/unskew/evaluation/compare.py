@@ -24,7 +24,7 @@ ASSUMPTION = (
     "Holds if how strongly liking drives rating is alike for the items that the two models rank differently; no log "
     "can show this; about 250 random ratings would expose a gross violation."
 )
-CORNERS = ("as the log stands", "if liking drives rating", "if it does, users alike")
+CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,12 +69,12 @@ class Comparison:
         if found is None:
             return f"Nothing here can be judged: {self.refusal}"
         order, ends = found.order.interval(), sorted(-end for end in found.band[1:3])
-        basis = f"depending on what drives seeing, by {self.n_ratings:,} ratings left out in turn"
-        basis = f"by {self.n_random:,} random ratings" if found is self.by_random else basis
+        error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
+        basis = f", depending on what drives seeing, by {self.n_ratings:,} ratings left out in turn"
+        basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
         figures = (
             f"{100 * order.value:+.1f} points of liked items ranked above disliked ones "
-            f"(95% interval {100 * order.low:+.1f} to {100 * order.high:+.1f}), squared error "
-            f"{-found.band.value:+.4f} ({ends[0]:+.4f} to {ends[1]:+.4f}), {basis}"
+            f"(95% interval {100 * order.low:+.1f} to {100 * order.high:+.1f}), {error}{basis}"
         )
         if self.decision != "test":
             return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
@@ -98,10 +98,10 @@ class Comparison:
                 numbers[f"order, {basis}"] = found.order.interval("+.1%")
                 numbers[f"squared error gained, {basis}"] = found.band
                 for corner, each in zip(CORNERS, found.squared if found is self.by_log else (), strict=False):
-                    numbers[f"squared error gained {corner}, by activity"] = each.interval("+.4f")
+                    numbers[f"squared error gained {corner}"] = each.interval("+.4f")
         headline = "This log cannot tell" if self.better is None else f"{head[self.decision]}{self.better} is better"
         if self.deciding is self.by_random:
-            basis = f"{self.n_random:,} random ratings, none trained on"
+            basis = f"{self.n_random:,} random ratings, none trained on."
         else:
             basis = f"{self.n_ratings:,} ratings, each judged by models of the other 80% of the log, worth "
             basis += f"{self.effective:,.0f} equal ones. {ASSUMPTION}"

@@ -16,6 +16,7 @@ from unskew.findings import Finding, Findings, Table, plain
 from unskew.store.atomic import write_file
 
 LONGEST = 60  # letters of a name in a table
+KEYS = ("data", "bias", "gain", "calibration", "lists", "reach", "assumption")
 QUESTIONS = {
     "bias": "Is the log biased?",
     "gain": "Is this model better than plain training?",
@@ -66,8 +67,8 @@ def rendered(template: str, **facts: Any) -> str:
 
 def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0) -> str:
     """The page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
-    known = {one.key: one for one in findings}
-    sections: list[tuple[str, Finding]] = [(QUESTIONS[key], known[key]) for key in QUESTIONS if key in known]
+    known: dict[str, Finding | None] = dict.fromkeys(KEYS) | {one.key: one for one in findings}
+    sections = [(question, known[key]) for key, question in QUESTIONS.items() if known[key] is not None]
     facts = {"headline": findings.label, "about": findings.about, "command": command, "log": log, "seed": seed}
     return rendered("page.html", findings=findings, sections=sections, known=known, **facts)
 
