@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import unskew
 from unskew.cli import app, options
+from unskew.cli.errors import with_options
 from unskew.data.log import Duplicates
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
@@ -228,3 +229,8 @@ def test_the_choices_offered_are_the_librarys() -> None:
         (options.OnUnknown, OnUnknown),
     ):
         assert get_args(offered) == get_args(known)
+
+
+def test_a_setting_at_the_end_of_a_sentence_becomes_its_option() -> None:
+    assert with_options("keep them graded by rating_scale=.") == "keep them graded by --graded."
+    assert with_options("or set positive=3.5.") == "or set --positive 3.5."

@@ -24,6 +24,8 @@ def found(header, **given):
         ("reviewerID,asin,overall,unixReviewTime", ("reviewerID", "asin", "overall")),
         ("customer,film,stars", ("customer", "film", "stars")),
         ("User-ID,ISBN,Rating", ("User-ID", "ISBN", "Rating")),
+        ("User-ID,ISBN,Book-Rating", ("User-ID", "ISBN", "Book-Rating")),
+        ("user_id,video_id,watch_ratio", ("user_id", "video_id", "watch_ratio")),
         ("label,uid,iid", ("uid", "iid", "label")),
         ("user,item,clicked", ("user", "item", "clicked")),
         ("user,item,converted", ("user", "item", "converted")),

@@ -23,7 +23,7 @@ SETTINGS = {
     *("item_features", "random_ratings", "rating_scale", "seed", "seeds", "trials", "workers", "draws", "k"),
 }
 SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
-ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w.-]+))?| (?=must))")
+ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
     ("hoose another place", "ive another --out"),

@@ -35,10 +35,12 @@ NAMES = {
     "rating": (
         *("rating", "ratings", "rate", "score", "star", "stars", "overall", "label", "grade", "ratingvalue"),
         *("clicked", "click", "liked", "like", "purchased", "bought", "converted", "conversion", "response", "reward"),
+        "watchratio",
     ),
     "time": ("timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "reviewtime", "createdat", "unixtime"),
     "title": ("title", "name", "itemname", "itemtitle", "movietitle", "movie", "product", "book", "song", "artist"),
 }
+ENDINGS = ("rating", "ratings", "stars", "score")  # of names that hold ratings where none of those above does
 PLURAL = {"user": "users", "item": "items", "rating": "ratings", "time": "times", "title": "titles"}
 DOCUMENTED = {"user": "user_id", "item": "item_id", "rating": "rating", "time": "timestamp", "title": "title"}
 DELIMITERS = ("::", ",", ";", "\t", "|", " ")
@@ -141,6 +143,8 @@ def _positives_only(role: str) -> str:
 def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
     """Columns that may have a role, by name and then by content: a title is no id, and an id is no title."""
     named = [name for name in samples if plain_name(name) in NAMES[role]]
+    if role == "rating" and not named:
+        named = [name for name in samples if plain_name(name).endswith(ENDINGS)]
     documented = [name for name in named if plain_name(name) == NAMES[role][0]]
     no_titles = [name for name in named if not looks_like_titles(samples[name])]
     numbered = [name for name in no_titles if plain_name(name).endswith("id")]
