@@ -14,7 +14,6 @@ from unskew.errors import DataError
 
 LARGEST_CODE = 2**31 - 1
 LARGEST_EXACT_FLOAT = 2**53
-POWERS = 10.0 ** np.arange(1, 17)
 Row = Callable[[int], int]  # the number of the row, from 1, in which a value stands
 
 
@@ -83,18 +82,19 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
 
     `narrow` makes integers of text that spells them throughout; a catalogue, `known`, must list every id.
     """
+    if narrow and isinstance(values, pa.ChunkedArray):
+        values = narrowed(values)  # before its chunks are joined: numbers are shorter than text
     column = as_arrow(values, where)
-    if not pa.types.is_dictionary(column.type):
-        if narrow and not column.null_count:
-            column = narrowed(column)
-        column = as_ids(column, where).dictionary_encode()
-    if column.indices.null_count:
-        raise _no_id(where, 1 + pc.index(column.indices.is_null(), True).as_py())
-    used = pc.unique(column.indices)  # a dictionary may also hold what stands nowhere in the column
-    codes = pc.index_in(column.indices, value_set=used)
-    ids = as_ids(column.dictionary.take(used), where, lambda place: 1 + int(pc.index(codes, place).as_py()))
+    if pa.types.is_dictionary(column.type):
+        if column.indices.null_count:
+            raise _no_id(where, 1 + pc.index(column.indices.is_null(), True).as_py())
+        used = pc.unique(column.indices)  # a dictionary may also hold what stands nowhere in the column
+        codes, ids = pc.index_in(column.indices, value_set=used), column.dictionary.take(used)
+    else:
+        codes, ids = _appearing(as_ids(narrowed(column) if narrow else column, where))
+    ids = as_ids(ids, where, lambda place: 1 + int(pc.index(codes, place).as_py()))
     found = Vocabulary(narrowed(ids) if narrow else ids, where)
-    numbers: NDArray[np.int32] = codes.to_numpy().astype(np.int32, copy=False)
+    numbers: NDArray[np.int32] = np.asarray(codes).astype(np.int32, copy=False)
     if known is None:
         return numbers, found
     catalogue = known if isinstance(known, Vocabulary) else Vocabulary(known, f"the catalogue of {where}")
@@ -106,6 +106,20 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
             f"{len(catalogue):,} ids does not list: add it there or remove the row."
         )
     return places[numbers], catalogue
+
+
+def _appearing(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Codes and ids in the order of first appearance; those of small integers are counted rather than hashed."""
+    values = column.to_numpy(zero_copy_only=False) if pa.types.is_integer(column.type) and len(column) else None
+    if values is None or not 0 <= (low := values.min()) <= (high := values.max()) < low + 4 * len(values):
+        column = column.dictionary_encode()
+        return column.indices, column.dictionary
+    first = np.full(int(high - low) + 1, len(values))
+    first[values[::-1] - low] = np.arange(len(values))[::-1]  # the last to be written is the first row
+    order = np.argsort(first)[: int((first < len(values)).sum())]
+    code = np.empty(len(first), np.int32)
+    code[order] = np.arange(len(order))
+    return pa.array(code[values - low]), pa.array(order + low)
 
 
 def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
@@ -124,10 +138,10 @@ def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) 
             raise DataError(f"{where} holds integers beyond 64 bits: give such ids as strings.") from None
     if is_text(ids.type):
         text = as_text(ids, where, row)
-        for bad, what in (("", "has no id: give it one"), ("\0", "holds a NUL in its id: correct it")):
-            found = pc.match_substring(text, bad) if bad else pc.equal(text, "")
-            if (place := pc.index(found, True).as_py()) >= 0:
-                raise DataError(f"row {row(place)} of {where} {what} or remove the row.")
+        if (place := pc.index(text, "").as_py()) >= 0:
+            raise _no_id(where, row(place))
+        if (place := pc.index(pc.match_substring(text, "\0"), True).as_py()) >= 0:
+            raise DataError(f"row {row(place)} of {where} holds a NUL in its id: correct it or remove the row.")
         return text
     raise DataError(f"{where} holds ids of type {ids.type}: ids must be strings or integers.")
 
@@ -202,20 +216,22 @@ def is_number(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def narrowed(ids: pa.Array) -> pa.Array:
+def narrowed(ids: Any) -> Any:
     """Strings as int64 if every one is an integer spelled the usual way ("12", not "012"), else unchanged."""
-    if not is_text(ids.type):
+    if not is_text(ids.type) or ids.null_count:
         return ids
     try:
         numbers = ids.cast(pa.int64())
     except pa.ArrowException:
         return ids
-    values = numbers.to_numpy(zero_copy_only=False)
-    digits = 1 + np.searchsorted(POWERS, np.abs(values.astype(np.float64)), side="right")
-    usual = int(digits.sum()) + int((values < 0).sum())  # any other spelling is longer
-    if len(values) and np.abs(values).max() >= LARGEST_EXACT_FLOAT:
+    values = numbers.to_numpy() if isinstance(numbers, pa.ChunkedArray) else numbers.to_numpy(zero_copy_only=False)
+    sizes = np.abs(values)
+    highest = int(sizes.max()) if len(sizes) else 0
+    if highest >= LARGEST_EXACT_FLOAT or (len(sizes) and int(sizes.min()) < 0):  # also what has no positive in 64 bits
         return numbers if numbers.cast(ids.type).equals(ids) else ids
-    return numbers if usual == pc.sum(pc.binary_length(ids)).as_py() else ids
+    usual = len(values) + int((values < 0).sum())  # a digit each and signs; any other spelling is longer
+    usual += sum(int((sizes >= 10**power).sum()) for power in range(1, len(str(highest))))
+    return numbers if usual == pc.sum(pc.binary_length(ids)).as_py() or not len(values) else ids
 
 
 def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:

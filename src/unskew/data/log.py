@@ -61,12 +61,14 @@ class RatingLog:
     def __post_init__(self) -> None:
         kinds = {"users": np.int32, "items": np.int32, "ratings": np.float32, "stars": np.float32, "times": np.float64}
         for name, kind in kinds.items():
-            if (given := getattr(self, name)) is not None:
-                column = np.array(given, kind)
-                if kind is np.int32 and not np.array_equal(column, given):
-                    raise DataError(f"{name} must be codes of 32 bits inside a log: build it with from_arrays.")
-                column.flags.writeable = False
-                object.__setattr__(self, name, column)
+            given = getattr(self, name)
+            if given is None or (isinstance(given, np.ndarray) and given.dtype == kind and not given.flags.writeable):
+                continue
+            column = np.array(given, kind)
+            if kind is np.int32 and not np.array_equal(column, given):
+                raise DataError(f"{name} must be codes of 32 bits inside a log: build it with from_arrays.")
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
         shapes = {np.shape(getattr(self, name)) for name in kinds if getattr(self, name) is not None}
         if len(shapes) > 1 or self.ratings.ndim != 1 or not len(self):
             raise DataError(f"users, items and ratings must be equally long and not empty, but have shapes {shapes}.")

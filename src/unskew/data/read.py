@@ -103,7 +103,8 @@ def read_frame(
     In text the columns of ids, named or guessed for these sides, stay text and every other column becomes numbers if
     all it holds are numbers, so that the id "012" is not mistaken for 12.
     """
-    table = _table(os.fspath(path), None, delimiter, header, ids)
+    files = files_of(os.fspath(path))
+    table = _joined([file.read(None, delimiter, header, ids) for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
     found, _ = columns_by_name(samples, dict.fromkeys(sides), str(path), optional=sides)
     tokens = [field.name for field in table.schema if b"token" in (field.metadata or {})]
@@ -152,14 +153,9 @@ def _from_files(
     return log if called else RatingLog.proved(**log.__dict__ | {"names": type(log.names)()})
 
 
-def _table(path: str, wanted: Any, delimiter: str | None, header: bool | None, asked: Sequence[str]) -> pa.Table:
-    return _joined([file.read(wanted, delimiter, header, asked) for file in files_of(path)], path)
-
-
 def _joined(tables: list[pa.Table], path: str) -> pa.Table:
     try:
         whole = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-        whole = whole.unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
         raise DataError(f"the files of {path} do not go together: {_words(error)}.") from None
     if not len(whole):
@@ -391,15 +387,13 @@ def files_of(path: str) -> list[File]:
     As Spark and others do, names that begin with . or _ are no data; nor are a README and its like. Of several files
     with different columns the one that is called after ratings is meant.
     """
-    if path == STANDARD_INPUT:
-        return [File(path)]
+    place = Path(path)
     try:
-        place = Path(path)
-        if not place.exists():
-            raise DataError(f"{path} does not exist: check the path.")
-        if not place.is_dir():
+        if path == STANDARD_INPUT or place.is_file():
             return [File(path)]
         entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not BESIDE.match(entry.name)]
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist: check the path.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path[:80]} cannot be read ({_words(error)}): check the path.") from None
     for entry in entries:
