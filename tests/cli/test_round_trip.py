@@ -67,7 +67,7 @@ def test_fit_hands_features_to_the_method(run: Run, files: Path, tmp_path: Path)
 def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tmp_path: Path) -> None:
     (tmp_path / "random.csv").write_text((files / "test.csv").read_text() + "new,1,4\nnobody,2,1\n")
     words = ("fit", files / "ratings.csv", *NAIVE, "--random-ratings", tmp_path / "random.csv", "--out", tmp_path / "m")
-    text = run(*words).stdout
+    text = " ".join(run(*words).stdout.split())
     assert " ".join(str(unskew.load(tmp_path / "m").random_ratings).split()) in text
     assert "2 more are of users or items that the log does not know" in text
     facts = json.loads(run(*words, "--json").stdout)

@@ -39,7 +39,7 @@ def command(
     if to == "onnx" and out is not None:
         check_file(out, (".onnx",))
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
-    place = model.absolute()
+    place = model if model.name else model.absolute()
     if to == "onnx":
         scorer = unskew.export.to_onnx(recommender, out or place.with_name(f"{place.name}.onnx"))
         checked = {"pairs_checked": scorer.n_checked, "difference": scorer.largest_difference}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "unskew fit ratings.csv --method ips --set propensity=additive --out model"
 DEFAULT_METHOD, DEFAULT_OUT = "dce-bayes", Path("model")
+WIDTH = 110
 
 
 def command(
@@ -60,7 +62,7 @@ def command(
 
     from unskew.diagnosis.diagnose import known_already
 
-    lines = [*known_already(model)]
+    lines = [fill(line, WIDTH) for line in known_already(model)]
     lines.append(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
     facts = _facts(model, target, reading.guessed)
     if diagnose:
