@@ -7,10 +7,10 @@ import os
 import time
 
 import pytest
+from unskew.store.atomic import locked
 
 import unskew
 from unskew.bench.run import Job, Stopped, run
-from unskew.store.atomic import locked
 
 
 class Counted:
@@ -51,14 +51,11 @@ def test_stale_records_are_counted_and_run_anew(file, capsys, monkeypatch):
     run([job("other recipe", Counted(), "l2=1"), job("same", Counted())], file)
     work = Counted(2.0)
     now = [job("old version", work), job("other recipe", work, "l2=2"), job("same", work)]
-    assert run(now, file).values["same"] == {"x": 1.0}
-    assert work.times == 2
-    assert (
-        f"2 jobs were recorded in {file} with other settings or another version and are run" in capsys.readouterr().err
-    )
-    run(now, file)
-    assert work.times == 2
-    assert "run anew" not in capsys.readouterr().err
+    for _ in range(2):
+        assert run(now, file).values["same"] == {"x": 1.0}
+        assert work.times == 2
+    sentence = f"2 jobs were recorded in {file} with other settings or another version and are run anew"
+    assert capsys.readouterr().err.count(sentence) == 1
 
 
 def test_ctrl_c_keeps_what_is_finished(file):
@@ -85,33 +82,29 @@ def test_a_line_cut_short_costs_only_its_own_job(file, cut, capsys):
 @pytest.mark.parametrize("text", ["hello", "hello\n", "{}\n", '{"key": 1}\n{"key"', "[1]\n", "\n"])
 def test_a_file_without_records_is_left_alone(file, text):
     file.write_text(text)
-    work = Counted()
     with pytest.raises(unskew.DataError, match=r"Line 1 of .* is not a record"):
-        run([job("a", work)], file)
+        run([job("a", lambda given: 1 / 0)], file)
     assert file.read_text() == text
-    assert work.times == 0
 
 
-def test_a_bad_place_is_refused_before_the_work(tmp_path):
-    work = Counted()
+def test_a_bad_place_or_no_worker_is_refused_before_the_work(tmp_path, file):
     with pytest.raises(unskew.ParameterError, match=r"cannot be used: no such file or directory"):
-        run([job("a", work)], tmp_path / "missing" / "records.jsonl")
-    assert work.times == 0
+        run([job("a", lambda given: 1 / 0)], tmp_path / "missing" / "records.jsonl")
+    for workers in (0, -1):
+        with pytest.raises(unskew.ParameterError, match=f"workers must be at least 1, not {workers}"):
+            run([], file, workers=workers)
 
 
-def test_a_failed_job_stops_no_other(file):
-    failing, odd, fine = Counted(unskew.DivergedError("It left.")), Counted(float("nan")), Counted()
+def test_a_failed_job_stops_no_other_and_a_defect_keeps_its_trace(file):
+    failing, odd, fine = Counted(unskew.DivergedError("It left.")), Counted({"auc": float("inf")}), Counted()
     jobs = [job("a", failing), job("b", odd), job("c", fine)]
-    outcome = run(jobs, file)
-    assert outcome.failures == {"a": "It left.", "b": "x is nan"}
-    assert outcome.values.keys() == {"c"}
-    run(jobs, file)
+    for _ in range(2):
+        outcome = run(jobs, file)
+        assert outcome.failures == {"a": "It left.", "b": "x auc is inf"}
+        assert outcome.values.keys() == {"c"}
     assert (failing.times, odd.times, fine.times) == (2, 2, 1)
-
-
-def test_a_defect_is_no_failure_and_keeps_its_trace(file):
     with pytest.raises(ZeroDivisionError):
-        run([job("a", Counted(ZeroDivisionError()))], file)
+        run([job("d", Counted(ZeroDivisionError()))], file)
 
 
 def numbers(given):
@@ -149,23 +142,16 @@ def test_how_many_and_how_long_is_said_beforehand(file, capsys):
     assert second == "The other 4 will take about 0:00:00, by one of each kind."
 
 
-def test_a_value_that_is_not_finite_is_a_failure(file):
-    outcome = run([job("a", lambda given: {"test": {"mse": 0.1, "auc": float("inf")}})], file)
-    assert outcome.failures == {"a": "test auc is inf"}
-
-
 def test_one_run_at_a_time_writes_to_a_file(file, tmp_path, forked):
-
     def hold():
         with locked(file):
             (tmp_path / "holds").touch()
             time.sleep(60)
 
-    holder = forked(hold)
+    holder, work = forked(hold), Counted()
     while not (tmp_path / "holds").exists():
         assert holder.is_alive()
         time.sleep(0.01)
-    work = Counted()
     with pytest.raises(unskew.ParameterError, match=f"Process {holder.pid} is writing to .*records.jsonl: wait"):
         run([job("a", work)], file)
     assert work.times == 0
@@ -173,16 +159,5 @@ def test_one_run_at_a_time_writes_to_a_file(file, tmp_path, forked):
     holder.join()
     assert run([job("a", work)], file).values == {"a": {"x": 1.0}}
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["holds", file.name]
-
-
-def test_one_block_at_a_time_has_the_lock(file):
     with locked(file), pytest.raises(unskew.ParameterError, match=f"Process {os.getpid()} is writing"), locked(file):
         pass
-    with locked(file):
-        pass
-
-
-@pytest.mark.parametrize("workers", [0, -1])
-def test_there_is_at_least_one_worker(file, workers):
-    with pytest.raises(unskew.ParameterError, match=f"workers must be at least 1, not {workers}"):
-        run([], file, workers=workers)

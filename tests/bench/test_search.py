@@ -20,8 +20,6 @@ from unskew.evaluation.judge import gather
 from unskew.methods.settings import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
 from unskew.metrics.table import find
 
-METHODS = {"naive": unskew.Naive(), "cvib": unskew.CVIB()}
-
 
 def answered(log, fold_of, rows, training, task):
     """Answers at once: a method is as good as its settings are near to some."""
@@ -48,13 +46,12 @@ def asked(monkeypatch):
 
 
 def test_every_method_has_as_many_trials_the_first_as_it_is(world, validation, asked):
-    searches = search(METHODS, world.log, 7, validation)
+    searches = search({"naive": unskew.Naive(), "cvib": unskew.CVIB()}, world.log, 7, validation)
     assert [len(each.trials) for each in searches] == [7, 7]
     assert len(asked) == 2 * 7 * 5
     assert all(task.chosen == {} for task in asked[:10])
     for each in searches:
-        chosen = [tuple(trial.chosen.values()) for trial in each.trials[1:]]
-        assert len(set(chosen)) == 6
+        assert len({tuple(trial.chosen.values()) for trial in each.trials[1:]}) == 6
         assert each.trials[0].chosen == defaults_of(each.method, each.space, world.log)
 
 
@@ -70,24 +67,21 @@ def test_a_longer_search_begins_with_the_shorter_one(world, validation, asked, t
 
 
 def test_a_killed_search_goes_on_to_the_same_end(world, validation, asked, tmp_path, monkeypatch, forked):
-    whole = tune(world.log, "naive", 14, validation=validation)
-
-    def slow(*given):
-        time.sleep(0.01)
-        return answered(*given)
-
+    whole, journal = tune(world.log, "naive", 14, validation=validation), tmp_path / "j"
     with monkeypatch.context() as patched:
-        patched.setattr(module, "_answered", slow)
-        running = forked(lambda: tune(world.log, "naive", 14, validation=validation, journal=tmp_path / "j"))
-        while not (tmp_path / "j").exists() or (tmp_path / "j").read_bytes().count(b'"failure"') < 4:
+        patched.setattr(module, "_answered", lambda *given: time.sleep(0.01) or answered(*given))
+        running = forked(lambda: tune(world.log, "naive", 14, validation=validation, journal=journal))
+        while not journal.exists() or journal.read_bytes().count(b'"failure"') < 4:
             assert running.is_alive(), "it ended by itself"
             time.sleep(0.001)
         running.kill()
         running.join()
-    (tmp_path / "j").write_bytes((tmp_path / "j").read_bytes() + b'{"op_code": 5, "wor')  # a torn line
+    journal.write_bytes(journal.read_bytes() + b'{"op_code": 5, "wor')  # a torn line
     del asked[:]
-    assert tune(world.log, "naive", 14, validation=validation, journal=tmp_path / "j") == whole
+    assert tune(world.log, "naive", 14, validation=validation, journal=journal) == whole
     assert 0 < len(asked) < 14 * 5
+    with pytest.raises(DataError, match="holds records of another log"):
+        tune(world.draw(1), "naive", 1, validation=validation, journal=journal)
 
 
 def test_the_best_is_the_lowest_score_and_no_failure(world, validation, asked):
@@ -95,49 +89,36 @@ def test_the_best_is_the_lowest_score_and_no_failure(world, validation, asked):
     scores = [trial.score for trial in found.trials]
     failed = [trial for trial in found.trials if trial.score is None]
     assert found.score == min(score for score in scores if score is not None)
-    assert failed
-    assert all(trial.failure == "It left." for trial in failed)
+    assert {trial.failure for trial in failed} == {"It left."}
     best = found.trials[scores.index(found.score)]
     assert found.method == with_chosen(unskew.Naive(), unskew.Naive().space(), best.chosen, world.log)
     by_auc = tune(world.log, "naive", 20, validation=replace(validation, criterion="auc"))
     assert by_auc.score == max(trial.score for trial in by_auc.trials if trial.score is not None)
 
 
-def test_another_seed_asks_for_other_trials(world, validation, asked):
-    one, other = (tune(world.log, "naive", 5, validation=replace(validation, seed=seed)) for seed in (0, 1))
-    assert one.trials[0] == other.trials[0]
-    assert all(a.chosen != b.chosen for a, b in zip(one.trials[1:], other.trials[1:], strict=True))
-
-
-def test_the_search_learns(world, validation, asked):
+def test_the_search_learns_and_another_seed_asks_for_other_trials(world, validation, asked):
     """What it asks for later is better than the ten trials it begins with at random, over six seeds."""
     found = [tune(world.log, "naive", 40, validation=replace(validation, seed=seed)).trials for seed in range(6)]
     scores = np.array([[9.0 if trial.score is None else trial.score - 2 for trial in trials] for trials in found])
     assert np.median(scores[:, 20:]) < 0.7 * np.median(scores[:, 1:10])
+    assert found[0][0] == found[1][0]
+    assert all(a.chosen != b.chosen for a, b in zip(found[0][1:6], found[1][1:6], strict=True))
 
 
-def test_a_search_in_which_every_trial_fails_says_why(world, validation, asked, monkeypatch):
-    failing = lambda *given: answered(*given)._replace(failure="It left.")  # noqa: E731
-    monkeypatch.setattr(module, "_answered", failing)
+def test_what_ends_a_search_is_said(world, validation, asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_answered", lambda *given: answered(*given)._replace(failure="It left."))
     with pytest.raises(DataError, match="All 5 trials of naive failed, the first because: It left"):
         tune(world.log, "naive", 5, validation=validation)
 
-
-def test_a_log_that_changed_since_is_noticed(world, validation, asked, tmp_path):
-    tune(world.log, "naive", 1, validation=validation, journal=tmp_path / "j")
-    before = len(asked)
-    with pytest.raises(DataError, match="holds records of another log"):
-        tune(world.draw(1), "naive", 1, validation=validation, journal=tmp_path / "j")
-    assert len(asked) == before
-
-
-def test_ctrl_c_says_where_trials_are_kept(world, validation, asked, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "_answered", stop)
     with pytest.raises(KeyboardInterrupt, match=r"Stopped; finished trials are kept in .*; run the same command again"):
         tune(world.log, "naive", 2, validation=validation, journal=tmp_path / "j")
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ParameterError, match=r"Tuning needs Optuna, .* pip install 'unskew\[tune\]'"):
+        tune(world.log, "naive", 2, validation=validation)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -165,27 +146,15 @@ def test_a_fit_that_fails_is_a_failed_trial(world, monkeypatch):
         tune(world.log, "cvib", 1)
 
 
-def test_without_optuna_there_is_a_sentence(world, validation, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ParameterError, match=r"Tuning needs Optuna, .* pip install 'unskew\[tune\]'"):
-        tune(world.log, "naive", 2, validation=validation)
-
-
 def test_what_has_no_settings_is_judged_once(world, validation, asked):
     with pytest.raises(ParameterError, match="dce-bayes has no settings to tune"):
         tune(world.log, "dce-bayes", 2)
     fixed, naive = search({"fixed": unskew.DCEBayes(), "naive": unskew.Naive()}, world.log, 3, validation)
     assert (len(fixed.trials), len(naive.trials)) == (1, 3)
     assert fixed.choice()[-1] == "as it is"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [({"criterion": "accuracy"}, "criterion must be one of"), ({"seed": -1}, "seed must be a whole number")],
-)
-def test_rules_that_make_no_sense_are_refused(wrong, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        Validation(**wrong)
+    for wrong in ({"criterion": "accuracy"}, {"seed": -1}):
+        with pytest.raises(ParameterError, match=r"criterion must be one of|seed must be a whole number"):
+            Validation(**wrong)
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in unskew.registered()])
@@ -199,7 +168,7 @@ def test_every_corner_of_a_space_makes_a_method(name, world):
     defaults = defaults_of(method, space, world.log)
     assert defaults is not None or "published" in name
     ends = {key: (d.values if isinstance(d, Choice) else (d.low, d.high)) for key, d in space.items()}
-    for corner in ({key: values[0] for key, values in ends.items()}, {key: values[-1] for key, values in ends.items()}):
+    for corner in ({key: values[at] for key, values in ends.items()} for at in (0, -1)):
         changed = with_chosen(method, space, corner, world.log)
         assert type(changed) is type(method)
         assert changed.plan().roles.keys() == method.plan().roles.keys()
@@ -214,6 +183,5 @@ def test_settings_are_written_shortly_and_a_clip_is_a_probability(world):
     assert LogUniform(0.01, 1).setting(0.123456, world.log) == 0.1235
     clip = TimesDensity((0.5, 1.0, 100.0))
     assert clip.setting(0.5, world.log) == pytest.approx(density / 2, rel=1e-3)
-    assert clip.setting(1.0, world.log) is None
-    assert clip.setting(100.0, world.log) == 1.0
+    assert (clip.setting(1.0, world.log), clip.setting(100.0, world.log)) == (None, 1.0)
     assert (clip.shown(0.5), Choice((8,)).shown(8), LogUniform(1, 2).shown(1.23456)) == ("0.5 x density", "8", "1.235")

@@ -15,20 +15,11 @@ needs_published = pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the r
 DATASETS = ("coat", "yahoo-r3", "kuairec", "world")
 
 
+@pytest.mark.parametrize("as_published", [False, pytest.param(True, marks=needs_published)])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, dataset):
-    check(suite(target).recipes(dataset_of(dataset), as_published=False))
-
-
-@needs_published
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_as_published_every_entry_is_a_method(target, dataset):
-    check(suite(target).recipes(dataset_of(dataset), as_published=True))
-
-
-def check(recipes):
+def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, dataset, as_published):
+    recipes = suite(target).recipes(dataset_of(dataset), as_published=as_published)
     assert all(isinstance(method, unskew.Method) for _, method in recipes.values())
     assert all(method == dict(recipes.values())[key] for key, method in recipes.values())
 
@@ -101,11 +92,8 @@ def test_a_suite_can_be_limited_to_some_entries_in_its_own_order():
     assert suite("table1").on(coat).entries == suite("table1").entries
     assert suite("table1").on(coat).quantities == ("mse", "auc", "ndcg@5", "ndcg@10")
     assert suite("figure1").on(world).quantities[-3:] == ("true_risk", "theorem_2", "bias")
-
-
-def test_unknown_targets_datasets_and_entries_are_refused_with_the_nearest():
     with pytest.raises(ParameterError, match="Table 1 has no entry 'DCE-D'; did you mean 'DCE-"):
-        suite("table1").on(dataset_of("coat"), ["DCE-D"])
+        suite("table1").on(coat, ["DCE-D"])
     with pytest.raises(ParameterError, match="no target 'table9'; did you mean 'table"):
         suite("table9")
     with pytest.raises(ParameterError, match="no dataset 'cot' in the suites; did you mean 'coat'"):
