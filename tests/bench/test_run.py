@@ -7,10 +7,10 @@ import os
 import time
 
 import pytest
-from unskew.store.atomic import locked
 
 import unskew
 from unskew.bench.run import Job, Stopped, run
+from unskew.store.atomic import locked
 
 
 class Counted:

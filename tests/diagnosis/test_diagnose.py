@@ -12,9 +12,11 @@ import pytest
 
 import unskew
 from unskew.diagnosis.bias import bias
+from unskew.diagnosis.calibration import calibration
 from unskew.diagnosis.diagnose import known_already
 from unskew.diagnosis.lists import lists
 from unskew.evaluation.compare import ASSUMPTION
+from unskew.evaluation.judge import Corner
 from unskew.findings import Interval
 from unskew.selection.slope import Slope
 
@@ -123,6 +125,15 @@ def test_answer_headline_and_meaning_of_bias_are_one_statement(world, known):
         "no",
         "What people chose to rate is liked as much as pairs drawn at random, whatever they chose by.",
     )
+
+
+@pytest.mark.parametrize(("says", "answer"), [(0.9, "no"), (0.1, "no"), (0.5, "cannot tell")])
+def test_chances_are_off_only_if_on_the_same_side_at_both_ends(says, answer):
+    y, n = np.tile([1.0, 1.0, 1.0, 0.0], 500), 2000  # 75% as it stands, 25% if liking drives rating
+    corners = {"alike": Corner(y, 0 * y, np.ones(n)), "low, alike": Corner(y, 0 * y, np.where(y == 1, 1 / 9, 1.0))}
+    found = calibration(SimpleNamespace(held=np.ones(n, bool), y=y, corners=corners), {"it": np.full(n, says)})
+    assert found.answer == answer
+    assert "25% to 75% is found, depending on what drives seeing" in found.meaning
 
 
 def test_items_have_their_titles_and_people_letters_or_ids(world, model):

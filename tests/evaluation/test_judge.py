@@ -282,5 +282,5 @@ def test_what_cannot_judge_is_refused_in_a_sentence(world, rows, sentence):
 def test_propensities_that_are_none_are_refused(world):
     p = np.full(len(world.log), 0.3)
     p[7] = 0.0
-    with pytest.raises(DataError, match="The propensity of rating 8 is 0"):
-        judge.gather(world.log, propensity=p)
+    with pytest.raises(DataError, match=r"the propensity\[7\] = 0.0 is none of a seen pair"):
+        unskew.estimate_risk(lambda u, i: np.zeros(len(u)), world.log, propensity=p)

@@ -22,7 +22,7 @@ from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, Values, gather
 from unskew.evaluation.kept import fingerprint, kept
 from unskew.evaluation.scores import judged
 from unskew.findings import Interval, Table
-from unskew.metrics.checks import finite_vector
+from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
 
@@ -140,6 +140,7 @@ def known_propensity(source: Any, log: RatingLog) -> Values | None:
     found = finite_vector(source, "the propensity")
     if len(found) != len(log):
         raise DataError(f"there are {len(found):,} propensities for {len(log):,} ratings; give one for each rating.")
+    refuse_rows((found <= 0) | (found > 1), found, "the propensity", "is none of a seen pair: above 0 and at most 1")
     return found
 
 

@@ -103,8 +103,6 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
 
     `propensity` are known chances of being seen, one a rating, instead of fitted ones; `folder` is that of a model.
     """
-    if propensity is not None:
-        refuse_propensities(propensity)
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it
@@ -186,16 +184,6 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
     level = Interval(levels[0], min(levels), max(levels), ".1%" if log.binary else ".3f")
     whole, slope = log.n_pairs - len(log) <= MOST_UNSEEN, Slope(*map(float, found["slope"]))
     return Evidence(log, fold, *rows[:3], held, y, corners, whole, slope, level)
-
-
-def refuse_propensities(p: Values) -> None:
-    """Refuse what is no chance of a pair that was seen."""
-    bad = ~((p > 0) & (p <= 1))
-    if bad.any():
-        raise DataError(
-            f"The propensity of rating {int(np.argmax(bad)) + 1} is {p[bad][0]:g} ({int(bad.sum()):,} such ratings); "
-            "that of a seen pair must lie above 0 and be at most 1."
-        )
 
 
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:

@@ -62,20 +62,20 @@ def _by_fold(model: Recommender, evidence: Evidence, name: str) -> Values:
     return evidence.scores(found)
 
 
-def scores_of(source: Any, log: RatingLog, name: str = "the scores", column: str = "score") -> Answers:
+def scores_of(source: Any, log: RatingLog, name: str = "the scores") -> Answers:
     """Return what `source` answers for pairs of codes, on the unit scale.
 
-    A frame or a file with columns user_id, item_id and `column`; an object with `predict(users, items)` or a function
+    A frame or a file with columns user_id, item_id and score; an object with `predict(users, items)` or a function
     of (users, items), both of external ids; or an unskew model.
     """
     if isinstance(source, Recommender):
         answer = _of_model(source, log)
     elif isinstance(source, str | os.PathLike):
-        answer = _of_frame(read_frame(source), log, os.fspath(source), column)
+        answer = _of_frame(read_frame(source), log, os.fspath(source))
     elif hasattr(source, "predict") or callable(source):
         answer = _of_function(getattr(source, "predict", source), log, name)
     elif hasattr(source, "columns") or hasattr(source, "column_names"):
-        answer = _of_frame(source, log, name, column)
+        answer = _of_frame(source, log, name)
     else:
         raise DataError(
             f"{name} must be a model, a function of users and items, a frame or a file, not {source!r:.80}."
@@ -127,14 +127,14 @@ def _unit(values: Values, log: RatingLog) -> Values:
     return values if log.binary else (values - log.scale.low) / (log.scale.high - log.scale.low)
 
 
-def _of_frame(frame: Any, log: RatingLog, name: str, column: str) -> Answers:
+def _of_frame(frame: Any, log: RatingLog, name: str) -> Answers:
     """Look scores up that are listed pair by pair; a pair that is not listed is refused with its ids."""
     found = columns_of(frame)
-    for needed in ("user_id", "item_id", column):
+    for needed in ("user_id", "item_id", "score"):
         if needed not in found:
             raise missing_column(needed, list(found), name)
     users, items = log.user_ids.codes(found["user_id"]), log.item_ids.codes(found["item_id"])
-    values = finite_vector(found[column].to_numpy(), f"column {column!r} of {name}")
+    values = finite_vector(found["score"].to_numpy(), f"column 'score' of {name}")
     known = (users >= 0) & (items >= 0)
     if unknown := int((~known).sum()):
         say(f"{unknown:,} of {len(known):,} rows of {name} are of users or items that the log does not know.")
