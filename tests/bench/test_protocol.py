@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew.bench import Benchmark, benchmark
+from unskew.bench import Benchmark, Validation, benchmark
 from unskew.bench.measure import Setup
 from unskew.bench.protocol import JOURNAL, RECORDS
 from unskew.errors import DataError, FileError, ParameterError
@@ -158,7 +158,8 @@ def test_a_method_that_cannot_be_fitted_stands_as_failed(world, validation, tmp_
 def test_calibration_is_over_all_pairs_and_over_the_test(world):
     training = unskew.Training(max_epochs=1, progress=False)
     model = unskew.DRJL(propensity=unskew.Additive()).fit(world.log, training=training)
-    found, _ = Setup(log=world.log, test=world.test, training=training, cutoffs=(3, 7), world=world).measure(model)
+    rules = {"validation": Validation(training=training), "cutoffs": (3, 7), "world": world}
+    found, _ = Setup(log=world.log, test=world.test, **rules).measure(model)
     assert {"ndcg@3", "ndcg@7"} <= found.keys()
     users, items = np.divmod(np.arange(1200), 30)
     seen = np.zeros(1200)
@@ -173,7 +174,7 @@ def test_calibration_is_over_all_pairs_and_over_the_test(world):
     assert (found["bias"], found["theorem_2"]) == pytest.approx((bound.exact, bound.by_gap), rel=1e-5)
     assert 0 < found["bias"] < found["theorem_2"]
     naive = unskew.Naive().fit(world.log, training=training)
-    plain, _ = Setup(log=world.log, test=world.test, training=training).measure(naive)
+    plain, _ = Setup(log=world.log, test=world.test).measure(naive)
     assert not {"propensity_ece", "imputation_ece", "bias", "true_risk"} & plain.keys()
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 import unskew
 from unskew.bench.records import Values
+from unskew.bench.run import warm_up
+from unskew.bench.search import Validation
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
-from unskew.datasets.world import World, simulate
+from unskew.datasets.world import World
 from unskew.evaluation import evaluate, positive_from
 from unskew.methods.base import Method
-from unskew.methods.robust import DRJL
 from unskew.metrics.calibration import calibration_error
+from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
 from unskew.model import OnUnknown, Recommender
-from unskew.propensity.additive import Additive
 from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
@@ -36,11 +36,22 @@ class Setup:
 
     log: RatingLog
     test: RatingLog
-    training: Training
+    validation: Validation = field(default_factory=Validation)
+    seeds: int = 10
+    trials: int = 0  # of every method; 0 leaves settings as they are
+    workers: int = 1
     empty_users: EmptyUsers = "skip"
     on_unknown: OnUnknown = "raise"
     world: World | None = None
     cutoffs: tuple[int, ...] = (5, 10)
+
+    def __post_init__(self) -> None:
+        for value, what in ((self.seeds, "seeds"), (self.workers, "workers"), (self.trials or 1, "trials")):
+            require_count(value, what)
+
+    @property
+    def training(self) -> Training:
+        return self.validation.training
 
     def fit_and_measure(self, method: Method, seed: int) -> Values:
         """Return seconds of the fit, the size of the model, and what is found of it."""
@@ -100,14 +111,13 @@ class Setup:
             "world": None if self.world is None else repr(self.world),
         }
 
-    def rules(self, seeds: int, trials: int) -> list[str]:
+    def rules(self) -> list[str]:
         """Return by which rules figures are found, in words."""
         rule = {"skip": "are left out of", "one": "count as 1 in", "zero": "count as 0 in"}[self.empty_users]
-        tuned = (
-            f"Tuned: {trials} trials for every method, the first as it is, by the log alone; then the test, once."
-            if trials
-            else "Nothing was tuned: every method has the settings it was given."
-        )
+        seeds, tuned = self.seeds, "Nothing was tuned: every method has the settings it was given."
+        if self.trials:
+            tuned = f"Tuned: {self.trials} trials for every method, the first as it is, by the log alone; then the "
+            tuned += "test, once."
         return [
             f"unskew {unskew.__version__}. Learned from: {self.log!r}. Test: {self.test!r}.",
             f"Positive from a rating of {positive_from(self.test):g}; users without a positive test pair {rule} the "
@@ -115,13 +125,6 @@ class Setup:
             f"out {self.training.holdout:.0%} of the log for stopping and calibration.",
             tuned,
         ]
-
-
-@cache
-def warm_up() -> None:
-    """Load what is compiled, once a process, so that the first fit's seconds do not include it."""
-    tiny = simulate(n_users=80, n_items=50, density=0.15)
-    DRJL(propensity=Additive()).fit(tiny.log, training=Training(max_epochs=1, progress=False))
 
 
 def n_parameters(model: Recommender) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.bench.measure import Setup
-from unskew.bench.protocol import RECORDS, made_folder, measured, of_every_seed
+from unskew.bench.protocol import RECORDS, made_folder, measured
 from unskew.bench.run import opened
 from unskew.bench.search import Validation
 from unskew.bench.standings import COUNTS, Standing, figure_name, label, shown, standing
@@ -164,22 +164,22 @@ def reproduce(
         return _statistics(asked, facts, log, test, about).publish(stem)
     training = Training(**facts.published_training) if as_published else Training()
     validation = Validation(training=training if max_epochs is None else replace(training, max_epochs=max_epochs))
-    settings: dict[str, Any] = {"empty_users": facts.empty_users, "world": world, "cutoffs": facts.cutoffs}
-    setup = Setup(log=log, test=test, training=validation.training, **settings)
+    rules: dict[str, Any] = {"empty_users": facts.empty_users, "cutoffs": facts.cutoffs, "world": world}
+    rules |= {"seeds": seeds, "trials": trials, "workers": workers}
+    setup = Setup(log=log, test=test, validation=validation, **rules)
     recipes = asked.recipes(facts, as_published)
     with opened(out / RECORDS) as records:
-        methods = dict(recipes.values())
-        _, searches, outcome = measured(setup, methods, out, records, seeds, trials, validation, workers)
-    scores = {entry: of_every_seed(outcome, key, seeds) for entry, (key, _) in recipes.items()}
+        runs = measured(setup, dict(recipes.values()), out, records)
+    scores = {entry: runs.of_every_seed(key) for entry, (key, _) in recipes.items()}
     notes = [note for figure, note in NOTES.items() if figure in asked.quantities]
-    chosen = [", ".join(each.choice()) for each in searches]
+    chosen = [", ".join(each.choice()) for each in runs.searches]
     if as_published:
         options = ", ".join(f"{option}={value!r}" for option, value in facts.published_training.items())
         notes.append(
             f"As published: what public code does where we have it, otherwise our losses; trained with {options}."
         )
-    words = [*about, *setup.rules(seeds, trials), *notes, *chosen]
-    return Reproduced(asked, facts, scores, words, outcome.failures).publish(stem)
+    words = [*about, *setup.rules(), *notes, *chosen]
+    return Reproduced(asked, facts, scores, words, runs.outcome.failures).publish(stem)
 
 
 def _statistics(asked: Suite, facts: Dataset, log: RatingLog, test: RatingLog, about: Sequence[str]) -> Reproduced:

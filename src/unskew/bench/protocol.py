@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unskew.bench.measure import Setup
-from unskew.bench.records import Records, Values, versions
+from unskew.bench.records import Records, versions
 from unskew.bench.run import Job, Outcome, opened, run
 from unskew.bench.search import Search, Validation, search
 from unskew.bench.standings import NAIVE, SURE, Standing, figure_name, results, shown, standings_of
@@ -21,7 +21,6 @@ from unskew.datasets.world import World
 from unskew.errors import FileError, ParameterError
 from unskew.findings import Table
 from unskew.methods.base import Method
-from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
 from unskew.store.atomic import reason, write_file
@@ -144,76 +143,73 @@ def benchmark(
     The best is fitted on the whole log with seeds 0 to `seeds` - 1, and only these fits are asked `test`. A run that
     was stopped, also by kill -9, goes on with `out` where it ended. `about` are sentences on what the data are.
     """
-    validation = validation or Validation()
-    for value, what in ((seeds, "seeds"), (workers, "workers"), (trials or 1, "trials")):
-        require_count(value, what)
+    rules: dict[str, Any] = {"empty_users": empty_users, "on_unknown": on_unknown, "world": world, "workers": workers}
+    setup = Setup(log=log, test=test, validation=validation or Validation(), seeds=seeds, trials=trials, **rules)
     names = {name: re.sub(r"[^\w.-]", "-", name) + ".toml" for name in methods}
     if not methods:
         raise ParameterError("There is no method to compare: name at least one.")
     if len(set(names.values())) < len(names):
         raise ParameterError("Two methods have names that differ in punctuation only: rename one of them.")
-    settings: dict[str, Any] = {"empty_users": empty_users, "on_unknown": on_unknown, "world": world}
-    setup = Setup(log=log, test=test, training=validation.training, **settings)
     folder = made_folder(out, inside="recipes")
     with opened(folder / RECORDS) as records:
-        recipes, searches, outcome = measured(setup, methods, folder, records, seeds, trials, validation, workers)
-        for name, method in recipes.items():
-            usual = validation.training == Training()
-            write_recipe(folder / "recipes" / names[name], method, None if usual else validation.training)
-        scores = {name: fits for name in recipes if (fits := of_every_seed(outcome, name, seeds))}
+        runs = measured(setup, methods, folder, records)
+        for name, method in runs.recipes.items():
+            usual = setup.training == Training()
+            write_recipe(folder / "recipes" / names[name], method, None if usual else setup.training)
         found = Benchmark(
             methods=tuple(methods),
-            scores=scores,
-            setting=(*about, *setup.rules(seeds, trials)),
-            choices=tuple(each.choice() for each in searches),
-            notes=tuple(_notes(methods, searches, outcome)),
-            recipes={name: to_plain(method) for name, method in recipes.items()},
+            scores={name: fits for name in runs.recipes if (fits := runs.of_every_seed(name))},
+            setting=(*about, *setup.rules()),
+            choices=tuple(each.choice() for each in runs.searches),
+            notes=tuple(_notes(methods, runs)),
+            recipes={name: to_plain(method) for name, method in runs.recipes.items()},
             facts={"versions": versions(), "seeds": seeds, "trials": trials, **setup.facts()},
         )
         found.publish(folder)
     return found
 
 
-def measured(
-    setup: Setup,
-    methods: Mapping[str, Method],
-    folder: Path,
-    records: Records,
-    seeds: int,
-    trials: int,
-    validation: Validation,
-    workers: int,
-) -> tuple[dict[str, Method], list[Search], Outcome]:
+class Runs(NamedTuple):
+    """What was tuned and fitted: recipes by name, searches if there were any, and what every fit found."""
+
+    recipes: dict[str, Method]
+    searches: list[Search]
+    outcome: Outcome
+    seeds: int
+
+    def of_every_seed(self, name: str) -> list[dict[str, float]]:
+        """Return what the fits of a method found, with what they cost; nothing if one of them failed."""
+        fits = [self.outcome.values.get(f"fit/{name}/{seed}") for seed in range(self.seeds)]
+        if None in fits:
+            return []
+        return [fit["test"] | {cost: float(fit[cost]) for cost in ("seconds", "parameters")} for fit in fits if fit]
+
+
+def measured(setup: Setup, methods: Mapping[str, Method], folder: Path, records: Records) -> Runs:
     """Tune, if there are trials; then fit every recipe for every seed and measure it on the test."""
     records.refuse_another(setup.log, fingerprint(setup.log))
-    searches = search(methods, setup.log, trials, validation, workers, folder / JOURNAL) if trials else []
-    recipes = {each.name: best.method for each in searches if (best := each.best())} if trials else dict(methods)
-    facts = setup.facts() | {"tuned": trials > 0}
+    recipes, searches, given = dict(methods), list[Search](), setup.validation
+    if setup.trials:
+        searches = search(methods, setup.log, setup.trials, given, setup.workers, folder / JOURNAL)
+        recipes = {each.name: best.method for each in searches if (best := each.best())}
+    facts = setup.facts() | {"tuned": setup.trials > 0}
     jobs = [
-        Job(f"fit/{name}/{seed}", {"method": to_plain(method), "seed": seed} | facts, partial(_fitted, method, seed))
-        for seed in range(seeds)
+        Job(
+            f"fit/{name}/{seed}",
+            {"method": to_plain(method), "seed": seed} | facts,
+            partial(Setup.fit_and_measure, method=method, seed=seed),
+        )
+        for seed in range(setup.seeds)
         for name, method in recipes.items()
     ]
-    return recipes, searches, run(jobs, records, workers, setup)
+    return Runs(recipes, searches, run(jobs, records, setup.workers, setup), setup.seeds)
 
 
-def _fitted(method: Method, seed: int, setup: Setup) -> Values:
-    return setup.fit_and_measure(method, seed)
-
-
-def of_every_seed(outcome: Outcome, name: str, seeds: int) -> list[dict[str, float]]:
-    """Return what the fits of a method found, with what they cost; nothing if one of them failed."""
-    fits = [outcome.values.get(f"fit/{name}/{seed}") for seed in range(seeds)]
-    if None in fits:
-        return []
-    return [fit["test"] | {cost: float(fit[cost]) for cost in ("seconds", "parameters")} for fit in fits if fit]
-
-
-def _notes(methods: Mapping[str, Method], searches: Sequence[Search], outcome: Outcome) -> list[str]:
-    notes = list(dict.fromkeys(note for fit in outcome.values.values() for note in fit["notes"]))
-    failed = [each for each in searches if each.best() is None]
+def _notes(methods: Mapping[str, Method], runs: Runs) -> list[str]:
+    notes = list(dict.fromkeys(note for fit in runs.outcome.values.values() for note in fit["notes"]))
+    failed = [each for each in runs.searches if each.best() is None]
     notes += [f"All trials of {each.name} failed, the first because: {each.trials[0].failure}" for each in failed]
-    notes += [f"Failed: {fit}: {sentence}" for fit, sentence in outcome.failures.items()]
+    notes += [f"Failed: {fit}: {sentence}" for fit, sentence in runs.outcome.failures.items()]
     return notes + ([] if NAIVE in methods else [f"{NAIVE} is not among the methods: nothing is compared with it."])
 
 

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from unskew.bench.records import Records, Values
+from unskew.datasets.world import simulate
 from unskew.errors import ParameterError, UnskewError
+from unskew.methods.robust import DRJL
+from unskew.propensity.additive import Additive
 from unskew.runtime import bar, say, side_by_side
 from unskew.store.atomic import locked
+from unskew.training.options import Training
 
 
 @dataclass(frozen=True)
@@ -141,3 +145,10 @@ def _odd(values: Values, prefix: str = "") -> Iterator[str]:
             yield from _odd(value, f"{prefix}{name} ")
         elif isinstance(value, float) and not math.isfinite(value):
             yield f"{prefix}{name} is {value}"
+
+
+@cache
+def warm_up() -> None:
+    """Load what is compiled, once a process, so that the first fit's seconds do not include it."""
+    tiny = simulate(n_users=80, n_items=50, density=0.15)
+    DRJL(propensity=Additive()).fit(tiny.log, training=Training(max_epochs=1, progress=False))

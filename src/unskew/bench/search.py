@@ -22,9 +22,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.bench.measure import warm_up
 from unskew.bench.records import another_log, versions
-from unskew.bench.run import Forecast, Stopped
+from unskew.bench.run import Forecast, Stopped, warm_up
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, UnskewError, checked_seed
 from unskew.evaluation.estimators import estimate
