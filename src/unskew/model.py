@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
 CHUNK = 1 << 18
+MOST_SWEEPS = 1_000_000
 FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 
 
@@ -372,8 +373,7 @@ class Recommender:
 
     def more_sweeps(self, sweeps: int) -> Recommender:
         """The model of a Bayesian method after further sweeps, which go on from where its fit, saved or not, ended."""
-        if not isinstance(sweeps, int) or sweeps < 1:
-            raise ParameterError(f"sweeps={sweeps!r} is no number of sweeps; give a whole number from 1 up.")
+        sweeps = whole(sweeps, "sweeps", 1, MOST_SWEEPS)
         if self.n_fitted_users is not None:
             raise ParameterError("Users were folded into this model, whose log holds none of their ratings; fit anew.")
         sampled = self.part("prediction").continued(self.log, sweeps)

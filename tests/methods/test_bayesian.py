@@ -171,7 +171,7 @@ def test_more_sweeps_go_on_from_a_saved_state(tmp_path):
     assert "40 sweeps were run" not in str(one.history)
     with pytest.raises(unskew.ParameterError, match="not sampled in sweeps"):
         unskew.make("naive").fit(log, training=unskew.Training(max_epochs=1, progress=False)).more_sweeps(5)
-    with pytest.raises(unskew.ParameterError, match="number of sweeps"):
+    with pytest.raises(unskew.ParameterError, match="sweeps must be a whole number from 1 to 1,000,000"):
         model.more_sweeps(0)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from unskew.bench.records import another_log, versions
 from unskew.bench.run import Forecast, Stopped, warm_up
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError, UnskewError, checked_seed
+from unskew.errors import DataError, ParameterError, UnskewError, checked_seed, whole
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
 from unskew.methods.base import Method
@@ -273,7 +273,7 @@ def tune(
     `name` is what the method is called there, by default the name it is registered by or that of its class.
     """
     name = name or (method if isinstance(method, str) else type(method).__name__)
-    require_count(trials, "trials")
+    whole(trials, "trials", 1, 100_000)
     require_count(workers, "workers")
     start = make(method) if isinstance(method, str) else method
     if not start.space():

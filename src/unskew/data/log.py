@@ -101,13 +101,11 @@ class RatingLog:
 
         Columns that are not named are guessed, by name and by what they hold.
         """
-        columns, like = columns_of(frame), settings.get("like")
-        given = {"user": user, "item": item, "rating": rating, "time": time}
-        for role, name in given.items():
+        columns = columns_of(frame)
+        given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, settings.get("like"))
+        for name in given.values():
             if name is not None and name not in columns:
                 raise missing_column(str(name), list(columns), "the frame")
-            if name is None and like is not None and getattr(like.names, role) in columns:
-                given[role] = getattr(like.names, role)
         samples = {name: sample_of(values) for name, values in columns.items()}
         found, guessed = columns_by_name(samples, given, "the frame", optional=("time",))
         library = next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
@@ -244,7 +242,9 @@ class Rows(NamedTuple):
         times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
         if isinstance(titles, str) and titles in others:
             titles = {"ids": self.columns["item"], "titles": others[titles]}
-        users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, settings)
+        users, items, ratings, times = _merged(
+            users, items, ratings, times, user_ids, item_ids, settings.get("duplicates", "error")
+        )
         scale.refuse_one_class(ratings.min(), ratings.max())
         unit = scale.to_unit(ratings)
         share = float(unit.mean())
@@ -286,16 +286,19 @@ class Rows(NamedTuple):
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
-        if _to_guess(positive):
-            if limits is None and like is not None:
-                scale: Scale = like.scale
-                return scale
-            scale, words = guessed_scale(
-                ratings, self._at("rating"), None if limits is None else Scale.of(None, limits)
-            )
-            notes.append(words)
-            return scale
-        return Scale.of(positive, limits)
+        if not _to_guess(positive):
+            return Scale.of(positive, limits)
+        if limits is None and like is not None:
+            return like.scale  # type: ignore[no-any-return]
+        scale, words = guessed_scale(ratings, self._at("rating"), None if limits is None else Scale.of(None, limits))
+        notes.append(words)
+        return scale
+
+
+def named_as(given: dict[str, str | None], columns: Any, like: RatingLog | None) -> dict[str, str | None]:
+    """Names of columns by role; those that are not given are as in another log, where there are such columns."""
+    known = {} if like is None else {role: name for role, name in like.names._asdict().items() if name in columns}
+    return {role: known.get(role) if name is None else name for role, name in given.items()}
 
 
 def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
@@ -362,13 +365,7 @@ def _times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | N
 
 
 def _merged(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    ratings: NDArray[np.float64],
-    times: NDArray[np.float64] | None,
-    user_ids: Vocabulary,
-    item_ids: Vocabulary,
-    settings: Any,
+    users: Any, items: Any, ratings: Any, times: Any, user_ids: Vocabulary, item_ids: Vocabulary, how: str
 ) -> tuple[Any, Any, Any, Any]:
     """The columns with one row a pair: the last of several stays, by its own rating or their mean; or an error."""
     keys = pair_keys(users, items, len(item_ids))
@@ -376,9 +373,7 @@ def _merged(
     if not (ordered[1:] == ordered[:-1]).any():
         return users, items, ratings, times
     order = keys.argsort(kind="stable")
-    ordered = keys[order]
-    again = ordered[1:] == ordered[:-1]
-    how = settings.get("duplicates", "error")
+    again = keys[order][1:] == keys[order][:-1]
     if how == "error":
         second = int(order[1:][again].min())
         first = int((keys == keys[second]).argmax())
@@ -386,16 +381,15 @@ def _merged(
             f"user {user_ids[users[second]]!r} rated item {item_ids[items[second]]!r} twice, in rows {first + 1} and "
             f"{second + 1}: duplicates='last' keeps the last rating and duplicates='mean' averages them."
         )
-    starts = np.flatnonzero(np.append(True, ~again))
-    last = np.sort(order[np.append(~again, True)])
+    last = order[np.append(~again, True)]
     if how == "mean":
-        counts = np.diff(np.append(starts, len(order)))
-        means = np.add.reduceat(ratings[order], starts) / counts
+        starts = np.flatnonzero(np.append(True, ~again))
         ratings = ratings.copy()
-        ratings[order[np.append(~again, True)]] = means
+        ratings[last] = np.add.reduceat(ratings[order], starts) / np.diff(np.append(starts, len(order)))
+    last = np.sort(last)
     return users[last], items[last], ratings[last], None if times is None else times[last]
 
 
 def refuse_duplicates(users: Any, items: Any, user_ids: Vocabulary, item_ids: Vocabulary) -> None:
     """Raise a DataError that names the first row whose pair an earlier row already holds."""
-    _merged(users, items, np.zeros(len(users)), None, user_ids, item_ids, {})
+    _merged(users, items, None, None, user_ids, item_ids, "error")

@@ -21,7 +21,7 @@ import pyarrow.csv as pcsv
 from unskew.data.features import missing_column
 from unskew.data.guess import Layout, columns_by_name, columns_by_place, is_number, layout_of
 from unskew.data.ids import is_text
-from unskew.data.log import LogSettings, RatingLog, Rows, check_settings
+from unskew.data.log import LogSettings, RatingLog, Rows, check_settings, named_as
 from unskew.errors import DataError, ParameterError
 
 TYPED = (".inter", ".user", ".item")  # RecBole names a column "name:type"
@@ -124,11 +124,8 @@ def _from_files(
     files, notes = files_of(path), []
     if len(files) == 1 and files[0].path != path and Path(path).is_dir() and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{files[0].name} is taken for the ratings")
-    like, table = settings.get("like"), files[0].opened(delimiter, header, [name for name in given.values() if name])
-    names = table.names
-    for role, name in given.items():
-        if name is None and like is not None and getattr(like.names, role) in names:
-            given[role] = getattr(like.names, role)
+    table = files[0].opened(delimiter, header, [name for name in given.values() if name])
+    given, names = named_as(given, table.names, settings.get("like")), table.names
     if table.layout is not None and not table.layout.header:
         found, guessed = columns_by_place(table.sample, given, files[0].name), list[str]()
     else:

@@ -40,7 +40,7 @@ class BayesianFactors(Sampled):
     """
 
     n_factors: int = setting(defaults.FACTORS, least=1, most=256)
-    sweeps: int | None = setting(None, least=2)
+    sweeps: int | None = setting(None, least=2, most=1_000_000)
     prior_scale: float = setting(defaults.PRIOR_SCALE, above=0)
     exposure: bool | None = None
     history: bool | None = None
