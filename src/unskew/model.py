@@ -73,11 +73,11 @@ class Recommender:
     @property
     def settings(self) -> dict[str, float]:
         """The numbers that recipe, rules and search came to: batch size, L2 of nets, clips of propensities."""
-        facts, training = self.split.facts, self.training or Training()
-        roles = resolved(self.method.plan().roles, facts)
+        split, training = self.split, self.training or Training()
+        roles = resolved(self.method.plan().roles, split)
         l2 = {f"l2 of {name}": role.l2 or 0.0 for name, role in roles.items() if isinstance(role.part, NetSpec)}
         clips = {f"clip of {name}": role.clip for name, role in roles.items() if role.clip}
-        return {"batch size": training.batch_size_for(facts.n_train), **l2, **clips}
+        return {"batch size": training.batch_size_for(len(split.train_rows)), **l2, **clips}
 
     @property
     def n_fitted(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from unskew.data.split import scarcity
 from unskew.losses.doubly_robust import dr
 from unskew.losses.joint import contrast, entire_space, negative_entropy
 from unskew.losses.weighting import ips, naive, seen_likelihood, snips
@@ -175,8 +176,8 @@ def test_a_model_tells_the_numbers_it_was_trained_with():
         DRJL(propensity=Additive(), **settings).fit(log, training=SHORT)
         for settings in ({}, {"l2": 0.3, "imputation_l2": 0.1, "clip": 0.2})
     )
-    facts = by_rule.split.facts
-    l2 = 0.25 * facts.scarcity
+    facts = by_rule.split
+    l2 = 0.25 * scarcity(log)
     rules = {"batch size": 128, "l2 of imputation": l2, "l2 of prediction": l2, "clip of propensity": facts.density}
     assert by_rule.settings == pytest.approx(rules)
     numbers = {"batch size": 128, "l2 of imputation": 0.1, "l2 of prediction": 0.3, "clip of propensity": 0.2}

@@ -249,7 +249,7 @@ def test_a_part_that_fits_itself_is_fitted_before_and_its_update_left_out(split)
     note = "The imputation is fitted before stage 'prediction' and does not learn in it."
     assert note in trained.history.notes
     answer = trained.parts.answer("imputation", np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
-    np.testing.assert_allclose(answer, split.facts.train_mean, atol=1e-6)
+    np.testing.assert_allclose(answer, split.train_mean, atol=1e-6)
 
 
 def test_what_learned_nothing_is_counted(split):
@@ -327,7 +327,7 @@ def test_scarcity_is_the_noise_of_a_user_and_of_an_item():
 
 def test_a_plan_leaves_l2_and_clip_to_the_log_unless_a_method_has_numbers():
     log = grid(12, 10)
-    facts, rule = holdout_split(log).facts, L2_PER_SCARCITY * scarcity(log)
+    facts, rule = holdout_split(log), L2_PER_SCARCITY * scarcity(log)
     free, fixed, apart = (
         resolved(method.plan().roles, facts) for method in (DRJL(), DRJL(l2=0.3, clip=0.2), DRJL(imputation_l2=0.5))
     )

@@ -88,14 +88,14 @@ class Feed:
         folds: Folds | None = None,
         calibrates: bool = False,
     ) -> None:
-        self.log, self.facts, self.folds, self.pairs_per_row = split.log, split.facts, folds, pairs_per_row
+        self.log, self.split, self.folds, self.pairs_per_row = split.log, split, folds, pairs_per_row
         self.population = AllPairs(self.log.n_users, self.log.n_items)
         self._copies = folds.copies if folds else 1
         self.n_pairs = float(self.population.n_pairs * self._copies)
         self.batch_size, self._rng = batch_size * self._copies, rng
         rows = split.train_rows[np.argsort(self.log.users[split.train_rows], kind="stable")]
         self._train = self._logged(rows)
-        self._n_cells = float(self.facts.n_ratings * self._copies)
+        self._n_cells = float(len(self.log) * self._copies)
         self._holdout_rng = np.random.default_rng(rng.integers(2**63))
         held_out = split.holdout_rows
         if calibrates:

@@ -21,27 +21,6 @@ HoldoutBy = Literal["global", "user", "last", "time"]
 GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is true of a whole log and its split, whichever part of it is here."""
-
-    n_ratings: int
-    n_users: int
-    n_items: int
-    n_train: int
-    n_held_out: int
-    train_mean: float
-    scarcity: float
-
-    @property
-    def n_pairs(self) -> int:
-        return self.n_users * self.n_items
-
-    @property
-    def density(self) -> float:
-        return self.n_ratings / self.n_pairs
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
     """A log and the numbers of its training rows and hold-out rows, each in the order of the log."""
@@ -54,21 +33,19 @@ class Split:
     def train(self) -> RatingLog:
         return self.log.take(self.train_rows)
 
-    @cached_property
-    def facts(self) -> Facts:
-        """Of the whole log."""
-        counts = len(self.log), self.log.n_users, self.log.n_items, len(self.train_rows), len(self.holdout_rows)
-        return Facts(*counts, self.train_mean, scarcity(self.log))
+    @property
+    def holdout(self) -> RatingLog:
+        return self.log.take(self.holdout_rows)
 
     @property
+    def density(self) -> float:
+        return len(self.log) / self.log.n_pairs
+
+    @cached_property
     def train_mean(self) -> float:
         """The mean rating of the training rows."""
         held_out = self.log.ratings[self.holdout_rows].sum(dtype=np.float64)
         return float((self.log.ratings.sum(dtype=np.float64) - held_out) / len(self.train_rows))
-
-    @property
-    def holdout(self) -> RatingLog:
-        return self.log.take(self.holdout_rows)
 
     def __str__(self) -> str:
         train, holdout, total = len(self.train_rows), len(self.holdout_rows), len(self.log)
@@ -96,14 +73,17 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
     if by == "global":
-        held_out = _drawn_globally(log, fraction, _generator(seed, GLOBAL_STREAM))
+        held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(len(log))[: round(fraction * len(log))], log)
     elif by == "user":
         order = _generator(seed, USER_STREAM).permutation(len(log))
         held_out = _taken_by_user(log, fraction, order, np.rint)
     elif by == "last":
         held_out = _taken_by_user(log, fraction, np.arange(len(log))[::-1], np.ceil)
     elif by == "time":
-        held_out = _latest(log, fraction)
+        if log.times is None or np.isnan(log.times).any():
+            raise DataError("The log has no times, or not of every rating: name their column by time=.")
+        latest = np.argsort(log.times, kind="stable")[len(log) - round(fraction * len(log)) :]
+        held_out = _chosen(latest, log)
     else:
         raise ParameterError(f'by must be "global", "user", "last" or "time", not {by!r}.')
     if held_out.all() or not held_out.any():
@@ -133,18 +113,9 @@ def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
     return Split(log, np.flatnonzero(~held_out), np.flatnonzero(held_out))
 
 
-def _drawn_globally(log: RatingLog, fraction: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    quota = round(fraction * len(log))
+def _chosen(rows: Rows, log: RatingLog) -> NDArray[np.bool_]:
     held_out = np.zeros(len(log), dtype=np.bool_)
-    held_out[generator.permutation(len(log))[:quota]] = True
-    return held_out
-
-
-def _latest(log: RatingLog, fraction: float) -> NDArray[np.bool_]:
-    if log.times is None or np.isnan(log.times).any():
-        raise DataError("The log has no times, or not of every rating: name their column by time=.")
-    held_out = np.zeros(len(log), dtype=np.bool_)
-    held_out[np.argsort(log.times, kind="stable")[len(log) - round(fraction * len(log)) :]] = True
+    held_out[rows] = True
     return held_out
 
 

@@ -99,7 +99,7 @@ class MeanRating(FitSpec):
     kind: ClassVar[str] = "imputation"
 
     def fit_in(self, context: FitContext) -> ConstantRating:
-        mean = min(max(context.split.facts.train_mean, 1e-6), 1 - 1e-6)
+        mean = min(max(context.split.train_mean, 1e-6), 1 - 1e-6)
         return ConstantRating(np.log(mean / (1 - mean)))
 
     def from_state(self, state: State, owner: Part | None = None) -> ConstantRating:

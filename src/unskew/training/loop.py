@@ -13,7 +13,7 @@ import numpy as np
 from unskew.data.feed import Batch, Feed
 from unskew.data.log import RatingLog
 from unskew.data.population import Folds
-from unskew.data.split import Facts, Split
+from unskew.data.split import Split, scarcity
 from unskew.errors import DivergedError, PlanError, checked_seed
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
@@ -26,7 +26,7 @@ from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step
 L2_PER_SCARCITY = 0.25
 
 
-def resolved(roles: Mapping[str, Role], facts: Facts) -> dict[str, Role]:
+def resolved(roles: Mapping[str, Role], split: Split) -> dict[str, Role]:
     """The roles with numbers for what they leave to the log.
 
     The L2 of nets that learn ratings is a quarter of the log's scarcity: a row learned from n ratings carries noise of
@@ -34,10 +34,11 @@ def resolved(roles: Mapping[str, Role], facts: Facts) -> dict[str, Role]:
     of matrix completion: Negahban & Wainwright, JMLR 2012). The clip is the log's density: no rating then stands for
     more pairs than an average one does.
     """
+    noise = scarcity(split.log)
     return {
         name: role._replace(
-            l2=role.l2_factor * L2_PER_SCARCITY * facts.scarcity if role.l2 is None else role.l2,
-            clip=facts.density if role.clip is None else role.clip,
+            l2=role.l2_factor * L2_PER_SCARCITY * noise if role.l2 is None else role.l2,
+            clip=split.density if role.clip is None else role.clip,
         )
         for name, role in roles.items()
     }
@@ -79,13 +80,13 @@ class Loop:
         self.split, self.seed, self.training, self.random_ratings = split, seed, training, random_ratings
         self.feed = Feed(
             split,
-            batch_size=training.batch_size_for(split.facts.n_train),
+            batch_size=training.batch_size_for(len(split.train_rows)),
             pairs_per_row=plan.pairs_per_row,
             rng=np.random.default_rng([seed, 1]),
             folds=folds,
             calibrates=any(role.calibrated_by for role in plan.roles.values()),
         )
-        self.roles = resolved(plan.roles, split.facts)
+        self.roles = resolved(plan.roles, split)
         self.by_role = self._new_nets(folds.n if folds else 1)
         self.parts = Parts(
             self.by_role,
@@ -97,12 +98,12 @@ class Loop:
 
     def _new_nets(self, n_nets: int) -> dict[str, Part]:
         """A net for each role that learns by slopes, each with a random stream of its own."""
-        facts, parts = self.split.facts, dict[str, Part]()
-        rates = {"rating": facts.train_mean, "seen": facts.density}
+        parts = dict[str, Part]()
+        rates = {"rating": self.split.train_mean, "seen": self.split.density}
         streams = np.random.default_rng([self.seed, 0]).spawn(len(self.roles))
         for (name, role), stream in zip(self.roles.items(), streams, strict=True):
             if isinstance(role.part, NetSpec):
-                sizes = facts.n_users * n_nets, facts.n_items * n_nets
+                sizes = self.split.log.n_users * n_nets, self.split.log.n_items * n_nets
                 context = NetContext(*sizes, rates[role.starts_at], self.feed.interactions)
                 parts[name] = role.part.build(context, stream, parts.get(role.shares_with))
         return parts

@@ -50,7 +50,7 @@ def weights_of(trained: Loop, role: str = "propensity") -> WeightReport:
     if trained.parts[role].answers_unseen:
         pairs = value_of(view.sampled.probability(role)).astype(np.float64)
     return WeightReport(
-        base_rate=trained.feed.facts.density,
+        base_rate=trained.feed.split.density,
         mean_over_pairs=None if pairs is None else float(pairs.mean()),
         std_over_pairs=None if pairs is None else float(pairs.std(ddof=1)),
         smallest_seen=float(seen.min()),
