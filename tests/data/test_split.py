@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -60,12 +58,6 @@ def test_every_row_is_in_exactly_one_part_and_sizes_are_as_documented(counts, fr
             assert held.tolist() == quotas.tolist()
 
 
-def test_a_user_with_a_single_rating_keeps_it_in_training():
-    split = holdout_split(log_with([1, 1, 10]), 0.9, by="user")
-    assert set(split.holdout.users.tolist()) == {2}
-    assert len(split.holdout) == 9
-
-
 @given(
     counts=st.lists(st.integers(1, 12), min_size=2, max_size=6).filter(lambda n: max(n) > 1),
     fraction=st.floats(0.01, 0.9),
@@ -89,18 +81,6 @@ def test_every_row_is_held_out_equally_often(by):
         np.bincount(holdout_split(log, 0.2, by=by, seed=seed).holdout_rows, minlength=30) for seed in range(1000)
     )
     assert abs(times - 200).max() < 5 * np.sqrt(1000 * 0.2 * 0.8)
-
-
-def test_rows_of_a_user_are_held_out_independently_of_their_order():
-    """Two given rows out of ten are both held out with probability 2/10 * 1/9, neighbours or not."""
-    log = log_with([10, 10])
-    together = np.zeros((10, 10))
-    mine = np.flatnonzero(log.users == 0)
-    for seed in range(1500):
-        held = np.isin(mine, holdout_split(log, 0.2, by="user", seed=seed).holdout_rows)
-        together += np.outer(held, held)
-    off_diagonal = together[~np.eye(10, dtype=bool)]
-    assert abs(off_diagonal - 1500 / 45).max() < 5 * np.sqrt(1500 / 45)
 
 
 def test_same_seed_same_split_and_another_seed_another_split():
@@ -182,16 +162,6 @@ def test_empty_parts_are_refused_with_a_remedy():
         holdout_split(log_with([2, 2]), 0.9)
     with pytest.raises(DataError, match="leaves the hold-out empty"):
         holdout_split(log_with([1, 1, 1]), 0.5, by="user")
-
-
-def test_half_a_million_ratings_are_split_by_user_without_a_loop_over_users():
-    users = np.repeat(np.arange(100_000), 5)
-    items = np.tile(np.arange(5), 100_000)
-    log = RatingLog.from_arrays(users, items, np.where(np.arange(500_000) % 2, 5, 1))
-    start = process_time()
-    split = holdout_split(log, 0.2, by="user")
-    assert process_time() - start < 1.5
-    assert len(split.holdout_rows) == 100_000
 
 
 def test_by_time_the_latest_ratings_are_held_out_whatever_their_order():

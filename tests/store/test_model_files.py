@@ -419,12 +419,6 @@ def test_a_foreign_manifest_is_refused(folder, text):
     assert "model.json" in refusal(folder)
 
 
-def test_a_manifest_of_any_size_is_not_read_to_find_out_what_it_is(folder):
-    with (folder / "model.json").open("r+b") as file:
-        file.truncate(1 << 34)  # a sparse file of 16 GB
-    assert "model.json has 17,179,869,184 bytes, and none of unskew's has more than" in refusal(folder)
-
-
 def test_what_is_not_a_model_folder_is_refused(tmp_path):
     assert "there is no such folder" in refusal(tmp_path / "nothing")
     assert "model.json is missing" in refusal(str(tmp_path))
