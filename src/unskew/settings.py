@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import field, fields
+from numbers import Integral, Real
 from operator import ge, gt, le
 from typing import Any
 
@@ -43,8 +44,8 @@ def _check(owner: Any, name: str, value: Any, choices: Collection[str] | None, b
         return
     if isinstance(value, str) and value == "auto":
         raise ParameterError(f"{name}='auto' is gone: None follows a rule of the log; to search, use `unskew tune`.")
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    largest = LARGEST_WHOLE if isinstance(value, int) else LARGEST
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    largest = LARGEST_WHOLE if isinstance(value, Integral) else LARGEST
     if number and value > largest:
         bounds.setdefault("most", largest)
     if not (number and all(BOUNDS[kind][1](value, bound) for kind, bound in bounds.items())):
