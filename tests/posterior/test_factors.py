@@ -5,17 +5,17 @@ import os
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from threadpoolctl import threadpool_limits
 
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
-from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.exposure import Columns, Pairs, directions
 from unskew.posterior.factors import Problem, Settings, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
-from unskew.posterior.prior import Columns
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 PLAIN = Settings(d=3, sweeps=60, exposure=False, history=False)
@@ -28,13 +28,13 @@ def world(seed=0, n_users=80, n_items=60, n=2000, cuts=(-0.8, 0.2, 1.0), d=2):
     pairs = rng.permutation(n_users * n_items)[:n]
     users, items = pairs // n_items, pairs % n_items
     y = f[users, items] + rng.standard_normal(n)
-    return users, items, (np.digitize(y, cuts) + 1.0 if cuts else y), f
+    return Pairs(users, items, n_users, n_items, np.digitize(y, cuts) + 1.0 if cuts else y), f
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    users, items, ratings, f = world()
-    return sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN, seed=1), f
+    log, f = world()
+    return sample(log, settings=PLAIN, seed=1), f
 
 
 def every_pair(n_users=80, n_items=60):
@@ -57,33 +57,33 @@ def test_levels_probability_expected_and_std_agree(fitted):
     posterior = fitted[0].posterior
     u, i = every_pair()
     levels = posterior.levels(u, i)
-    assert np.allclose(levels.sum(1), 1)
-    assert np.allclose(levels[:, 2:].sum(1), posterior.probability(u, i, 3.0))
-    assert np.allclose(levels @ [1, 2, 3, 4], posterior.expected(u, i))
     p = posterior.probability(u, i, 3.0)
+    assert np.allclose(levels.sum(1), 1)
+    assert np.allclose(levels[:, 2:].sum(1), p)
+    assert np.allclose(levels @ [1, 2, 3, 4], posterior.expected(u, i))
     posterior.liked_from = 3.0
     assert np.allclose(posterior.logits(u, i), np.log(p / (1 - p)), atol=1e-4)
-    rng = np.random.default_rng(0)
-    k = np.arange(5)
+    rng, k = np.random.default_rng(0), np.arange(5)
     v, noise = posterior.variance(u[k], i[k]), posterior.noise_variance(u[k], i[k])
     f = posterior.scores(u[k], i[k])[:, None] + np.sqrt(v)[:, None] * rng.standard_normal((5, 200_000))
     drawn = ndtr((f - posterior.threshold(3.0)) / np.sqrt(noise)[:, None])
     assert np.allclose(drawn.std(1), posterior.std(u[k], i[k], 3.0), atol=2e-3)
     assert np.allclose(drawn.mean(1), p[k], atol=2e-3)
+    with pytest.raises(ParameterError, match="does not divide"):
+        posterior.probability(u, i, 9.0)
 
 
 def test_sampler_agrees_with_brute_force_on_two_by_two():
     """P of the posterior on a 2 x 2 log, d = 1, against weighted draws from the prior."""
     users, items, levels = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 0, 1])
-    s = Sampler(
-        users, items, levels, 2, Columns.of(2), Columns.of(2), d=1, seed=0, row_df=8, prior_scale=0.5, column_shape=3
-    )
+    known = Columns.of(2), Columns.of(2)
+    s = Sampler(users, items, levels, 2, *known, d=1, seed=0, row_df=8, prior_scale=0.5, column_shape=3)
     found = []
     for k in range(30_000):
         s.sweep()
         if k > 100:
             u, v = s.user_side, s.item_side
-            f = u.rows[:, :1] @ v.rows[:, :1].T + u.bias[:, None] + v.bias[None, :]
+            f = u.rows[:, :1] @ v.rows[:, :1].T + u.rows[:, 1:] + v.rows[:, 1]
             found.append(ndtr((f - s.thresholds[1]) / (u.scale[:, None] * v.scale[None, :])))
     found = np.array(found)
     rng = np.random.default_rng(1)
@@ -101,9 +101,7 @@ def test_sampler_agrees_with_brute_force_on_two_by_two():
     t = defaults.THRESHOLD_SD * rng.standard_normal(m)
     f = rows["u"][:, :, None, 0] * rows["v"][:, None, :, 0] + rows["u"][:, :, None, 1] + rows["v"][:, None, :, 1]
     p = ndtr((f - t[:, None, None]) / (rows["su"][:, :, None] * rows["sv"][:, None, :]))
-    w = np.prod(
-        [p[:, a, b] if level else 1 - p[:, a, b] for a, b, level in zip(users, items, levels, strict=True)], axis=0
-    )
+    w = np.prod([np.abs(1 - level - p[:, a, b]) for a, b, level in zip(users, items, levels, strict=True)], axis=0)
     exact = (w[:, None, None] * p).sum(0) / w.sum()
     batches = found[: len(found) // 50 * 50].reshape(50, -1, 2, 2).mean(1)
     error = batches.std(0, ddof=1) / np.sqrt(50) + 0.003
@@ -113,51 +111,39 @@ def test_sampler_agrees_with_brute_force_on_two_by_two():
 def test_simulation_based_calibration():
     """Ranks of true f among posterior draws are uniform when the truth is drawn from the prior (Talts et al., 2018)."""
     rng = np.random.default_rng(3)
-    users, items = np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7
-    ranks = []
-    worlds = 120 if LONG else 40
-    for world_seed in range(worlds):
-        s = Sampler(users, items, np.arange(24) % 3, 3, Columns.of(6), Columns.of(7), d=1, seed=world_seed,
-                    row_df=12, prior_scale=0.3, column_shape=4)  # fmt: skip
-        for side in (s.user_side, s.item_side):
+    users, items, ranks = np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7, []
+    worlds, known = 120 if LONG else 40, (Columns.of(6), Columns.of(7))
+    for seed in range(worlds):
+        s = Sampler(
+            users, items, np.arange(24) % 3, 3, *known, d=1, seed=seed, row_df=12, prior_scale=0.3, column_shape=4
+        )
+        u, v = s.user_side, s.item_side
+        for side in (u, v):
             a = np.tril(rng.standard_normal((2, 2)), -1)
             a[np.diag_indices(2)] = np.sqrt(rng.chisquare([12, 11]))
             root = np.linalg.cholesky(np.linalg.inv(0.3 * a @ a.T))
             mean = root @ rng.standard_normal(2) / np.sqrt(rng.gamma(4, 1 / 4))
-            x = mean + rng.standard_normal((side.n, 2)) @ root.T
-            side.rows[:, 0], side.bias[:] = x[:, 0], x[:, 1]
+            side.rows[:] = mean + rng.standard_normal((side.n, 2)) @ root.T
             side.scale[:] = 1 / np.sqrt(rng.gamma(5, 1 / 5, side.n))
-        t = np.sort(defaults.THRESHOLD_SD * rng.standard_normal(2))
-        u, v = s.user_side, s.item_side
-        f = u.rows[s.users, 0] * v.rows[s.items, 0] + u.bias[s.users] + v.bias[s.items]
+        # a start from the truth is a draw from the posterior
+        s.thresholds[1:-1] = np.sort(defaults.THRESHOLD_SD * rng.standard_normal(2))
+
+        def statistics(s=s, u=u, v=v):
+            f = u.rows[s.users, 0] * v.rows[s.items, 0] + u.rows[s.users, 1] + v.rows[s.items, 1]
+            t = s.thresholds[1:-1]
+            return f, (f[0] - t[0], u.rows[0, 1] - u.rows[1, 1], t[1] - t[0])
+
+        f, truth = statistics()
         y = f + u.scale[s.users] * v.scale[s.items] * rng.standard_normal(24)
-        s.levels[:] = np.searchsorted(t, y)
-        truth = (f[0] - t[0], u.bias[0] - u.bias[1], t[1] - t[0])
+        s.levels[:] = np.searchsorted(s.thresholds[1:-1], y)
         draws = []
-        s.thresholds = np.r_[
-            s.thresholds[0], t, s.thresholds[-1]
-        ]  # a start from the truth is a draw from the posterior
         for k in range(1000):
             s.sweep()
-            if k % 20 == 19:
-                f = u.rows[s.users[0], 0] * v.rows[s.items[0], 0] + u.bias[s.users[0]] + v.bias[s.items[0]]
-                draws.append((f - s.thresholds[1], u.bias[0] - u.bias[1], s.thresholds[2] - s.thresholds[1]))
+            draws += [statistics()[1]] if k % 20 == 19 else []
         ranks.append((np.array(draws) < np.array(truth)).mean(0))
     for column in np.array(ranks).T:
         counts = np.histogram(column, 5, (0, 1.0001))[0]
         assert ((counts - worlds / 5) ** 2 / (worlds / 5)).sum() < 18.5  # chi-square with 4 degrees, 0.1%
-
-
-def test_more_sweeps_go_on_from_the_state():
-    users, items, ratings, _ = world(n=400)
-    problem = Problem(Pairs(users, items, 80, 60, ratings), Ratings.of(ratings), PLAIN)
-    one, two = (problem.chain(PLAIN, 5) for _ in range(2))
-    one.run(30)
-    two.run(12)
-    two.posterior()
-    two.run(18)
-    assert one.sampler.user_side.rows.tobytes() == two.sampler.user_side.rows.tobytes()
-    assert np.allclose(one.posterior().user_bias, two.posterior().user_bias)
 
 
 def test_saved_states_answer_and_go_on_alike(fitted):
@@ -171,20 +157,30 @@ def test_saved_states_answer_and_go_on_alike(fitted):
     one, two = (p.fold_in(items, ratings).probability(np.full(60, 80), np.arange(60)) for p in (again, posterior))
     assert np.array_equal(one, two)
     assert np.allclose(again.extended(82, 61).scores([81], [60]), posterior.extended(82, 61).scores([81], [60]))
-    users, items, ratings, _ = world(n=400)
-    problem = Problem(Pairs(users, items, 80, 60, ratings), Ratings.of(ratings), PLAIN)
+    log, _ = world(n=400)
+    problem = Problem(log, Ratings.of(log.ratings), PLAIN)
     whole, first, second = (problem.chain(PLAIN, 5) for _ in range(3))
     whole.run(40)
     first.run(21)
     second.restore(first.state())
-    second.run(19)
-    assert whole.sampler.item_side.rows.tobytes() == second.sampler.item_side.rows.tobytes()
-    a, b = (chain.posterior().probability(u, i) for chain in (whole, second))
-    assert np.abs(a - b).max() < 1e-3
+    first.posterior()  # asking changes nothing
+    for chain in (first, second):
+        chain.run(19)
+        assert whole.sampler.item_side.rows.tobytes() == chain.sampler.item_side.rows.tobytes()
+        assert np.abs(whole.posterior().probability(u, i) - chain.posterior().probability(u, i)).max() < 1e-3
+
+
+def test_bits_do_not_depend_on_the_threads_of_blas():
+    rng, found = np.random.default_rng(0), []
+    pairs = rng.permutation(1500 * 1200)[:15_000]
+    log = Pairs(pairs // 1200, pairs % 1200, 1500, 1200, pairs % 3)
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            found.append(sample(log, settings=Settings(sweeps=8, exposure=True, history=True)).posterior)
+    assert found[0].user_bias.tobytes() == found[1].user_bias.tobytes()
 
 
 def test_interrupt_keeps_what_there_is(monkeypatch):
-    users, items, ratings, _ = world(n=400)
     sweep = Sampler.sweep
 
     def stop(sampler):
@@ -193,9 +189,9 @@ def test_interrupt_keeps_what_there_is(monkeypatch):
         sweep(sampler)
 
     monkeypatch.setattr(Sampler, "sweep", stop)
-    found = sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN)
-    assert found.posterior.sweeps == 30
-    assert any("Interrupted after 30 sweeps" in note for note in found.posterior.notes)
+    found = sample(world(n=400)[0], settings=PLAIN).posterior
+    assert found.sweeps == 30
+    assert any("Interrupted after 30 sweeps" in note for note in found.notes)
 
 
 def test_compression_loses_nothing_that_counts():
@@ -205,101 +201,81 @@ def test_compression_loses_nothing_that_counts():
         u, v = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
         product.add(u, v)
         total += u @ v.T / 20
-    u, v = product.factors(40)
-    assert np.abs(u @ v.T - total).max() < 1e-4
     u, v = product.factors(5)
     best = np.linalg.svd(total)
     assert np.allclose(u @ v.T, (best[0][:, :5] * best[1][:5]) @ best[2][:5], atol=1e-4)
-    users, items = every_pair(50, 40)
-    liked = (total.ravel() + 0.1 * rng.standard_normal(2000) > 0).astype(int)
     u, v = product.factors(40)
-    rank = smallest_rank(users, items, liked, np.zeros(2000), u, v)
-    full = roc_auc(liked, (u @ v.T).ravel())
-    assert full - roc_auc(liked, (u[:, :rank] @ v[:, :rank].T).ravel()) < defaults.RANK_LOSS
-    assert full - roc_auc(liked, (u[:, : rank - 1] @ v[:, : rank - 1].T).ravel()) >= defaults.RANK_LOSS
+    assert np.abs(u @ v.T - total).max() < 1e-4
+    liked = (total.ravel() + 0.1 * rng.standard_normal(2000) > 0).astype(int)
+    rank = smallest_rank(*every_pair(50, 40), liked, np.zeros(2000), u, v)
+    full, enough, less = (roc_auc(liked, (u[:, :k] @ v[:, :k].T).ravel()) for k in (40, rank, rank - 1))
+    assert full - enough < defaults.RANK_LOSS <= full - less
 
 
 def test_additive_log_variance_is_recovered():
     rng = np.random.default_rng(0)
     a, b = rng.normal(-2, 0.5, 60), rng.normal(0, 0.5, 50)
     u, i = rng.integers(60, size=5000), rng.integers(50, size=5000)
-    variance = np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000)
-    x, y = additive_log_variance(u, i, variance, 60, 50)
+    x, y = additive_log_variance(u, i, np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000), 60, 50)
     assert np.abs((x[:, None] + y) - (a[:, None] + b)).max() < 0.3
 
 
 def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     rng = np.random.default_rng(0)
-    group_u, group_i = rng.integers(3, size=200), rng.integers(3, size=150)
-    chance = np.where(group_u[:, None] == group_i[None], 0.3, 0.05)
-    users, items = np.nonzero(rng.random((200, 150)) < chance)
-    found = directions(Pairs(users, items, 200, 150))
-    s = Pairs(users, items, 200, 150).seen().toarray()
+    match = rng.integers(3, size=200)[:, None] == rng.integers(3, size=150)[None]
+    log = Pairs(*np.nonzero(rng.random((200, 150)) < np.where(match, 0.3, 0.05)), 200, 150)
+    found = directions(log)
+    s = log.seen().toarray()
     e = s.sum(1)[:, None] * s.sum(0)[None] / s.sum()
     dense = np.linalg.svd((s - e) / np.sqrt(e))
-    k = len(found.strengths)
-    assert k == 2
     assert np.allclose(found.strengths, dense[1][:2], rtol=1e-4)
-    assert np.allclose((found.users / np.sqrt(200)).T @ found.users / np.sqrt(200), np.eye(2), atol=1e-8)
+    assert np.allclose(found.users.T @ found.users / 200, np.eye(2), atol=1e-8)
     approximation = (found.users / np.sqrt(200) * found.strengths) @ (found.items / np.sqrt(150)).T
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
-    users, items = np.nonzero(rng.random((200, 150)) < 0.1)
-    assert len(directions(Pairs(users, items, 200, 150)).strengths) == 0
+    assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0
 
 
 def test_who_saw_what_enters_only_where_it_tells_something():
     rng = np.random.default_rng(0)
-    group_u, group_i = rng.integers(2, size=150), rng.integers(2, size=120)
-    match = np.where(group_u[:, None] == group_i[None], 1.0, -1.0)
+    match = np.where(rng.integers(2, size=150)[:, None] == rng.integers(2, size=120)[None], 1.0, -1.0)
     users, items = np.nonzero(rng.random((150, 120)) < np.where(match > 0, 0.25, 0.08))
-    y = match[users, items] + rng.standard_normal(len(users))
-    settings = Settings(d=4, sweeps=30, history=False)
-    tells = sample(Pairs(users, items, 150, 120, np.digitize(y, [-1, 1])), settings=settings)
-    assert tells.problem.settings.exposure
-    y = rng.standard_normal(len(users))
-    silent = sample(Pairs(users, items, 150, 120, np.digitize(y, [-1, 1])), settings=settings)
-    assert not silent.problem.settings.exposure
-    assert any("stays out" in note for note in silent.posterior.notes)
+    noise = rng.standard_normal(len(users))
+    for y, enters in ((match[users, items] + noise, True), (noise, False)):
+        log = Pairs(users, items, 150, 120, np.digitize(y, [-1, 1]))
+        found = sample(log, settings=Settings(d=4, sweeps=30, history=False))
+        assert found.problem.settings.exposure == enters
+        assert any("enters" if enters else "stays out" in note for note in found.posterior.notes)
 
 
 def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
-    users, items, ratings, _ = world()
-    problem = Problem(Pairs(users, items, 80, 60, ratings), Ratings.of(ratings), PLAIN)
+    log, _ = world()
+    problem = Problem(log, Ratings.of(log.ratings), PLAIN)
     fold = problem.folds()
     table = np.zeros((80, 5))
-    np.add.at(table, (users, fold), 1)
+    np.add.at(table, (log.users, fold), 1)
     assert (table.max(1) - table.min(1) <= 1).all()
     chain = problem.chain(Settings(d=2, exposure=True), 1, fold != 0)
-    counts = np.log1p(np.bincount(users[fold != 0], minlength=80))
-    column = chain.sampler.user_side.columns.values[:, 1]
-    assert np.corrcoef(column, counts)[0, 1] > 1 - 1e-9
-    assert len(problem.log.folds(3, np.random.default_rng(0))) == len(users)
+    counts = np.log1p(np.bincount(log.users[fold != 0], minlength=80))
+    assert np.corrcoef(chain.sampler.user_side.columns.values[:, 1], counts)[0, 1] > 1 - 1e-9
 
 
 def test_folded_in_users_agree_with_fitted_ones(fitted):
-    users, items, ratings, _ = world()
-    keep = users != 7
-    without = sample(Pairs(users[keep], items[keep], 80, 60, ratings[keep]), settings=PLAIN, seed=1).posterior
-    more = without.fold_in(items[~keep], ratings[~keep])
-    everything = np.arange(60)
-    ours = more.probability(np.full(60, 80), everything, 3.0)
+    log, _ = world()
+    without = sample(log.rows(log.users != 7), settings=PLAIN, seed=1).posterior
+    own, everything = log.rows(log.users == 7), np.arange(60)
+    ours = without.fold_in(own.items, own.ratings).probability(np.full(60, 80), everything, 3.0)
     whole = fitted[0].posterior.probability(np.full(60, 7), everything, 3.0)
     cold = without.probability(np.full(60, 7), everything, 3.0)
-    assert np.mean((ours - whole) ** 2) < 0.3 * np.mean((cold - whole) ** 2)
-    assert np.mean((ours - whole) ** 2) < 0.01
+    assert np.mean((ours - whole) ** 2) < min(0.3 * np.mean((cold - whole) ** 2), 0.01)
 
 
 def test_new_rows_are_answered_by_features():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((100, 2))
     users, items = np.repeat(np.arange(80), 25), rng.integers(50, size=2000)
-    y = 1.5 * x[users, 0] + rng.standard_normal(2000)
-    settings = Settings(d=2, sweeps=60, exposure=False, history=False)
-    posterior = sample(
-        Pairs(users, items, 80, 50, np.digitize(y, [0])), settings=settings, user_features=x[:80]
-    ).posterior
-    more = posterior.extended(100, 50, user_features=x[80:])
-    f = more.scores(np.arange(80, 100), np.zeros(20, int))
+    log = Pairs(users, items, 80, 50, np.digitize(1.5 * x[users, 0] + rng.standard_normal(2000), [0]))
+    posterior = sample(log, settings=PLAIN, user_features=x[:80]).posterior
+    f = posterior.extended(100, 50, user_features=x[80:]).scores(np.arange(80, 100), np.zeros(20, int))
     assert np.corrcoef(f, x[80:, 0])[0, 1] > 0.95
     assert np.isfinite(posterior.extended(81, 51).probability(np.array([80]), np.array([50]))).all()
     with pytest.raises(DataError, match="3 features"):
@@ -307,27 +283,27 @@ def test_new_rows_are_answered_by_features():
 
 
 def test_continuous_ratings_are_predicted_on_their_scale():
-    users, items, ratings, f = world(cuts=())
-    posterior = sample(Pairs(users, items, 80, 60, 100 + 20 * ratings), settings=PLAIN).posterior
+    log, f = world(cuts=())
+    posterior = sample(log._replace(ratings=100 + 20 * log.ratings), settings=PLAIN).posterior
     u, i = every_pair()
     assert np.corrcoef(posterior.expected(u, i), f.ravel())[0, 1] > 0.85
     assert abs(posterior.expected(u, i).mean() - (100 + 20 * f.mean())) < 4
     truth = ndtr(f.ravel() - 0.5)
     assert np.mean((posterior.probability(u, i, 110.0) - truth) ** 2) < 0.5 * truth.var()
+    assert np.isfinite(
+        posterior.fold_in(np.arange(5), 100.0 + np.arange(5)).scores(np.full(60, 80), np.arange(60))
+    ).all()
     with pytest.raises(ParameterError, match="continuum"):
         posterior.levels(u, i)
 
 
 def fit_small(users, items, ratings, n_users, n_items, **features) -> Posterior:
-    return sample(
-        Pairs(users, items, n_users, n_items, ratings), settings=Settings(d=3, sweeps=20), **features
-    ).posterior
-
-
-def finite(posterior, n_users, n_items):
+    log = Pairs(users, items, n_users, n_items, ratings)
+    posterior = sample(log, settings=Settings(d=3, sweeps=20), **features).posterior
     u, i = every_pair(n_users, n_items)
-    for answer in (posterior.probability(u, i), posterior.std(u, i), posterior.expected(u, i), posterior.logits(u, i)):
+    for answer in (posterior.probability(u, i), posterior.std(u, i), posterior.logits(u, i)):
         assert np.isfinite(answer).all()
+    return posterior
 
 
 @pytest.mark.parametrize(
@@ -345,32 +321,27 @@ def test_ratings_that_teach_nothing_are_refused(ratings, sentence):
 
 
 def test_tiny_and_odd_logs_give_finite_answers():
-    rng = np.random.default_rng(0)
-    one_user = fit_small(np.zeros(30, int), np.arange(30), np.arange(30) % 3, 1, 30)
-    finite(one_user, 1, 30)
-    finite(fit_small(np.arange(30), np.zeros(30, int), np.arange(30) % 2, 30, 1), 30, 1)
+    rng, thirty = np.random.default_rng(0), np.arange(30)
+    fit_small(0 * thirty, thirty, thirty % 3, 1, 30)
+    fit_small(thirty, 0 * thirty, thirty % 2, 30, 1)
     ten = fit_small(np.arange(10) % 4, np.arange(10) % 5, np.arange(10) % 3, 4, 5)
-    finite(ten, 4, 5)
     assert any("10 ratings teach little" in note for note in ten.notes)
-    huge = fit_small(rng.integers(9, size=60), rng.integers(9, size=60), rng.choice([1, 2, 1e300], 60), 9, 9)
-    u, i = every_pair(9, 9)
-    assert np.isfinite(huge.probability(u, i)).all()
+    fit_small(rng.integers(9, size=60), rng.integers(9, size=60), rng.choice([1, 2, 1e300], 60), 9, 9)
+    with pytest.raises(ParameterError, match="sweeps=1"):
+        sample(Pairs(thirty, thirty, 30, 30, thirty % 2), settings=Settings(sweeps=1))
 
 
 def test_odd_features_are_refused_or_counted():
-    users, items, ratings, _ = world(n=300)
+    users, items, _, _, ratings = world(n=300)[0]
     bad = np.zeros((80, 2))
     bad[3, 1] = np.nan
     with pytest.raises(DataError, match="nan in row 3, column 1"):
         fit_small(users, items, ratings, 80, 60, user_features=bad)
-    with pytest.raises(DataError, match="79 rows, where 80"):
-        fit_small(users, items, ratings, 80, 60, user_features=np.zeros((79, 1)))
     rng = np.random.default_rng(0)
     x = rng.standard_normal((80, 1))
     odd = np.c_[x, x, np.ones(80), 1e300 * x, rng.standard_normal((80, 200))]
-    posterior = fit_small(users, items, ratings, 80, 60, user_features=odd)
-    finite(posterior, 80, 60)
-    assert any("1 of 204 columns of features are constant" in note for note in posterior.notes)
+    notes = fit_small(users, items, ratings, 80, 60, user_features=odd).notes
+    assert any("1 of 204 columns of features are constant" in note for note in notes)
 
 
 def test_user_with_a_hundred_thousand_ratings():
@@ -379,12 +350,3 @@ def test_user_with_a_hundred_thousand_ratings():
     settings = Settings(d=3, sweeps=8, exposure=False, history=False)
     posterior = sample(Pairs(users, items, 3, 100_000, np.arange(100_004) % 3), settings=settings).posterior
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
-
-
-def test_wrong_numbers_are_refused():
-    with pytest.raises(ParameterError, match="sweeps=1"):
-        sample(Pairs(np.array([0, 1]), np.array([0, 1]), 2, 2, np.array([1.0, 2.0])), settings=Settings(sweeps=1))
-    users, items, ratings, _ = world(n=200)
-    posterior = sample(Pairs(users, items, 80, 60, ratings), settings=PLAIN).posterior
-    with pytest.raises(ParameterError, match="does not divide"):
-        posterior.probability(users, items, 9.0)

@@ -9,14 +9,8 @@ from scipy.optimize import minimize
 
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
-from unskew.propensity.conditional import (
-    best_of,
-    conditional_logit,
-    fit_choice,
-    ridge_by_folds,
-    spectral_by_folds,
-    with_rates,
-)
+from unskew.propensity import conditional
+from unskew.propensity.conditional import conditional_logit, fit_choice, ridge_by_folds, spectral_by_folds
 from unskew.propensity.scorers import Gram, SpectralScorer
 
 
@@ -39,7 +33,7 @@ def test_ridge_agrees_with_the_dense_closed_form(shape):
     p = np.linalg.inv(x.T @ x + 7 * np.eye(shape[1]))
     b = np.eye(shape[1]) - p / np.diag(p)[None]
     assert np.allclose(np.diag(b), 0)
-    every = [g.ravel() for g in np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")]
+    every = [g.ravel() for g in np.indices(shape)]
     scores = Gram(Pairs(users, items, *shape)).scorer(7.0).scores(*every)
     assert np.allclose(scores.reshape(shape), x @ b)
 
@@ -51,20 +45,16 @@ def test_ridge_refuses_a_square_that_is_too_large():
 
 
 def test_conditional_logit_finds_the_maximum():
-    rng = np.random.default_rng(0)
-    group = np.repeat(np.arange(40), 30)
-    x = rng.standard_normal((1200, 2)) * [1, 3] + [5, 0]
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(40), 30)
+    x, y = rng.standard_normal((1200, 2)) * [1, 3] + [5, 0], np.zeros(1200)
     chance = np.exp(x @ [0.8, -0.3])
-    y = np.zeros(1200)
-    for g in range(40):
-        rows = np.flatnonzero(group == g)
+    for rows in np.arange(1200).reshape(40, 30):
         y[rng.choice(rows, 3, False, chance[rows] / chance[rows].sum())] = 1
     weight = np.where(y == 1, 1.0, rng.uniform(1, 4, 1200))
 
     def loss(b):
-        e = x @ b
-        total = np.log(np.bincount(group, weight * np.exp(e)))
-        return (np.bincount(group, y) * total).sum() - (y * e).sum()
+        total = np.log(np.bincount(group, weight * np.exp(x @ b)))
+        return (np.bincount(group, y) * total).sum() - (y * (x @ b)).sum()
 
     found, likelihood = conditional_logit(x, y, weight, group)
     best = minimize(loss, np.zeros(2), tol=1e-10)
@@ -76,7 +66,7 @@ def fit(by_folds, log, fold=None):
     """The exposure with its rates, and its folds."""
     rng = np.random.default_rng(0)
     folded = by_folds(log, log.folds(5, rng) if fold is None else fold, rng)
-    return with_rates(log, folded, rng), folded
+    return conditional.with_rates(log, folded, rng), folded
 
 
 @pytest.mark.parametrize("by_folds", [spectral_by_folds, ridge_by_folds])
@@ -84,7 +74,7 @@ def test_exposure_is_calibrated_and_tells_seen_from_unseen(by_folds):
     users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
     log = Pairs(users, items, 400, 300)
     fitted, folded = fit(by_folds, log)
-    u, i = (g.ravel() for g in np.meshgrid(np.arange(400), np.arange(300), indexing="ij"))
+    u, i = (g.ravel() for g in np.indices((400, 300)))
     p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(400, 300)
     assert np.allclose(p.sum(1), seen.sum(1), rtol=1e-3, atol=0.02)  # each user's p sum to his count
     truth = 1 / (1 + np.exp(-logits))
@@ -118,9 +108,8 @@ def test_held_out_scores_have_not_seen_the_pair():
 def test_memory_does_not_grow_with_all_pairs():
     rng = np.random.default_rng(0)
     n_users, n_items, n = 100_000, 50_000, 200_000
-    users, items = rng.integers(n_users, size=n), (n_items * rng.random(n) ** 2).astype(np.int64)
-    key = np.unique(users * n_items + items)
-    users, items = key // n_items, key % n_items
+    key = np.unique(rng.integers(n_users, size=n) * n_items + (n_items * rng.random(n) ** 2).astype(np.int64))
+    users, items = np.divmod(key, n_items)
     log = Pairs(users, items, n_users, n_items)
     tracemalloc.start()
     fitted, _ = fit(lambda *given: spectral_by_folds(*given, most=4), log, log.folds(2, rng))
@@ -133,7 +122,7 @@ def test_memory_does_not_grow_with_all_pairs():
 def test_climbing_finds_the_peak():
     values = tuple(float(v) for v in range(9))
     for peak in range(9):
-        assert best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
+        assert conditional.best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
 
 
 def test_choice_ranks_by_what_is_seen_and_liked():

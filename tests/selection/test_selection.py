@@ -12,7 +12,7 @@ from unskew.selection.slope import Slope, estimate_slope
 
 
 class Truth:
-    """Answers f itself, or f seen through noise."""
+    """Answers f itself."""
 
     def __init__(self, f):
         self.f = f
@@ -28,21 +28,21 @@ def world(slope, seed=0, n_users=300, n_items=150, level=0.06, by="f", spread=1.
     y = f + rng.standard_normal(f.shape)
     drive = rng.normal(0, 0.5, n_users)[:, None] + rng.normal(0, 0.5, n_items)[None] + slope * (y if by == "y" else f)
     rate = np.exp(drive)
-    rate *= level / rate.mean()
-    seen = rng.random(f.shape) < 1 - np.exp(-rate)
-    users, items = np.nonzero(seen)
-    fold = Pairs(users, items, n_users, n_items).folds(5, rng)
-    return users, items, y, f, fold, seen
+    seen = rng.random(f.shape) < 1 - np.exp(-rate * level / rate.mean())
+    return Pairs(*np.nonzero(seen), n_users, n_items), y, f, seen
+
+
+def slope_of(log, y, model, cut=0.0):
+    """The slope that the log shows by one and the same model for every fold."""
+    liked = (y[log.users, log.items] > cut).astype(int)
+    fold = log.folds(5, np.random.default_rng(1))
+    return estimate_slope(log, liked, fold, dict.fromkeys(range(5), Truth(model)), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3, 0.6])
 def test_slope_is_recovered_from_the_log(slope):
-    found = []
-    for seed in range(3):
-        users, items, y, f, fold, _ = world(slope, seed)
-        liked = (y[users, items] > 0.3).astype(int)
-        models = dict.fromkeys(range(5), Truth(f))
-        found.append(estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0)))
+    worlds = [world(slope, seed) for seed in range(3)]
+    found = [slope_of(log, y, f, 0.3) for log, y, f, _ in worlds]
     values, errors = np.array([s.value for s in found]), np.array([s.error for s in found])
     assert abs(values.mean() - slope) < 0.08
     assert np.abs(values - slope).max() < 5 * errors.max()
@@ -52,71 +52,63 @@ def test_slope_is_recovered_from_the_log(slope):
 
 
 def test_sampled_cells_agree_with_all_cells(monkeypatch):
-    users, items, y, f, fold, _ = world(0.5)
-    liked = (y[users, items] > 0).astype(int)
-    models = dict.fromkeys(range(5), Truth(f))
-    whole = estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0))
+    log, y, f, _ = world(0.5)
+    whole = slope_of(log, y, f)
     monkeypatch.setattr("unskew.selection.slope.MOST_CELLS", 30_000)
-    some = estimate_slope(Pairs(users, items, 300, 150), liked, fold, models, np.random.default_rng(0))
-    assert abs(whole.value - some.value) < 2.5 * whole.error
+    assert abs(whole.value - slope_of(log, y, f).value) < 2.5 * whole.error
 
 
 def test_pairs_seen_often_do_not_hide_the_slope():
     """Where one pair of five is seen, rates meet a ceiling: the slope is still found, within a quarter."""
-    users, items, y, f, fold, seen = world(0.6, level=0.25)
+    log, y, f, seen = world(0.6, level=0.25)
+    found = slope_of(log, y, f)
     assert seen.mean() > 0.15
-    liked = (y[users, items] > 0).astype(int)
-    found = estimate_slope(
-        Pairs(users, items, 300, 150), liked, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
-    )
     assert found.evidence
     assert 0.45 < found.value < 0.75
 
 
 def test_small_logs_have_no_power_and_say_so():
-    users, items, y, f, fold, _ = world(0.5, n_users=60, n_items=40, level=0.12, spread=0.2)
-    liked = (y[users, items] > 0).astype(int)
-    found = estimate_slope(
-        Pairs(users, items, 60, 40), liked, fold, dict.fromkeys(range(5), Truth(f)), np.random.default_rng(0)
-    )
+    log, y, f, _ = world(0.5, n_users=60, n_items=40, level=0.12, spread=0.2)
+    found = slope_of(log, y, f)
     assert found.used == 0 or found.evidence
     assert "cannot tell" in Slope(0.3, 0.4, 0.5).sentence()
     assert "no evidence" in Slope(0.05, 0.06, 0.5).sentence()
     assert Slope(0.05, 0.06, 0.5).used == 0
-    tiny = estimate_slope(Pairs(users[:50], items[:50], 60, 40), liked[:50], fold[:50], {}, np.random.default_rng(0))
+    tiny = slope_of(log.rows(slice(50)), y, f)
     assert "cannot tell" in tiny.sentence()
     assert tiny.used == 0
 
 
+def test_interactions_that_nothing_confirms_tell_no_slope():
+    """Models of noise: the slope would be a ratio by what is 0 up to chance."""
+    log, y, f, _ = world(0.5)
+    found = slope_of(log, y, np.random.default_rng(1).standard_normal(f.shape))
+    assert found.used == 0
+    assert not np.isfinite(found.error)
+
+
 @pytest.fixture(scope="module")
 def fitted():
-    users, items, y, f, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
+    log, y, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
     settings = Settings(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
-    return (
-        sample(Pairs(users, items, 250, 120, np.digitize(y[users, items], [-0.7, 0.3, 1.2]) - 1.0), settings=settings),
-        y,
-        f,
-        seen,
-    )
+    ratings = np.digitize(y[log.users, log.items], [-0.7, 0.3, 1.2]) - 1.0
+    return sample(log._replace(ratings=ratings), settings=settings).posterior, y, seen
 
 
 def test_shift_of_a_normal_latent_is_exact():
     """Density times exp(s y) moves a normal by s times its variance: checked by weighting draws."""
-    rng = np.random.default_rng(0)
     f, v, noise, s = 0.4, 0.3, 1.2, 0.5
-    y = rng.normal(f, np.sqrt(v + noise), 2_000_000)
+    y = np.random.default_rng(0).normal(f, np.sqrt(v + noise), 2_000_000)
     chosen = np.average(y > 0.2, weights=np.exp(s * y))
     assert abs(chosen - ndtr((f + s * (v + noise) - 0.2) / np.sqrt(v + noise))) < 0.002
 
 
 def test_level_moves_to_the_truth_with_k_one(fitted):
-    posterior, y, _, seen = fitted[0].posterior, *fitted[1:]
+    posterior, y, seen = fitted
     u, i = np.nonzero(~seen)
-    truth = (y[u, i] > 0.3).mean()
-    raw = posterior.probability(u, i).mean()
-    full = random_pair_probability(posterior, u, i, 0.7, 1.0).mean()
+    truth, raw = (y[u, i] > 0.3).mean(), posterior.probability(u, i).mean()
     assert raw - truth > 0.1
-    assert abs(full - truth) < 0.35 * (raw - truth)
+    assert abs(random_pair_probability(posterior, u, i, 0.7, 1.0).mean() - truth) < 0.35 * (raw - truth)
     ends = band(posterior, u, i, 0.7, 0.05)
     assert ends.lowest < ends.k1 < ends.k0 < ends.raw
     assert np.array_equal(random_pair_probability(posterior, u, i, 0.0, 1.0), posterior.probability(u, i))
@@ -125,8 +117,7 @@ def test_level_moves_to_the_truth_with_k_one(fitted):
 
 
 def test_random_ratings_tell_k(fitted):
-    posterior = fitted[0].posterior
-    rng = np.random.default_rng(0)
+    posterior, rng = fitted[0], np.random.default_rng(0)
     u, i = rng.integers(250, size=4000), rng.integers(120, size=4000)
     for k in (0.1, 0.6):
         liked = (rng.random(4000) < random_pair_probability(posterior, u, i, 0.7, k)).astype(int)
@@ -137,15 +128,3 @@ def test_random_ratings_tell_k(fitted):
         assert "too few to tell" in few.sentence()
         assert few.needed > 40
     assert "Without a slope" in unexplained_from_random(posterior, u, i, liked, 0.0).sentence()
-
-
-def test_interactions_that_nothing_confirms_tell_no_slope():
-    """Models of noise: the slope would be a ratio by what is 0 up to chance."""
-    users, items, y, f, fold, _ = world(0.5)
-    noise = np.random.default_rng(1).standard_normal(f.shape)
-    found = estimate_slope(
-        Pairs(users, items, *f.shape), (y[users, items] > 0).astype(int), fold, dict.fromkeys(range(5), Truth(noise)),
-        np.random.default_rng(0),
-    )  # fmt: skip
-    assert found.used == 0
-    assert not np.isfinite(found.error)

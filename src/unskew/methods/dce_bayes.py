@@ -19,7 +19,7 @@ from unskew.nets.base import Linear, Part
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.factors import Fitted, Problem, Settings, sample
+from unskew.posterior.factors import Fitted, Problem, Settings, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.conditional import Choice, FittedExposure, Folded, better_exposure, fit_choice, with_rates
@@ -104,6 +104,7 @@ class BayesianPart(Part):
         n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
         return replace(self, posterior=self.posterior.extended(n_users + len(counts), n_old + n_items))
 
+    @one_blas_thread
     def continued(self, log: RatingLog, sweeps: int) -> BayesianPart:
         """The part after further sweeps over its log, the averages included; what was fitted around it stays."""
         pairs, features, _, _ = given_of(log)
@@ -190,6 +191,7 @@ def fit_corrected(context: FitContext, spec: CorrectedFactors) -> BayesianPart:
     )  # fmt: skip
 
 
+@one_blas_thread
 def fit_part(
     log: Pairs, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED,
     scale: tuple[float, float] | None = None, random: Pairs | None = None, seed: int = 0, **given: Any,

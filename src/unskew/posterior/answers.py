@@ -9,9 +9,8 @@ import numpy as np
 
 from unskew.errors import DataError, ParameterError
 from unskew.posterior import defaults
-from unskew.posterior.draws import Float, Float32, Int
-from unskew.posterior.gibbs import sample_rows, score_pairs
-from unskew.posterior.prior import Columns
+from unskew.posterior.exposure import Columns
+from unskew.posterior.kernels import Float, Float32, Int, sample_rows, score_pairs
 from unskew.special import log_ndtr, ndtr, owens_t
 
 
@@ -214,32 +213,31 @@ class Posterior:
         shot, n = self.snapshots, len(items)
         encoded, items = self.ratings.encode(ratings), np.asarray(items, np.int64)
         known = self.user_columns.of_new(features)[None, :]
-        d, shots = shot["rows"].shape[2] - 1, len(shot["rows"])
-        pointer, place, zero = np.array([0, n]), np.arange(n), np.zeros(n, np.int64)
-        levels = zero if self.ratings.continuous else encoded
+        n_shots, _, p = shot["rows"].shape
+        pointer, place, uniforms = np.array([0, n]), np.arange(n), np.zeros(0)
+        levels = np.zeros(n, np.int64) if self.ratings.continuous else encoded
         target, scales = np.zeros(len(self.item_bias)), []
-        for k in range(shots):
-            z = np.zeros((n, (d | 3) + 1))
-            z[:, :d], z[:, d] = shot["rows"][k, items, :d], 1.0
-            zb, other = shot["rows"][k, items, d].astype(float), shot["scale"][k, items]
+        for k in range(n_shots):
+            rng = np.random.default_rng(k)
+            z, weight = shot["rows"][k, items].astype(float), 1 / shot["scale"][k, items]
             precision, thresholds, noise = shot["precision"][k], shot["thresholds"][k], float(shot["noise"][k])
-            shift = shot["coefficients"][k] @ precision
-            x, scale, total = np.zeros((1, z.shape[1])), np.ones(1), np.zeros(d + 1)
-            x[0, : d + 1] = (known @ shot["coefficients"][k])[0]
-            xb = x[0, d : d + 1].copy()
+            shift, x = shot["coefficients"][k] @ precision, known @ shot["coefficients"][k]
+            scale, left, mean, total = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32), np.zeros(p)
             y = encoded.astype(float) if self.ratings.continuous else np.zeros(n)
-            mean, left = np.zeros((1, d + 1), np.float32), np.zeros(1)
             for sweep in range(sweeps):
-                f = z[:, :d] @ x[0, :d] + xb[0] + zb
+                f = z[:, :-1] @ x[0, :-1] + x[0, -1] + z[:, -1]
+                if not self.ratings.continuous:
+                    uniforms = rng.random(n)
+                gammas, normals = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, 1), rng.random((1, p))
                 sample_rows(
-                    zero[:1], pointer, place, place, levels, thresholds, y, f, x, xb, z, zb, d, scale, other,
-                    other**-2, noise, defaults.SCALE_SHAPE, True, precision, shift, known, sweep, k, mean, left,
+                    place[:1], pointer, place, place, levels, thresholds, y, f, x, z, scale, weight, noise,
+                    defaults.SCALE_SHAPE, precision, shift, known, uniforms, gammas, normals, mean, left,
                 )  # fmt: skip
                 if sweep >= sweeps // 4:
                     total += mean[0] / (sweeps - sweeps // 4)
                     scales.append(np.log(scale[0] / shot["user_size"][k]))
-            f = shot["rows"][k, :, :d] @ total[:d] + shot["rows"][k, :, d] + total[d] - shot["location"][k]
-            target += f / (shot["size"][k] * shots)
+            f = shot["rows"][k, :, :-1] @ total[:-1] + shot["rows"][k, :, -1] + total[-1] - shot["location"][k]
+            target += f / (shot["size"][k] * n_shots)
         w = np.concatenate([self.item_factors, np.ones((len(target), 1))], axis=1).astype(float)
         gram = w.T @ w + 1e-9 * np.eye(w.shape[1])
         vector = np.linalg.solve(gram, w.T @ (target - self.item_bias))

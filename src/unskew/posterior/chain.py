@@ -11,9 +11,9 @@ from unskew.errors import ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.gibbs import Sampler, score_pairs
+from unskew.posterior.gibbs import Sampler
+from unskew.posterior.kernels import Float, Float32, Int, score_pairs
 from unskew.runtime import Bar
 from unskew.special import ndtr
 
@@ -97,7 +97,7 @@ class Chain:
         rows = a.mean if self.short else a.rows
         users = np.concatenate([rows[:, :d], a.prior.coefficients[:, :d]])
         self.product.add(users / size, np.concatenate([b.mean[:, :d], b.prior.coefficients[:, :d]]))
-        drawn = (self._scores(a.rows, a.bias, b.rows, b.bias) - location) / size
+        drawn = (self._scores(a.rows, a.rows[:, d], b.rows, b.rows[:, d]) - location) / size
         found: dict[str, Any] = {"f": drawn, "square of f": drawn**2, "noise": np.array([s.noise])}
         found["thresholds"] = (inner - location) / size
         for name, side, own in (("user", a, sizes[0]), ("item", b, sizes[1])):
@@ -113,7 +113,7 @@ class Chain:
         most = int(np.clip(64e6 / (4 * b.n * (d + 1)), 1, defaults.SNAPSHOTS))  # in 64 MB
         if len(self.snapshots) < most or self.kept % 8 == 0:
             shot = {
-                "rows": np.c_[b.rows[:, :d], b.bias].astype(np.float32), "scale": b.scale.copy(), "noise": s.noise,
+                "rows": b.rows.astype(np.float32), "scale": b.scale.copy(), "noise": s.noise,
                 "precision": a.prior.precision, "coefficients": a.prior.coefficients, "thresholds": s.thresholds,
                 "location": location, "size": size, "user_size": sizes[0],
             }  # fmt: skip
@@ -179,7 +179,7 @@ class RunningProduct:
     """
 
     def __init__(
-        self, n_users: int, n_items: int, keep: int = defaults.MOST_RANK, most: int = 3 * defaults.MOST_RANK
+        self, n_users: int, n_items: int, keep: int = defaults.MOST_RANK, most: int = 2 * defaults.MOST_RANK
     ) -> None:
         self.users: Float32 = np.zeros((n_users, 0), np.float32)
         self.items: Float32 = np.zeros((n_items, 0), np.float32)

@@ -8,13 +8,15 @@ recommender (Wang, Liang, Charlin, Blei, RecSys 2020). Nothing of size |users| x
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unskew.data.log import RatingLog
+from unskew.errors import DataError
 from unskew.posterior import defaults
-from unskew.posterior.draws import Float, Int
+from unskew.posterior.kernels import Float, Int
 
 
 class Pairs(NamedTuple):
@@ -60,6 +62,72 @@ class Pairs(NamedTuple):
         return fold
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Hold what is known of the rows of one side beforehand: an intercept, features, who saw what.
+
+    Columns of one group share one precision; `left_out` says in sentences what could not be used.
+    """
+
+    values: Float
+    groups: Int
+    centre: Float
+    scale: Float
+    n_features: int = 0
+    left_out: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(n: int, features: Float | None = None, *blocks: tuple[str, Float, bool]) -> Columns:
+        """Join features and blocks (name, values, one shared precision?) behind an intercept, standardised."""
+        parts, groups, left_out = [np.ones((n, 1))], [0], []
+        centres, scales = [np.zeros(1)], [np.ones(1)]
+        given = [] if features is None else [("features", np.asarray(features, float), False)]
+        for name, values, shared in (*given, *blocks):
+            if values.shape[1] == 0:
+                continue
+            if values.shape[0] != n:
+                raise DataError(f"{name} have {values.shape[0]:,} rows, where {n:,} are needed; give one row for each.")
+            bad = np.argwhere(~np.isfinite(values))
+            if len(bad):
+                raise DataError(
+                    f"{name} hold {values[tuple(bad[0])]} in row {bad[0][0]}, column {bad[0][1]}; "
+                    "give finite numbers, or a column of its own for what is missing."
+                )
+            size = np.maximum(np.abs(values).max(axis=0), 1e-300)
+            values = values / size  # squares of 1e300 stay finite
+            centre, spread = values.mean(axis=0), values.std(axis=0)
+            flat = spread <= 1e-12
+            if flat.any():
+                left_out.append(f"{int(flat.sum())} of {len(flat)} columns of {name} are constant: they teach nothing.")
+            spread[flat] = np.inf  # a constant column becomes 0 in every row, for new rows as well
+            parts.append((values - centre) / spread)
+            centres.append(centre * size)
+            scales.append(spread * size)
+            start = groups[-1] + 1
+            groups += [start] * values.shape[1] if shared else range(start, start + values.shape[1])
+        return Columns(
+            np.ascontiguousarray(np.concatenate(parts, axis=1)),
+            np.array(groups),
+            np.concatenate(centres),
+            np.concatenate(scales),
+            0 if features is None else given[0][1].shape[1],
+            tuple(left_out),
+        )
+
+    def of_rows(self, n: int) -> Columns:
+        """Return what the columns are, with the values of the first n rows alone."""
+        return replace(self, values=self.values[:n])
+
+    def of_new(self, features: Float | None = None) -> Float:
+        """Return the columns of a row that has no rating, with these features or those of the average row."""
+        known, n = -self.centre / self.scale, self.n_features
+        known[0] = 1.0
+        if features is not None and len(features) != n:
+            raise DataError(f"{len(features)} features are given, where the model was fitted with {n}; give as many.")
+        known[1 : 1 + n] = 0.0 if features is None else known[1 : 1 + n] + features / self.scale[1 : 1 + n]
+        return known
+
+
 class Directions(NamedTuple):
     """Hold the directions of who-saw-what above the edge of noise, scaled to unit variance a row."""
 
@@ -70,39 +138,21 @@ class Directions(NamedTuple):
 
 def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int = 0) -> Directions:
     """Find the leading singular vectors of (S - E) / sqrt(E); `least` of them are kept whatever their strength."""
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import aslinearoperator, svds
+
     seen, n_users, n_items = log.seen(), log.n_users, log.n_items
     a, b = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
     edge = defaults.EDGE * (math.sqrt((a > 0).sum()) + math.sqrt((b > 0).sum()))
     k = min(max(most, least), min(n_users, n_items) - 1)
     if k < 1:
         return Directions(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0))
-    root_n = math.sqrt(a.sum())
-    left, right = np.sqrt(a), np.sqrt(b)
-    inverse_left, inverse_right = (
-        np.where(a > 0, 1 / np.maximum(left, 1), 0),
-        np.where(b > 0, 1 / np.maximum(right, 1), 0),
-    )
-    transposed = seen.T.tocsr()
-
-    def times(x: Float) -> Float:
-        x = x.reshape(n_items, -1)
-        inner = root_n * inverse_left[:, None] * (seen @ (inverse_right[:, None] * x))
-        result: Float = inner - left[:, None] * (right @ x)[None, :] / root_n
-        return result
-
-    def transposed_times(x: Float) -> Float:
-        x = x.reshape(n_users, -1)
-        inner = root_n * inverse_right[:, None] * (transposed @ (inverse_left[:, None] * x))
-        result: Float = inner - right[:, None] * (left @ x)[None, :] / root_n
-        return result
-
-    from scipy.sparse.linalg import LinearOperator, svds  # slow to import, and answers need none
-
-    operator = LinearOperator(
-        (n_users, n_items), matvec=times, rmatvec=transposed_times, matmat=times, rmatmat=transposed_times, dtype=float
-    )
+    left, right, n = np.sqrt(a), np.sqrt(b), a.sum()
+    inverse = [diags_array(1 / np.maximum(root, 1)) for root in (left, right)]
+    scaled = aslinearoperator(math.sqrt(n) * (inverse[0] @ seen @ inverse[1]).tocsr())
+    counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
     start = np.random.default_rng(0).standard_normal(min(n_users, n_items))
-    u, strengths, vt = svds(operator, k=k, v0=start, tol=1e-4)
+    u, strengths, vt = svds(scaled - counts, k=k, v0=start, tol=1e-4)
     order = np.argsort(-strengths)
     kept = order[: max(int((strengths > edge).sum()), min(least, k))]
     signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)

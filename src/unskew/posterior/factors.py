@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from unskew.errors import ParameterError
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import Chain
-from unskew.posterior.draws import Float, Int
-from unskew.posterior.exposure import Pairs, directions, history
+from unskew.posterior.exposure import Columns, Pairs, directions, history
 from unskew.posterior.flat import flat
 from unskew.posterior.gibbs import Sampler
-from unskew.posterior.prior import Columns
+from unskew.posterior.kernels import Float, Int
 from unskew.runtime import bar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def one_blas_thread(function: Function) -> Function:
+    """Run a function with one thread of BLAS: its sums, and so the bits of a fit, depend on how many share them out."""
+    wrapped: Function = threadpool_limits.wrap(limits=1, user_api="blas")(function)
+    return wrapped
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ class Fitted(NamedTuple):
         return self.by_fold | {k: p.without_fold(p.settings, self.fold, k) for k in rest}
 
 
+@one_blas_thread
 def sample(
     log: Pairs, *, settings: Settings | None = None, user_features: Float | None = None,
     item_features: Float | None = None, seed: int = 0, progress: bool | None = False,

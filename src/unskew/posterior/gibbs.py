@@ -1,9 +1,9 @@
 """Sample the Bayesian factor model by Gibbs sweeps, each conditional in closed form.
 
 y_ui = v_u . w_i + b_u + b_i + s_u t_i sigma e, e ~ N(0, 1). The rating is level k where thresholds k and k + 1 enclose
-y (sigma = 1; thresholds take the constant in), or y itself for ratings on a continuum. Rows (v_u, b_u) have the prior
-of `prior.py`; s_u^2, t_i^2 ~ InverseGamma(a, a). Ratings lie sorted by user; each kernel walks the rows it is given, so
-that threads share them out, and every draw has a counter of its own (`draws.py`): the bits do not depend on threads.
+y (sigma = 1; thresholds take the constant in), or y itself for ratings on a continuum. Rows X of users, (v_u, b_u), and
+of items have the prior N(F B, L^-1), F the columns known beforehand, every shrinkage learned; s_u^2, t_i^2 ~
+InverseGamma(a, a). Ratings lie sorted by user; kernels walk the rows they are given, so that threads share them out.
 """
 
 from __future__ import annotations
@@ -11,251 +11,80 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unskew.compiled import n_threads, njit
+from unskew.compiled import n_threads
 from unskew.posterior import defaults
-from unskew.posterior.draws import (
-    HOST,
-    ITEM_SCALES,
-    ITEMS,
-    LATENT,
-    MATH,
-    START,
-    USER_SCALES,
-    USERS,
-    Float,
-    Float32,
-    Int,
-    draw_log_size,
-    gamma_draw,
-    host_rng,
-    normal_cdf,
-    normal_quantile,
-    philox,
-    truncated_normal,
-    uniform,
-)
-from unskew.posterior.prior import CHUNK, Columns, RowPrior, gram_parts
+from unskew.posterior.exposure import Columns
+from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_pieces
+from unskew.special import ndtri
 
 FAR = 1e30
-PIECE = 4096
 
 
-@njit(fastmath=MATH, cache=True, nogil=True)
-def score_pieces(
-    pieces: Int, users: Int, items: Int, levels: Int, y: Float, u: Float, ub: Float, v: Float, vb: Float, d: int,
-    s: Float, t: Float, old: Float, new: Float, f: Float, out: Float,
-) -> None:  # fmt: skip
-    """Compute f of every rating, and by level the log-likelihood gained by new thresholds: odd, even, both.
-
-    With one level (a continuum) out[:, 0, 0] becomes the sum of squared residuals over s^2 t^2. The logarithm of a
-    product is taken only before it could leave the range of numbers.
-    """
-    n_levels = len(old) - 1
-    for piece in pieces:
-        product = np.ones((n_levels, 3))
-        for k in range(piece * PIECE, min((piece + 1) * PIECE, len(users))):
-            a, b = users[k], items[k]
-            x = ub[a] + vb[b]
-            for j in range(d):
-                x += u[a, j] * v[b, j]
-            f[k] = x
-            scale = 1.0 / (s[a] * t[b])
-            if n_levels == 1:
-                out[piece, 0, 0] += ((y[k] - x) * scale) ** 2
-                continue
-            level = levels[k]
-            low, high = (old[level] - x) * scale, (old[level + 1] - x) * scale
-            low_new, high_new = (new[level] - x) * scale, (new[level + 1] - x) * scale
-            if low > 0.0:
-                low, high, low_new, high_new = -low, -high, -low_new, -high_new
-            cl = 0.0 if level == 0 else normal_cdf(low)
-            cl_new = 0.0 if level == 0 else normal_cdf(low_new)
-            ch = 1.0 if level == n_levels - 1 else normal_cdf(high)
-            ch_new = 1.0 if level == n_levels - 1 else normal_cdf(high_new)
-            if low < 0.0 and level == n_levels - 1 and old[level] - x > 0.0:
-                ch = ch_new = 0.0  # reflected: the end at infinity lies below
-            before = 1.0 / max(abs(ch - cl), 1e-100)
-            lower_only, upper_only = max(abs(ch - cl_new), 1e-100) * before, max(abs(ch_new - cl), 1e-100) * before
-            odd = level % 2 == 1
-            product[level, 0] *= lower_only if odd else upper_only
-            product[level, 1] *= upper_only if odd else lower_only
-            product[level, 2] *= max(abs(ch_new - cl_new), 1e-100) * before
-            for j in range(3):
-                if not 1e-100 < product[level, j] < 1e100:
-                    out[piece, level, j] += math.log(product[level, j])
-                    product[level, j] = 1.0
-        if n_levels > 1:
-            for level in range(n_levels):
-                for j in range(3):
-                    out[piece, level, j] += math.log(product[level, j])
-
-
-@njit(fastmath=MATH, cache=True, nogil=True)
-def draw_row(
-    a: Float, b: Float, p: int, precision: Float, shift: Float, known: Float, noise: Float,
-    row: int, sweep: int, stream: int, seed: int, mean: NDArray[np.float32],
-) -> None:  # fmt: skip
-    """Draw N(A^-1 b, A^-1) into b, with A = a + L and b = b + L B' f; the mean is kept as well."""
-    for c in range(known.shape[1]):
-        if known[row, c] != 0.0:
-            for j in range(p):
-                b[j] += known[row, c] * shift[c, j]
-    for i in range(p):
-        for j in range(i + 1):
-            a[i, j] += precision[i, j]
-    for j in range(p - 1, -1, -1):  # A = R'R, R lower; starts of rows at a time, which the compiler turns into vectors
-        inverse = 1.0 / math.sqrt(a[j, j])
-        b[j] *= inverse
-        for i in range(j):
-            a[j, i] *= inverse
-        for i in range(j):
-            factor = a[j, i]
-            b[i] -= factor * b[j]
-            for h in range(i + 1):
-                a[i, h] -= factor * a[j, h]
-        a[j, j] = inverse
-    for j in range(0, p, 2):
-        b0, b1, b2, b3 = philox(row, j, sweep, stream, seed)
-        noise[j] = normal_quantile(uniform(b0, b1))
-        if j + 1 < p:
-            noise[j + 1] = normal_quantile(uniform(b2, b3))
-    for i in range(p):
-        total, free = b[i], noise[i]
-        for j in range(i):
-            total -= a[i, j] * b[j]
-            free -= a[i, j] * noise[j]
-        b[i], noise[i] = total * a[i, i], free * a[i, i]
-    for i in range(p):
-        mean[row, i] = b[i]
-        b[i] += noise[i]
-
-
-@njit(fastmath=MATH, cache=True, nogil=True)
-def residual_squares(total: float, a: Float, b: Float, x: Float, p: int) -> float:
-    """Return the sum of w (y - z.x)^2 = sum of w y^2 - 2 x.b + x'a x, at least 0; a is read below its diagonal."""
-    for i in range(p):
-        half = 0.5 * a[i, i] * x[i] - b[i]
-        for j in range(i):
-            half += a[i, j] * x[j]
-        total += 2.0 * x[i] * half
-    return max(total, 0.0)
-
-
-@njit(fastmath=MATH, cache=True, nogil=True)
-def sample_rows(
-    rows: Int, pointer: Int, place: Int, other: Int, levels: Int, thresholds: Float, y: Float, f: Float, x: Float,
-    xb: Float, z: Float, zb: Float, d: int, scale: Float, other_scale: Float, weight: Float, noise: float, shape: float,
-    by_user: bool,
-    precision: Float, shift: Float, known: Float, sweep: int, seed: int, mean: NDArray[np.float32], left: Float,
-) -> None:  # fmt: skip
-    """Draw, for each row of one side: latent ratings (users only), its scale, and the row given the other side z.
-
-    Rating `place[k]` of the log is the k-th of this side. z is padded: column d is 1 and the rest 0, so that four
-    ratings at a time are added to the precision by whole vectors. left[r] becomes the sum of w (y - f)^2 of the row
-    as drawn, its own scale in w.
-    """
-    p, q = d + 1, z.shape[1]
-    a, b, drawn = np.empty((q, q)), np.empty(q), np.empty(q)
-    data, pull = np.empty((q, q)), np.empty(q)
-    for r in rows:
-        start, end = pointer[r], pointer[r + 1]
-        if by_user and len(thresholds) > 2:
-            for g in range(start, end):  # ratings lie by user: place[g] = g
-                sd, level = scale[r] * other_scale[other[g]], levels[g]
-                b0, b1, _, _ = philox(g & 0xFFFFFFFF, g >> 32, sweep, LATENT, seed)
-                low, high = (thresholds[level] - f[g]) / sd, (thresholds[level + 1] - f[g]) / sd
-                y[g] = f[g] + sd * truncated_normal(low, high, uniform(b0, b1))
-        total = 0.0
-        for i in range(q):
-            b[i] = 0.0
-            for j in range(q):
-                a[i, j] = 0.0
-        k = start
-        while k + 4 <= end:
-            o0, o1, o2, o3 = other[k], other[k + 1], other[k + 2], other[k + 3]
-            w0, w1, w2, w3 = weight[o0], weight[o1], weight[o2], weight[o3]
-            y0, y1 = y[place[k]] - zb[o0], y[place[k + 1]] - zb[o1]
-            y2, y3 = y[place[k + 2]] - zb[o2], y[place[k + 3]] - zb[o3]
-            total += w0 * y0 * y0 + w1 * y1 * y1 + w2 * y2 * y2 + w3 * y3 * y3
-            y0, y1, y2, y3 = w0 * y0, w1 * y1, w2 * y2, w3 * y3
-            for j in range(q):
-                b[j] += y0 * z[o0, j] + y1 * z[o1, j] + y2 * z[o2, j] + y3 * z[o3, j]
-            for i in range(p):
-                x0, x1, x2, x3 = w0 * z[o0, i], w1 * z[o1, i], w2 * z[o2, i], w3 * z[o3, i]
-                for j in range((i | 3) + 1):
-                    a[i, j] += x0 * z[o0, j] + x1 * z[o1, j] + x2 * z[o2, j] + x3 * z[o3, j]
-            k += 4
-        while k < end:
-            o0 = other[k]
-            w0, y0 = weight[o0], y[place[k]] - zb[o0]
-            total += w0 * y0 * y0
-            for i in range(p):
-                x0 = w0 * z[o0, i]
-                b[i] += x0 * y0
-                for j in range((i | 3) + 1):
-                    a[i, j] += x0 * z[o0, j]
-            k += 1
-        x[r, d] = xb[r]
-        squares = residual_squares(total, a, b, x[r], p)
-        chance = gamma_draw(shape + (end - start) / 2.0, r, sweep, USER_SCALES if by_user else ITEM_SCALES, seed)
-        scale[r] = math.sqrt((shape + squares / (2.0 * noise)) / chance)
-        inverse = 1.0 / (noise * scale[r] ** 2)
-        for i in range(p):
-            b[i] *= inverse
-            pull[i] = b[i]
-            for j in range(i + 1):
-                a[i, j] *= inverse
-                data[i, j] = a[i, j]
-        draw_row(a, b, p, precision, shift, known, drawn, r, sweep, USERS if by_user else ITEMS, seed, mean)
-        left[r] = residual_squares(total * inverse, data, pull, b, p)
-        for j in range(d):
-            x[r, j] = b[j]
-        x[r, d] = 1.0
-        xb[r] = b[d]
-
-
-@njit(fastmath=MATH, cache=True, nogil=True)
-def score_pairs(users: Int, items: Int, u: Float32, v: Float32, ub: Float, vb: Float) -> Float:
-    """Return u . v + both biases for pairs."""
-    out = np.empty(len(users))
-    for k in range(len(users)):
-        total = ub[users[k]] + vb[items[k]]
-        for j in range(u.shape[1]):
-            total += u[users[k], j] * v[items[k], j]
-        out[k] = total
-    return out
+def sweep_rng(seed: int, sweep: int) -> np.random.Generator:
+    """Return the generator of one sweep: counter-based, keyed by the seed, its counter the sweep."""
+    return np.random.Generator(np.random.Philox(key=[seed, 0], counter=[0, 0, sweep, 0]))
 
 
 @dataclass
+class RowPrior:
+    """Hold the precision L of rows, the coefficients B of their columns, and the precision of each coefficient row."""
+
+    precision: Float
+    coefficients: Float
+    column_precision: Float
+
+    def draw(
+        self, rng: np.random.Generator, n: int, fx: Float, xx: Float, ff: Float, groups: Int, w: float, shape: float,
+        df: float,
+    ) -> None:  # fmt: skip
+        """Draw L, B and the columns' precisions in turn, given n rows by F'X, X'X and F'F.
+
+        L ~ Wishart(df, w I), row j of B ~ N(0, (l_j L)^-1), l ~ Gamma(shape, shape), one a group. L is drawn with B
+        integrated out: L | X ~ Wishart(df + n, (I / w + X'X - X'F A^-1 F'X)^-1), A = F'F + diag(l).
+        """
+        c, p = fx.shape
+        bartlett = np.tril(rng.standard_normal((p, p)), -1)
+        np.fill_diagonal(bartlett, np.sqrt(2 * rng.standard_gamma((df + n - np.arange(p)) / 2)))
+        root = np.linalg.cholesky(ff + np.diag(self.column_precision))
+        half = _solved(root, fx)
+        # Any root M of the scale, M M' = scale, will do: with scale^-1 = C C' it is C'^-1.
+        factor = _solved(np.linalg.cholesky(xx + np.eye(p) / w - half.T @ half), bartlett, 1)
+        self.precision = factor @ factor.T
+        noise = _solved(np.linalg.cholesky(self.precision), rng.standard_normal((p, c)), 1)
+        self.coefficients = _solved(root, half + noise.T, 1)
+        size = ((self.coefficients @ self.precision) * self.coefficients).sum(axis=1)
+        drawn = rng.standard_gamma(shape + np.bincount(groups) * p / 2) / (shape + np.bincount(groups, size) / 2)
+        self.column_precision = np.maximum(drawn, 1e-12)[groups]
+
+
+def _solved(root: Any, b: Float, transposed: int = 0) -> Float:
+    """Return root^-1 b of a lower root, or root'^-1 b."""
+    from scipy.linalg.lapack import dtrtrs  # slow to import, and answers need none
+
+    return np.ascontiguousarray(dtrtrs(root, b, lower=1, trans=transposed)[0])
+
+
 class Side:
-    """Hold one side of the log: its rows, their scales and prior, and where its ratings are."""
+    """Hold one side of the log: its rows (factors, then the bias), their scales and prior, where its ratings are.
 
-    n: int
-    columns: Columns
-    rows: Float
-    bias: Float
-    scale: Float
-    prior: RowPrior
-    pointer: Int
-    place: Int
-    other: Int
-    mean: NDArray[np.float32]
-    """Conditional means that the last rows were drawn around (factors, then the bias)."""
-    left: Float
-    """Squared residuals that the last rows leave, in units of their variance."""
-    order: Int = field(init=False)
-    known: Float = field(init=False)
+    `mean` are the conditional means that the last rows were drawn around, `left` the squared residuals that they leave,
+    in units of their variance. Rows start small: wide ones are forgotten slowly by rows of few ratings.
+    """
 
-    def __post_init__(self) -> None:
-        """Put rows in order of length: walked with a stride, every thread gets its share of the long ones."""
-        self.order = np.argsort(-np.diff(self.pointer), kind="stable")
-        self.known = np.einsum("ri,rj->ij", self.columns.values, self.columns.values)
+    def __init__(self, rng: np.random.Generator, d: int, columns: Columns, codes: Int, place: Int, other: Int) -> None:
+        n, c = columns.values.shape
+        self.n, self.columns, self.place, self.other = n, columns, place, other
+        self.rows = np.concatenate([0.1 * rng.standard_normal((n, d)), np.zeros((n, 1))], axis=1)
+        self.scale, self.left, self.mean = np.ones(n), np.zeros(n), np.zeros((n, d + 1), np.float32)
+        self.prior = RowPrior(10.0 * np.eye(d + 1), np.zeros((c, d + 1)), np.ones(c))
+        self.counts = np.bincount(codes, minlength=n)
+        self.pointer = np.concatenate([[0], np.cumsum(self.counts)])
+        self.known = columns.values.T @ columns.values
 
 
 class Sampler:
@@ -281,51 +110,39 @@ class Sampler:
         self.levels = np.zeros(n, np.int64) if n_levels == 1 else ratings[order].astype(np.int64)
         self.y = ratings[order].astype(float) if n_levels == 1 else np.zeros(n)
         self.f = np.zeros(n)
-        by_item = np.argsort(self.items, kind="stable")
-        rng = host_rng(seed, 0, START)
-        self.user_side = self._side(rng, user_columns, self.users, np.arange(n), self.items)
-        self.item_side = self._side(rng, item_columns, self.items[by_item], by_item, self.users[by_item])
+        by_item, rng = np.argsort(self.items, kind="stable"), np.random.default_rng([seed, 1])
+        self.user_side = Side(rng, d, user_columns, self.users, np.arange(n), self.items)
+        self.item_side = Side(rng, d, item_columns, self.items[by_item], by_item, self.users[by_item])
         counts = np.bincount(self.levels, minlength=n_levels)
         share = np.clip(np.cumsum(counts)[:-1] / n, 1e-4, 1 - 1e-4)
-        inner = np.array([normal_quantile(x) + 1e-6 * k for k, x in enumerate(share)], float)
-        self.thresholds = np.concatenate([[-FAR], defaults.START_SIZE * inner, [FAR]])
-
-    def _side(self, rng: np.random.Generator, columns: Columns, codes: Int, place: Int, other: Int) -> Side:
-        """Start one side: small random rows, unit scales; wide ones are forgotten slowly by rows of few ratings."""
-        n = len(columns.values)
-        rows = np.zeros((n, (self.d | 3) + 1))
-        rows[:, : self.d] = 0.1 * rng.standard_normal((n, self.d))
-        rows[:, self.d] = 1.0
-        pointer = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n))])
-        prior = RowPrior.start(self.d + 1, columns.values.shape[1])
-        mean = np.zeros((n, self.d + 1), np.float32)
-        return Side(n, columns, rows, np.zeros(n), np.ones(n), prior, pointer, place, other, mean, np.zeros(n))
+        inner = defaults.START_SIZE * (ndtri(share) + 1e-6 * np.arange(len(share)))
+        self.thresholds = np.concatenate([[-FAR], inner, [FAR]])
 
     def sweep(self) -> None:
-        """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors."""
-        rng = host_rng(self.seed, self.sweeps, HOST)
+        """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors.
+
+        Numbers that ratings and rows are drawn by come first: their place in the stream is that of the row.
+        """
+        rng, a, b = sweep_rng(self.seed, self.sweeps), self.user_side, self.item_side
+        uniforms = rng.random(len(self.users) if self.n_levels > 1 else 0)
+        normals = [rng.random(side.rows.shape) for side in (a, b)]
+        gammas = [rng.standard_gamma(self.scale_shape + side.counts / 2) for side in (a, b)]
         self._thresholds(rng)
-        self._rows(self.user_side, self.item_side, True)
-        self._rows(self.item_side, self.user_side, False)
+        self._rows(a, b, uniforms, gammas[0], normals[0])
+        self._rows(b, a, uniforms[:0], gammas[1], normals[1])
         self._rescale(rng)
-        for side in (self.user_side, self.item_side):
-            chunks = np.arange(-(-side.n // CHUNK))
-            parts = np.zeros((len(chunks), side.known.shape[0] + self.d + 1, self.d + 1))
-            self._share(chunks, gram_parts, side.columns.values, side.rows, side.bias, self.d, parts)
-            gram = parts.sum(axis=0)
-            side.prior.draw(rng, side.n, gram, side.known, side.columns.groups, self.w, self.column_shape, self.row_df)
+        for side in (a, b):
+            fx, xx = side.columns.values.T @ side.rows, side.rows.T @ side.rows
+            rest = side.known, side.columns.groups, self.w, self.column_shape, self.row_df
+            side.prior.draw(rng, side.n, fx, xx, *rest)
         self.sweeps += 1
 
     def state(self) -> dict[str, Any]:
         """Return what the next sweep depends on besides the log."""
-        found: dict[str, Any] = {
-            "thresholds": self.thresholds,
-            "noise": np.array(self.noise),
-            "sweeps": np.array(self.sweeps),
-        }
+        found: dict[str, Any] = {"thresholds": self.thresholds, "noise": self.noise, "sweeps": self.sweeps}
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            found |= {f"{name}.rows": side.rows, f"{name}.bias": side.bias, f"{name}.scale": side.scale}
-            found |= {f"{name}.{key}": value for key, value in vars(side.prior).items()}
+            own = {"rows": side.rows, "bias": side.rows[:, self.d], "scale": side.scale, **vars(side.prior)}
+            found |= {f"{name}.{key}": value for key, value in own.items()}
         return {key: np.array(value) for key, value in found.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -333,8 +150,9 @@ class Sampler:
         self.thresholds = state["thresholds"].copy()
         self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            for key, own in (("rows", side.rows), ("bias", side.bias), ("scale", side.scale)):
-                own[: len(state[f"{name}.{key}"])] = state[f"{name}.{key}"]
+            n, d = len(state[f"{name}.bias"]), self.d
+            side.rows[:n, :d], side.rows[:n, d] = state[f"{name}.rows"][:, :d], state[f"{name}.bias"]
+            side.scale[:n] = state[f"{name}.scale"]
             side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
 
     def _thresholds(self, rng: np.random.Generator) -> None:
@@ -343,7 +161,7 @@ class Sampler:
         One pass over the log serves both: its sums by level tell the ratio of the even ones in either case. On a
         continuum the same pass finds the residuals, and the noise variance is drawn.
         """
-        old, n = self.thresholds, len(self.users)
+        old, n, a, b = self.thresholds, len(self.users), self.user_side, self.item_side
         counts = np.bincount(self.levels, minlength=self.n_levels)
         step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
         new = old.copy()
@@ -351,11 +169,8 @@ class Sampler:
         chance = np.log(rng.random(self.n_levels + 1))
         pieces = np.arange(-(-n // PIECE))
         out = np.zeros((len(pieces), self.n_levels, 3))
-        a, b = self.user_side, self.item_side
-        self._share(
-            pieces, score_pieces, self.users, self.items, self.levels, self.y, a.rows, a.bias, b.rows, b.bias,
-            self.d, a.scale, b.scale, old, new, self.f, out,
-        )  # fmt: skip
+        rows = a.rows, b.rows, a.scale, b.scale
+        self._share(pieces, score_pieces, self.users, self.items, self.levels, self.y, *rows, old, new, self.f, out)
         gain = out.sum(axis=0)
         if self.n_levels == 1:
             shape, rate = defaults.NOISE_SHAPE + n / 2, defaults.NOISE_RATE + gain[0, 0] / 2
@@ -374,6 +189,15 @@ class Sampler:
                 kept[k], moved[k] = new[k], True
         self.thresholds = kept
 
+    def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
+        """Draw the rows of one side given the other."""
+        prior = side.prior
+        self._share(
+            np.arange(side.n), sample_rows, side.pointer, side.place, side.other, self.levels, self.thresholds, self.y,
+            self.f, side.rows, other.rows, side.scale, 1 / other.scale, self.noise, self.scale_shape, prior.precision,
+            prior.coefficients @ prior.precision, side.columns.values, uniforms, gammas, normals, side.mean, side.left,
+        )  # fmt: skip
+
     def _rescale(self, rng: np.random.Generator) -> None:
         """Draw the size c of f, y and thresholds at once: one by one they creep (Liu and Sabatti, Biometrika 87, 2000).
 
@@ -388,29 +212,41 @@ class Sampler:
         up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2
         down = (np.trace(a.prior.precision) + b.prior.precision[-1, -1]) / (2 * self.w)
         c = math.exp(draw_log_size(rng, power, up, down))
-        self.thresholds[1:-1] *= c
-        for grown in (a.rows[:, : self.d], a.bias, a.mean, a.prior.coefficients, b.bias, b.mean[:, -1]):
+        for grown in (inner, a.rows, a.mean, a.prior.coefficients, b.rows[:, -1], b.mean[:, -1]):
             grown *= c
         a.prior.precision /= c**2
         b.prior.coefficients[:, -1] *= c
         b.prior.precision[-1] /= c
         b.prior.precision[:, -1] /= c
 
-    def _rows(self, side: Side, other: Side, by_user: bool) -> None:
-        """Draw the rows of one side given the other."""
-        prior, weight = side.prior, other.scale**-2
-        self._share(
-            side.order, sample_rows, side.pointer, side.place, side.other, self.levels, self.thresholds, self.y,
-            self.f, side.rows, side.bias, other.rows, other.bias, self.d, side.scale, other.scale, weight,
-            self.noise, self.scale_shape, by_user, prior.precision, prior.coefficients @ prior.precision,
-            side.columns.values, self.sweeps, self.seed, side.mean, side.left,
-        )  # fmt: skip
-
     def _share(self, work: Int, kernel: Callable[..., None], *args: Any) -> None:
-        """Run a kernel on all work, each thread on every n-th piece."""
+        """Run a kernel on all work, each thread on every n-th piece: so are long rows shared out."""
         if self.threads == 1 or len(self.users) < 20_000:
             kernel(work, *args)
             return
         with ThreadPoolExecutor(self.threads) as pool:
             for done in [pool.submit(kernel, work[k :: self.threads].copy(), *args) for k in range(self.threads)]:
                 done.result()
+
+
+def draw_log_size(rng: np.random.Generator, power: float, up: float, down: float) -> float:
+    """Move x, now 0, of log-density power x - up e^2x - down e^-2x by slice sampling (Neal, Annals of Statistics 31).
+
+    The width, twice the standard deviation at the mode, is the same wherever on this line x is now.
+    """
+
+    def height(x: float) -> float:
+        return power * x - up * math.expm1(2 * x) - down * math.expm1(-2 * x)
+
+    width, floor = math.sqrt(2) * (power**2 + 16 * up * down) ** -0.25, math.log(1 - rng.random())
+    low = -width * rng.random()
+    high = low + width
+    while height(low) > floor:
+        low -= width
+    while height(high) > floor:
+        high += width
+    while True:
+        x = float(low + (high - low) * rng.random())
+        if height(x) > floor:
+            return x
+        low, high = (x, high) if x < 0 else (low, x)

@@ -8,13 +8,14 @@ empirical Bayes. The map is applied only if it lowers the cross-fitted weighted 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from unskew.metrics.intervals import two_way_error
 from unskew.posterior import defaults
-from unskew.posterior.draws import Float, Float32, Int
+from unskew.posterior.kernels import Float, Int
 from unskew.special import expit
 
 
@@ -52,8 +53,7 @@ class Targeted:
             return logit_q
         experts = self.experts[users]
         a, b, c = self.coefficients
-        result: Float = a + self.deviations[experts, 0] + (b + self.deviations[experts, 1]) * logit_q + c * log_p
-        return result
+        return np.asarray(a + self.deviations[experts, 0] + (b + self.deviations[experts, 1]) * logit_q + c * log_p)
 
     def sentence(self) -> str:
         """Say whether the correction acts."""
@@ -84,7 +84,8 @@ def target(
     for k in np.unique(fold):
         rest, held = fold != k, fold == k
         beta, deviations = shrunk_logistic(x[rest], liked[rest], tempered[rest], group[rest], n_experts)
-        corrected[held] = log_loss(liked[held], predicted(x[held], group[held], beta, deviations))
+        own = deviations[group[held]]
+        corrected[held] = log_loss(liked[held], x[held] @ beta + own[:, 0] + own[:, 1] * logit_q[held])
     difference = identity - corrected
     gain = float(np.average(difference, weights=weights))
     error = two_way_error(users, items, weights * (difference - gain)) / float(weights.sum())
@@ -102,32 +103,20 @@ def target(
 
 def log_loss(liked: Int, logits: Float) -> Float:
     """Return -log P(what was found) of each rating."""
-    result: Float = np.logaddexp(0.0, np.where(liked == 1, -logits, logits))
-    return result
-
-
-def predicted(x: Float, group: Int, beta: Float, deviations: Float) -> Float:
-    """Return the map's logits; x holds 1, logit q and log p."""
-    result: Float = x @ beta + deviations[group, 0] + deviations[group, 1] * x[:, 1]
-    return result
+    return np.asarray(np.logaddexp(0.0, np.where(liked == 1, -logits, logits)))
 
 
 def shrunk_logistic(
     x: Float, y: Int, weights: Float, group: Int, n_groups: int, rounds: int = 5
 ) -> tuple[Float, Float]:
     """Fit a logistic map with deviations by group, their variances learned by rounds of expectation-maximisation."""
-    c, m = x.shape[1], 2 * n_groups
-    variance = np.array([0.1, 0.1])
-    start = np.zeros(c + m)
-    start[1] = 1.0
+    c, variance = x.shape[1], np.array([0.1, 0.1])
     indicator = np.eye(n_groups)[group]
     design = np.concatenate([x, indicator, indicator * x[:, 1:2]], axis=1)
+    centre = np.eye(design.shape[1])[1]  # weakly held to the identity (a 0, b 1, c 0): ten ratings' worth at most
+    beta = centre
     for _ in range(rounds):
-        # weakly held to the identity (a 0, b 1, c 0): ten ratings' worth at most
         penalty = np.concatenate([np.full(c, 0.1), np.repeat(1 / variance, n_groups)])
-        centre = np.zeros(c + m)
-        centre[1] = 1.0
-        beta = start
         for _ in range(50):
             p = expit(design @ beta)
             slope = design.T @ (weights * (y - p)) - penalty * (beta - centre)
@@ -136,10 +125,9 @@ def shrunk_logistic(
             beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
             if np.abs(step).max() < 1e-8:
                 break
-        start = beta
         spread = np.diag(np.linalg.inv(information))[c:].reshape(2, n_groups)
         variance = np.maximum((beta[c:].reshape(2, n_groups) ** 2 + spread).mean(axis=1), 1e-6)
-    return start[:c], start[c:].reshape(2, n_groups).T.copy()
+    return beta[:c], beta[c:].reshape(2, n_groups).T.copy()
 
 
 def residuals(residual: Float, weights: Float, group: Int, names: tuple[str, ...]) -> Residuals:
@@ -151,20 +139,14 @@ def residuals(residual: Float, weights: Float, group: Int, names: tuple[str, ...
     return Residuals(names, means, errors, np.bincount(group, minlength=n))
 
 
-def group_users(vectors: Float | Float32, n_groups: int, rng: np.random.Generator, rounds: int = 25) -> Int:
-    """Group users by their vectors, once: k-means with spread-out starts (Arthur and Vassilvitskii, SODA 2007)."""
-    x = np.asarray(vectors, float)
-    n_groups = max(1, min(n_groups, len(x) // 20))
-    centres = x[rng.integers(len(x))][None, :]
-    while len(centres) < n_groups:
-        distance = ((x[:, None, :] - centres[None]) ** 2).sum(axis=2).min(axis=1)
-        if distance.sum() <= 0:
-            break
-        centres = np.concatenate([centres, x[rng.choice(len(x), p=distance / distance.sum())][None, :]])
-    for _ in range(rounds):
-        distance = (x**2).sum(axis=1)[:, None] - 2 * x @ centres.T + (centres**2).sum(axis=1)[None, :]
-        group = distance.argmin(axis=1)
-        for k in range(len(centres)):
-            if (group == k).any():
-                centres[k] = x[group == k].mean(axis=0)
+def group_users(vectors: Float, n_groups: int, rng: np.random.Generator) -> Int:
+    """Group users by their vectors, once, at least 20 to a group: k-means with spread-out starts."""
+    from scipy.cluster.vq import kmeans2
+
+    n_groups = min(n_groups, len(vectors) // 20)
+    if n_groups < 2 or vectors.shape[1] == 0:
+        return np.zeros(len(vectors), np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a group may end up empty
+        group = kmeans2(vectors, n_groups, iter=25, minit="++", seed=rng)[1]
     return np.asarray(np.unique(group, return_inverse=True)[1], np.int64)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError
-from unskew.posterior.draws import Float, Float32, Int
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.flat import flat
+from unskew.posterior.kernels import Float, Float32, Int
 from unskew.propensity.base import FittedPropensity, logit_of
 from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, SpectralScorer, affordable
 from unskew.special import expit

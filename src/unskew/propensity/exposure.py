@@ -27,10 +27,12 @@ class ExposureSpec(Propensity):
     def fit_in(self, given: Given) -> FittedExposure:
         from unskew.posterior.defaults import FOLDS
         from unskew.posterior.exposure import Pairs
+        from unskew.posterior.factors import one_blas_thread
         from unskew.propensity.conditional import with_rates
 
         log, rng = Pairs.of(given.log), np.random.default_rng([given.seed, 21])
-        return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
+        found = one_blas_thread(self.by_folds)(log, log.folds(FOLDS, rng), rng)
+        return one_blas_thread(with_rates)(log, found, rng)
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
         from unskew.posterior.flat import unflat

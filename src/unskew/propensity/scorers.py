@@ -8,8 +8,8 @@ import numpy as np
 
 from unskew.compiled import njit
 from unskew.errors import ParameterError
-from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.kernels import Float, Int
 
 MOST_SIDE = 3000
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.posterior.answers import Posterior
-from unskew.posterior.draws import Float, Int
+from unskew.posterior.kernels import Float, Int
 
 GRID = np.linspace(0.0, 1.0, 101)
 SETTLED, USEFUL_ERROR = 0.15, 0.3

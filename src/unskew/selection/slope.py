@@ -16,8 +16,8 @@ import numpy as np
 
 from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
-from unskew.posterior.draws import Float, Int
 from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.kernels import Float, Int
 from unskew.special import ndtr
 
 MOST_CELLS = 400_000
@@ -144,19 +144,17 @@ def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int, start: Float 
     """Fit seen ~ Poisson(a_u b_i exp(x s)), each cell standing for `weight`: Newton for s, rates by turns."""
     total_u, total_i = np.bincount(c.users, c.seen, n_users), np.bincount(c.items, c.seen, n_items)
     s, b = np.zeros(x.shape[1]) if start is None else start, np.full(n_items, c.seen.sum() / c.weight.sum())
-    information = np.eye(len(s))
+    information, rest = np.eye(len(s)), x.copy()
     for _ in range(40):
         e = c.weight * np.exp(np.clip(x @ s, -8, 8))
         for _ in range(4):
             a = total_u / np.maximum(np.bincount(c.users, e * b[c.items], n_users), 1e-12)
             b = total_i / np.maximum(np.bincount(c.items, e * a[c.users], n_items), 1e-12)
         m = a[c.users] * b[c.items] * e
-        rest = x.copy()
         mass_u, mass_i = (np.maximum(np.bincount(k, m, n), 1e-12) for k, n in ((c.users, n_users), (c.items, n_items)))
-        for j in range(x.shape[1]):
-            for _ in range(4):
-                rest[:, j] -= (np.bincount(c.users, m * rest[:, j], n_users) / mass_u)[c.users]
-                rest[:, j] -= (np.bincount(c.items, m * rest[:, j], n_items) / mass_i)[c.items]
+        for column in rest.T:  # what users and items take up of it changes little from step to step
+            column -= (np.bincount(c.users, m * column, n_users) / mass_u)[c.users]
+            column -= (np.bincount(c.items, m * column, n_items) / mass_i)[c.items]
         information = (rest * m[:, None]).T @ rest + 1e-9 * np.eye(len(s))
         step = np.clip(np.linalg.solve(information, rest.T @ (c.seen - m)), -0.5, 0.5)
         s = s + step

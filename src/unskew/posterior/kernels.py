@@ -1,0 +1,206 @@
+"""Compute what a sweep does for every rating and row. Whatever is random is handed in, so threads change no bit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.compiled import njit
+
+Float = NDArray[np.float64]
+Float32 = NDArray[np.float32]
+Int = NDArray[np.int64]
+
+# Without "nnan" and "ninf": the code compares numbers that may be infinite.
+MATH = {"contract", "reassoc", "nsz", "arcp"}
+PIECE = 4096
+
+
+@njit(cache=True, nogil=True)
+def normal_cdf(x: float) -> float:
+    """Return P(N(0, 1) <= x), precise in the lower tail."""
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def normal_quantile(p: float) -> float:
+    """Return the inverse of `normal_cdf` to 1e-7: Wichura's PPND7 of algorithm AS 241 (Applied Statistics 37, 1988)."""
+    q = p - 0.5
+    if abs(q) <= 0.425:
+        r = 0.180625 - q * q
+        a = ((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179
+        return q * a / (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0)
+    r = math.sqrt(-math.log(max(min(p, 1.0 - p), 1e-300)))
+    if r <= 5.0:
+        r -= 1.6
+        a = ((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777
+        x = a / ((0.12021132975 * r + 0.73700164250) * r + 1.0)
+    else:
+        r -= 5.0
+        a = ((0.017337203997 * r + 0.42868294337) * r + 3.0812263860) * r + 6.6579051150
+        x = a / ((0.012258202635 * r + 0.24197894225) * r + 1.0)
+    return -x if q < 0 else x
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def truncated_normal(low: float, high: float, u: float) -> float:
+    """Return the u-quantile of N(0, 1) between low and high; an upper tail is reflected, where digits are kept."""
+    flip = low > 0.0
+    if flip:
+        low, high, u = -high, -low, 1.0 - u
+    if high < -20.0:  # density falls like a Rayleigh's: relative error below 1 / high^2
+        x = -math.sqrt(high * high - 2.0 * math.log(max(u, 1e-300)))
+    else:
+        below = normal_cdf(low)
+        x = normal_quantile(below + u * (normal_cdf(high) - below))
+    x = min(max(x, low), high)
+    return -x if flip else x
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def score_pieces(
+    pieces: Int, users: Int, items: Int, levels: Int, y: Float, u: Float, v: Float, s: Float, t: Float, old: Float,
+    new: Float, f: Float, out: Float,
+) -> None:  # fmt: skip
+    """Compute f of every rating, and by level the log-likelihood gained by new thresholds: odd, even, both.
+
+    With one level (a continuum) out[:, 0, 0] becomes the sum of squared residuals over s^2 t^2. The logarithm of a
+    product is taken only before it could leave the range of numbers.
+    """
+    n_levels, d = len(old) - 1, u.shape[1] - 1
+    for piece in pieces:
+        product = np.ones((n_levels, 3))
+        for k in range(piece * PIECE, min((piece + 1) * PIECE, len(users))):
+            a, b, level = users[k], items[k], levels[k]
+            x = u[a, d] + v[b, d]
+            for j in range(d):
+                x += u[a, j] * v[b, j]
+            f[k] = x
+            scale = 1.0 / (s[a] * t[b])
+            if n_levels == 1:
+                out[piece, 0, 0] += ((y[k] - x) * scale) ** 2
+                continue
+            if old[level] > x:  # an upper tail is reflected, where digits are kept
+                scale = -scale
+            low, low_new = normal_cdf((old[level] - x) * scale), normal_cdf((new[level] - x) * scale)
+            high, high_new = normal_cdf((old[level + 1] - x) * scale), normal_cdf((new[level + 1] - x) * scale)
+            before, odd = 1.0 / max(abs(high - low), 1e-100), level % 2
+            product[level, 1 - odd] *= max(abs(high - low_new), 1e-100) * before
+            product[level, odd] *= max(abs(high_new - low), 1e-100) * before
+            product[level, 2] *= max(abs(high_new - low_new), 1e-100) * before
+            for j in range(3):
+                if not 1e-100 < product[level, j] < 1e100:
+                    out[piece, level, j] += math.log(product[level, j])
+                    product[level, j] = 1.0
+        for level in range(n_levels):
+            for j in range(3):
+                out[piece, level, j] += math.log(product[level, j])
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def quadratic(a: Float, x: Float, n: int) -> float:
+    """Return x'a x, at least 0; a is read up to its diagonal."""
+    total = 0.0
+    for i in range(n):
+        half = 0.5 * a[i, i] * x[i]
+        for j in range(i):
+            half += a[i, j] * x[j]
+        total += 2.0 * x[i] * half
+    return max(total, 0.0)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def draw_row(a: Float, b: Float, noise: Float, p: int) -> None:
+    """Turn b into A^-1 b and the standard normal `noise` into a draw of N(0, A^-1); a loses A to its root."""
+    for j in range(p - 1, -1, -1):  # A = R'R, R lower; starts of rows at a time, which the compiler turns into vectors
+        inverse = 1.0 / math.sqrt(a[j, j])
+        b[j] *= inverse
+        for i in range(j):
+            a[j, i] *= inverse
+        for i in range(j):
+            factor = a[j, i]
+            b[i] -= factor * b[j]
+            for h in range(i + 1):
+                a[i, h] -= factor * a[j, h]
+        a[j, j] = inverse
+    for i in range(p):
+        total, free = b[i], noise[i]
+        for j in range(i):
+            total -= a[i, j] * b[j]
+            free -= a[i, j] * noise[j]
+        b[i], noise[i] = total * a[i, i], free * a[i, i]
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def sample_rows(
+    rows: Int, pointer: Int, place: Int, other: Int, levels: Int, thresholds: Float, y: Float, f: Float, x: Float,
+    z: Float, scale: Float, weight: Float, noise: float, shape: float, precision: Float, shift: Float, known: Float,
+    uniforms: Float, gammas: Float, normals: Float, mean: Float32, left: Float,
+) -> None:  # fmt: skip
+    """Draw, for each row of one side: latent ratings (if there are uniforms), its scale, the row given the other side.
+
+    Rating `place[k]` of the log is the k-th of this side. The last column of rows is the bias; weight is one over the
+    scale of the other side. `a` becomes the square of (z, 1, y - bias), four ratings at a time, so that its last row
+    holds what pulls the row and the quadratic form of (x, -1) the residuals: left[r], in units of their variance.
+    """
+    p = x.shape[1]
+    d, q = p - 1, (p | 3) + 1
+    a, root, block, b, drawn = np.zeros((q, q)), np.empty((p, p)), np.zeros((4, q)), np.empty(q), np.empty(p)
+    for r in rows:
+        start, end = pointer[r], pointer[r + 1]
+        if len(uniforms) > 0:
+            for k in range(start, end):  # ratings lie by user: place[k] = k
+                inverse, level = weight[other[k]] / scale[r], levels[k]
+                low, high = (thresholds[level] - f[k]) * inverse, (thresholds[level + 1] - f[k]) * inverse
+                y[k] = f[k] + truncated_normal(low, high, uniforms[k]) / inverse
+        for i in range(q):
+            for j in range(q):
+                a[i, j] = 0.0
+        for k in range(start, end, 4):
+            for h in range(4):
+                at = min(k + h, end - 1)
+                o = other[at]
+                w = weight[o] if k + h < end else 0.0
+                for j in range(d):
+                    block[h, j] = w * z[o, j]
+                block[h, d], block[h, p] = w, w * (y[place[at]] - z[o, d])
+            for i in range(0, p + 1, 2):
+                x0, x1, x2, x3 = block[0, i], block[1, i], block[2, i], block[3, i]
+                t0, t1, t2, t3 = block[0, i + 1], block[1, i + 1], block[2, i + 1], block[3, i + 1]
+                for j in range((i | 3) + 1):
+                    z0, z1, z2, z3 = block[0, j], block[1, j], block[2, j], block[3, j]
+                    a[i, j] += x0 * z0 + x1 * z1 + x2 * z2 + x3 * z3
+                    a[i + 1, j] += t0 * z0 + t1 * z1 + t2 * z2 + t3 * z3
+        for j in range(p):
+            b[j], drawn[j] = x[r, j], normal_quantile(normals[r, j])
+        b[p] = -1.0
+        scale[r] = math.sqrt((shape + quadratic(a, b, p + 1) / (2.0 * noise)) / gammas[r])
+        inverse = 1.0 / (noise * scale[r] ** 2)
+        for i in range(p):
+            b[i] = a[p, i] * inverse
+            for j in range(i + 1):
+                root[i, j] = a[i, j] * inverse + precision[i, j]
+        for c in range(known.shape[1]):
+            if known[r, c] != 0.0:
+                for j in range(p):
+                    b[j] += known[r, c] * shift[c, j]
+        draw_row(root, b, drawn, p)
+        for j in range(p):
+            mean[r, j] = b[j]
+            b[j] += drawn[j]
+            x[r, j] = b[j]
+        left[r] = inverse * quadratic(a, b, p + 1)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def score_pairs(users: Int, items: Int, u: Float32, v: Float32, ub: Float, vb: Float) -> Float:
+    """Return u . v + both biases for pairs."""
+    out = np.empty(len(users))
+    for k in range(len(users)):
+        total = ub[users[k]] + vb[items[k]]
+        for j in range(u.shape[1]):
+            total += u[users[k], j] * v[items[k], j]
+        out[k] = total
+    return out
