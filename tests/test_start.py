@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import requires
+from importlib.util import find_spec
 
 import numba
 import pytest
@@ -85,8 +87,18 @@ def test_a_kernel_compiles_at_its_first_call_with_the_kernels_it_calls():
     assert four(5) == 20
 
 
-def test_no_fit_imports_torch():
+def test_torch_is_an_extra_that_no_fit_imports():
     assert "torch" not in run(FIT + "import sys; print(*sys.modules)").stdout.split()
+    wanted = [line for line in requires("unskew") or [] if line.startswith("torch")]
+    assert wanted
+    assert all("extra == 'torch'" in line or 'extra == "torch"' in line for line in wanted)
+    without = run("import sys; sys.modules['torch'] = None; import unskew.nets.torch")
+    assert "pip install 'unskew[torch]'" in without.stderr
+
+
+@pytest.mark.skipif(os.environ.get("UNSKEW_TORCH") == "1", reason="the extra unskew[torch] was asked for")
+def test_no_torch_unless_it_was_asked_for():
+    assert find_spec("torch") is None, "set UNSKEW_TORCH=1 where unskew[torch] is installed on purpose"
 
 
 def test_compiling_is_announced_once_and_only_where_progress_is_shown(capsys):

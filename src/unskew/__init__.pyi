@@ -1,6 +1,6 @@
 """The public names; `__init__.py` loads each from here when it is first used."""
 
-from . import bench, datasets, export, metrics
+from . import bench, calibration, datasets, export, methods, metrics, nets, propensity, testing
 from ._version import __version__
 from .calibration.experts import ExpertPlatt
 from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
@@ -99,6 +99,7 @@ __all__ = [
     "World",
     "__version__",
     "bench",
+    "calibration",
     "compare",
     "datasets",
     "diagnose",
@@ -110,9 +111,13 @@ __all__ = [
     "holdout_split",
     "load",
     "make",
+    "methods",
     "metrics",
+    "nets",
+    "propensity",
     "read_log",
     "register",
     "registered",
     "simulate",
+    "testing",
 ]

@@ -110,7 +110,7 @@ def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Ru
     assert repr(dataset.train) in fitted.stderr
     assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
     facts = json.loads(run("evaluate", model, source, "--json").stdout)
-    assert facts["pairs"] == len(dataset.test)
+    assert facts["n_pairs"] == len(dataset.test)
 
 
 def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coat: Path) -> None:

@@ -66,20 +66,9 @@ def command(
     if test is not None and test_fraction is not None:
         raise ParameterError("--test and --test-fraction both name the test: give one of the two.")
     given = material(source, reading, data, test=test, test_fraction=test_fraction, on_unknown=on_unknown, seed=seed)
-    found = benchmark(
-        given.log,
-        given.test,
-        chosen,
-        out,
-        seeds=seeds,
-        trials=tune,
-        validation=validation,
-        workers=workers,
-        empty_users=empty_users,
-        on_unknown=on_unknown,
-        world=given.world,
-        about=given.about,
-    )
+    rules: Any = {"empty_users": empty_users, "on_unknown": on_unknown, "validation": validation, "workers": workers}
+    rules |= {"seeds": seeds, "trials": tune, "world": given.world, "about": given.about}
+    found = benchmark(given.log, given.test, chosen, out, **rules)
     notes = "".join(f"\nnote: {note}" for note in found.notes)
     wrote = f"{found.headline}\nwrote the tables, with tests of significance, and the recipes to {out}"
     return Answer("\n\n".join([*found.setting, f"{found.results().text()}{notes}", wrote]), found.to_dict())

@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from unskew.cli.output import Answer
 
 EXAMPLE = "unskew doctor"
 SICK = 1  # the exit code if a check has failed
-OLDEST_PYTHON = (3, 11)
 NOT_FOR_USERS = ("dev", "docs", "peers")  # extras
 
 
@@ -55,9 +53,7 @@ def checks() -> Iterator[Check]:
 
 
 def _python() -> Iterator[Check]:
-    fine = sys.version_info >= OLDEST_PYTHON
-    text = f"unskew {__version__} on Python {platform.python_version()}, {platform.platform()}"
-    yield Check("python", "ok" if fine else "failed", text if fine else f"{text}: it needs Python 3.11 or newer")
+    yield Check("python", "ok", f"unskew {__version__} on Python {platform.python_version()}, {platform.platform()}")
 
 
 def _packages() -> Iterator[Check]:

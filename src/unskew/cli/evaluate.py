@@ -57,14 +57,7 @@ def command(
     if per_user is not None:
         write_table(per_user, found.per_user)
         lines.append(f"wrote the metrics of {len(found.per_user):,} users to {per_user}")
-    facts = {
-        "metrics": found.metrics,
-        "intervals": {name: interval.to_dict() for name, interval in found.intervals.items()},
-        "baselines": found.baselines,
-        "pairs": found.n_pairs,
-        "users": found.n_users,
-        "empty_users": {"rule": found.empty_users, "count": found.n_empty_users},
-        "positive_from": found.positive_from,
-        "notes": notes,
-    }
+    names = ("metrics", "baselines", "n_pairs", "n_users", "empty_users", "n_empty_users", "positive_from")
+    intervals = {name: interval.to_dict() for name, interval in found.intervals.items()}
+    facts = {name: getattr(found, name) for name in names} | {"intervals": intervals, "notes": notes}
     return Answer("\n".join(lines), facts)

@@ -94,15 +94,8 @@ def _facts(model: Recommender, out: Path, guessed: list[str]) -> dict[str, Any]:
         "method": to_plain(model.method),
         "seed": model.seed,
         "settings": model.settings,
-        "log": {
-            "ratings": len(log),
-            "users": log.n_users,
-            "items": log.n_items,
-            "mean_in_unit_scale": log.positive_rate,
-            "positive_from": log.scale.positive,
-            "duplicates_merged": log.duplicates_merged,
-            "guessed": guessed,
-        },
+        "log": {name: getattr(log, name) for name in ("n_users", "n_items", "positive_rate", "duplicates_merged")}
+        | {"ratings": len(log), "positive_from": log.scale.positive, "guessed": guessed},
         "history": asdict(model.history),
         "weights": None if model.weights is None else asdict(model.weights),
         "random_ratings": None if model.random_ratings is None else asdict(model.random_ratings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -49,24 +49,10 @@ def command(
     if data is None and dataset != WORLD:
         raise ParameterError(f"--dataset {dataset}: name the folder of its files by --data FOLDER.")
     given = material(dataset, Reading(), data)
-    made = [
-        reproduce(
-            name,
-            given.log,
-            given.test,
-            out,
-            dataset=dataset,
-            seeds=seeds,
-            trials=tune,
-            workers=workers,
-            as_published=as_published,
-            only=only or (),
-            max_epochs=epochs,
-            world=given.world,
-            about=given.about,
-        )
-        for name in (TARGETS if target == "all" else (target,))
-    ]
+    rules: Any = {"seeds": seeds, "trials": tune, "workers": workers, "max_epochs": epochs, "only": only or ()}
+    rules |= {"dataset": dataset, "as_published": as_published, "world": given.world, "about": given.about}
+    targets = TARGETS if target == "all" else (target,)
+    made = [reproduce(name, given.log, given.test, out, **rules) for name in targets]
     lines: list[str] = []
     for one in made:
         lines.append(f"{one.suite.number}: {one.suite.title} ({one.dataset.title})\n{one.table().text()}")

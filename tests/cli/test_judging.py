@@ -1,4 +1,4 @@
-"""unskew compare: one line, the library's answer."""
+"""unskew compare, diagnose and reproduce: the library's answers in a line, as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import Result
 
 import unskew
+from unskew.bench.measure import WORLD_SETTINGS
 
 Run = Callable[..., Result]
 
@@ -59,3 +61,42 @@ def test_equal_files_are_called_by_their_paths(run: Run, files: Path, tmp_path: 
     text = run("compare", files / "A.csv", copy, "--log", files / "test.csv").stdout
     assert text.startswith(f"This log cannot tell {copy} from {files / 'A.csv'}")
     assert text.count("\n") == 1
+
+
+def test_a_log_is_diagnosed_in_words_and_as_json(run: Run, files: Path) -> None:
+    text = run("diagnose", files / "ratings.csv").stdout
+    assert text.split("\n\n")[1].split(".")[0] in ("CORRECT IT", "CANNOT TELL", "PLAIN IS FINE")
+    facts = json.loads(run("diagnose", files / "ratings.csv", "--json").stdout)
+    assert facts["subject"] == "log"
+    assert [one["key"] for one in facts["findings"]] == ["data", "bias", "reach", "assumption"]
+
+
+def test_a_model_becomes_a_page(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    text = run("diagnose", model, "--random-ratings", files / "test.csv", "--out", page).stdout
+    assert f"wrote the page to {page}" in text
+    html = page.read_text()
+    assert "How far to trust this page" in html
+    assert f"unskew diagnose {model} --random-ratings" in html
+
+
+@pytest.fixture
+def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"n_users": 30, "n_items": 20, "density": 0.3}.items():
+        monkeypatch.setitem(WORLD_SETTINGS, name, value)
+
+
+@pytest.mark.usefixtures("tiny_world")
+def test_a_table_of_data_is_written_and_shown(run: Run, tmp_path: Path) -> None:
+    facts = json.loads(run("reproduce", "table3", "--dataset", "world", "--out", tmp_path / "made", "--json").stdout)
+    assert facts[0]["scores"]["a simulated world"][0]["users"] == 30
+    assert (tmp_path / "made" / "table3.md").exists()
+
+
+@pytest.mark.usefixtures("tiny_world")
+def test_the_papers_numbers_stand_on_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("reproduce", "figure1", "--dataset", "world", "--out", tmp_path, "--seeds", 1, "--epochs", 1)
+    shown = run(*words, "--only", "DR, both heuristic").stdout
+    assert "Figure 1: What miscalibration costs doubly robust estimators (a simulated world)" in shown
+    assert "bound (Theorem 2)" in shown
+    assert (tmp_path / "figure1-bias-by-theorem_2.svg").exists()
