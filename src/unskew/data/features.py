@@ -47,9 +47,17 @@ class Column:
     categories: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.center) and math.isfinite(self.scale) and self.scale > 0):
-            raise DataError(f"feature {self.name!r} cannot have the center {self.center} and the scale {self.scale}.")
+    @classmethod
+    def learned(cls, name: str, values: NDArray[Any], categories: tuple[str, ...] = ()) -> Column:
+        """How numbers, or places among categories, are encoded by what is known of them."""
+        present = values[~np.isnan(values)].astype(np.float64)
+        if categories:
+            counts = np.bincount(present.astype(np.int64), minlength=len(categories))
+            return cls(name, categories=categories, counts=tuple(counts.tolist()))
+        if bool(((present == 0) | (present == 1)).all()):
+            return cls(name, counts=(int(present.sum()),))
+        spread = float(present.std())
+        return cls(name, float(present.mean()), spread if spread > 0 else 1.0)
 
     @property
     def is_number(self) -> bool:
@@ -65,27 +73,11 @@ class Column:
         """What each of them stands for."""
         return [f"{self.name}={category}" for category in self.categories] or [self.name]
 
-    def counted(self, values: NDArray[Any]) -> Column:
-        """The same with the counts of its categories among these places."""
-        if self.is_number:
-            return self
-        found = np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=self.width)
-        return replace(self, counts=tuple(found.tolist()))
-
     @property
     def weights(self) -> NDArray[np.float64]:
         """What each of the numbers is multiplied by."""
         counts = np.array(self.counts or [math.inf] * self.width)
         return np.sqrt(1 - FEW / (counts + FEW))
-
-
-def number_column(name: str, values: NDArray[Any]) -> Column:
-    """How the numbers of a column are encoded, by what is known of them."""
-    present = values[~np.isnan(values)].astype(np.float64)
-    if bool(((present == 0) | (present == 1)).all()):
-        return Column(name, counts=(int(present.sum()),))
-    spread = float(present.std())
-    return Column(name, float(present.mean()), spread if spread > 0 else 1.0)
 
 
 @dataclass(frozen=True)
@@ -99,14 +91,9 @@ class Encoding:
     columns: tuple[Column, ...]
     length: float = 1.0
 
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.length) and self.length > 0):
-            raise DataError(f"the length of encoded features must be a finite number above 0, not {self.length}.")
-
     @classmethod
     def learned(cls, columns: tuple[Column, ...], values: Values) -> Encoding:
         """For features that look like these, of which a row is an id and a column a feature."""
-        columns = tuple(column.counted(held) for column, held in zip(columns, values.T, strict=True))
         encoded = cls(columns).matrix(values)
         described = int((np.diff(encoded.indptr) > 0).sum())
         squares = float(np.square(encoded.data.astype(np.float64)).sum())
@@ -171,7 +158,7 @@ class Features:
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
         if not self.encoding.columns:
-            columns = tuple(number_column(name, values[:, number]) for number, name in enumerate(self.names))
+            columns = tuple(Column.learned(name, held) for name, held in zip(self.names, values.T, strict=True))
             object.__setattr__(self, "encoding", Encoding.learned(columns, values))
         if tuple(column.name for column in self.encoding.columns) != self.names:
             raise DataError(f"features called {self.names} do not fit an encoding of other columns.")
@@ -246,11 +233,15 @@ class FeatureFrame:
         rows = self.ids.codes(ids)  # -1 for an id that is not described, hence the row of nothing at the end
         columns, values = [], []
         for name, column in self.columns.items():
-            known, held = _held(name, column)
+            categories: tuple[str, ...] = ()
+            if is_text(column.type):
+                distinct = pc.unique(column.drop_null()).sort()
+                categories, column = tuple(distinct.to_pylist()), pc.index_in(column, value_set=distinct)
+            held = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             if (np.abs(held) > LARGEST).any():
                 raise DataError(f"feature {name!r} holds a value too large for 32-bit floats: rescale it.")
             aligned = np.append(held, np.nan)[rows].astype(np.float32)
-            columns.append(known or number_column(name, aligned))
+            columns.append(Column.learned(name, aligned, categories))
             values.append(aligned)
         together, notes = np.stack(values, axis=1), list(self.notes)
         missing = int((rows < 0).sum())
@@ -321,13 +312,3 @@ def _entries(name: str, column: pa.Array) -> dict[str, pa.Array]:
     for row, entries in enumerate(lists):
         flags[[place[entry] for entry in entries if entry], row] = 1
     return {f"{name}={entry}": pa.array(held) for entry, held in zip(known, flags, strict=True)}
-
-
-def _held(name: str, column: pa.Array) -> tuple[Column | None, NDArray[np.float64]]:
-    """How a column is encoded if it is text, and what it holds as numbers, NaN for what is missing."""
-    if is_text(column.type):
-        categories = pc.unique(column.drop_null()).sort()
-        places = pc.index_in(column, value_set=categories).cast(pa.float64())
-        found = Column(name, categories=tuple(categories.to_pylist()))
-        return found if found.categories else None, places.to_numpy(zero_copy_only=False)
-    return None, column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

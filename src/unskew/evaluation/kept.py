@@ -14,8 +14,9 @@ from safetensors.numpy import load, save
 
 from unskew._version import __version__
 from unskew.data.log import RatingLog
+from unskew.errors import ParameterError
 from unskew.runtime import say
-from unskew.store.atomic import reason, replace_file
+from unskew.store.atomic import write_file
 from unskew.store.model import JUDGE
 
 Arrays = dict[str, NDArray[Any]]
@@ -69,6 +70,6 @@ def _read(file: Path) -> dict[str, Arrays]:
 def _write(file: Path, known: dict[str, Arrays]) -> None:
     held = save({f"{key}/{of}": np.ascontiguousarray(a) for key, arrays in known.items() for of, a in arrays.items()})
     try:
-        replace_file(file, hashlib.sha256(held).digest() + held)
-    except OSError as error:
-        say(f"What the judge has fitted cannot be kept in {file}: {reason(error)}.")
+        write_file(file, hashlib.sha256(held).digest() + held)
+    except ParameterError as error:
+        say(f"What the judge has fitted cannot be kept: {error}")

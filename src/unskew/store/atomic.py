@@ -37,21 +37,17 @@ def write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def replace_file(target: Path, data: bytes) -> None:
-    """Write aside, then rename: a reader finds the old file or the new one, never half of one."""
-    fresh = _beside(target)
-    try:
-        write_synced(fresh, data)
-        fresh.replace(target)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-
-
 def write_file(path: PathLike, data: bytes) -> None:
-    """As `replace_file`, for those who want what keeps a file from being written in a sentence."""
+    """Write aside, then rename: a reader finds the old file or the new one, never half of one."""
+    target = checked_path(path)
     try:
-        replace_file(checked_path(path), data)
+        fresh = _beside(target)
+        try:
+            write_synced(fresh, data)
+            fresh.replace(target)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise ParameterError(f"{path} cannot be written: {reason(error)}.") from error
 

@@ -12,7 +12,7 @@ from unskew.data.scale import Scale
 from unskew.errors import ParameterError, checked_seed, nearest
 from unskew.methods.base import Method
 from unskew.registry import classes, make
-from unskew.store.atomic import PathLike, checked_path, reason, replace_file
+from unskew.store.atomic import PathLike, checked_path, reason, write_file
 from unskew.store.legacy import renamed
 from unskew.store.plain import Plain
 from unskew.training.options import Training
@@ -79,12 +79,9 @@ def read_recipe(path: PathLike) -> tuple[Method, Training]:
 
 def write_recipe(path: PathLike, method: Method, training: Training | None = None) -> None:
     """Write a TOML file that `read_recipe` reads, whole or not at all."""
-    target = checked_path(path)
-    text = FitRecipe(method, training or Training()).as_text()
+    target, text = checked_path(path), FitRecipe(method, training or Training()).as_text()
     try:
-        replace_file(target, text.encode())
-    except OSError as error:
-        raise ParameterError(f"The recipe {path} cannot be written: {reason(error)}.") from error
+        write_file(target, text.encode())
     except UnicodeEncodeError as error:
         raise ParameterError(f"The recipe {path} cannot be written: it holds text that is not Unicode.") from error
 
