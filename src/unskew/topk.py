@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,7 @@ from unskew.data.pairs import SeenPairs
 CELLS_AT_ONCE = 1 << 21
 
 
-@dataclass(frozen=True, eq=False)
-class TopItems:
+class TopItems(NamedTuple):
     """Rows sorted by user and rank; `position` says which of the asked users a row belongs to."""
 
     position: NDArray[np.int64]
@@ -45,8 +43,7 @@ def top_items(
             _leave_out_seen(scores, seen, chunk, candidates)
         parts.append(_best(scores, candidates, min(k, len(candidates)), start))
     if not parts:
-        empty = np.empty(0, np.int64)
-        return TopItems(empty, empty, np.empty(0), empty)
+        parts = [_ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), k)]
     return TopItems(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -63,12 +60,7 @@ def top_listed(
     pairs = np.unique(np.stack([position, items]), axis=1)
     if exclude_seen:
         pairs = pairs[:, ~SeenPairs(log)(users[pairs[0]], pairs[1])]
-    scores = predict(users[pairs[0]], pairs[1])
-    order = np.lexsort((pairs[1], -scores, pairs[0]))
-    (rows, listed), scores = pairs[:, order], scores[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
-    kept = rank <= k
-    return TopItems(rows[kept], listed[kept].astype(np.int64), scores[kept], rank[kept])
+    return _ranked(pairs[0], pairs[1], predict(users[pairs[0]], pairs[1]), k)
 
 
 def _leave_out_seen(
@@ -81,15 +73,17 @@ def _leave_out_seen(
             scores[row, place[candidates[place] == items]] = -np.inf
 
 
-def _best(
-    scores: NDArray[np.float64], candidates: NDArray[Any], k: int, offset: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+def _best(scores: NDArray[np.float64], candidates: NDArray[Any], k: int, offset: int) -> TopItems:
     threshold = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
     # Among items tied at the threshold the first of the catalogue win: sort all that reach it, keep k.
     rows, columns = np.nonzero((scores >= threshold) & (scores > -np.inf))
-    values = scores[rows, columns]
-    order = np.lexsort((columns, -values, rows))
-    rows, columns, values = rows[order], columns[order], values[order]
+    return _ranked(rows + offset, candidates[columns], scores[rows, columns], k)
+
+
+def _ranked(rows: NDArray[Any], items: NDArray[Any], scores: NDArray[np.float64], k: int) -> TopItems:
+    """The k best of each row, equal scores in the order of the catalogue."""
+    order = np.lexsort((items, -scores, rows))
+    rows, items, scores = rows[order], items[order], scores[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
     kept = rank <= k
-    return rows[kept] + offset, candidates[columns[kept]].astype(np.int64), values[kept], rank[kept]
+    return TopItems(rows[kept], items[kept].astype(np.int64), scores[kept], rank[kept])
