@@ -104,7 +104,7 @@ def assert_same_answers(model: Recommender, other: Recommender) -> None:
     unknown = {"users": ["nobody"], "k": 3, "on_unknown": "fallback"}
     assert other.recommend(**unknown).equals(model.recommend(**unknown))
     assert str(other.history) == str(model.history)
-    for fact in {field.name for field in fields(Recommender)} - {"method", "log", "parts"}:
+    for fact in {field.name for field in fields(Recommender)} - {"method", "log", "parts", "folder"}:
         assert getattr(other, fact) == getattr(model, fact)
     assert (dict(other.parts.clips), dict(other.parts.calibrators)) == (
         dict(model.parts.clips),
