@@ -17,4 +17,4 @@ def _later(name: str) -> Callable[..., Any]:
 
 expit, log_expit, logit, logsumexp = map(_later, ("expit", "log_expit", "logit", "logsumexp"))
 ndtr, log_ndtr, ndtri, ndtri_exp = map(_later, ("ndtr", "log_ndtr", "ndtri", "ndtri_exp"))
-gammaln, owens_t = map(_later, ("gammaln", "owens_t"))
+gammaln, owens_t, softmax = map(_later, ("gammaln", "owens_t", "softmax"))

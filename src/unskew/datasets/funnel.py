@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, softmax
 
 from unskew.errors import ParameterError
+from unskew.special import expit, softmax
 
 Array = NDArray[Any]
 N_GROUPS, N_FACTORS, SAMPLE = 64, 4, 100_000
@@ -155,6 +154,8 @@ def _drawn(policy: Array, groups: Array, rng: np.random.Generator) -> Array:
 
 def _solved(rate: Any, target: float, name: str) -> float:
     """Return the level at which a rate is met."""
+    from scipy.optimize import brentq  # slow to import
+
     try:
         return float(brentq(lambda c: rate(c) - target, -40, 40))
     except ValueError as error:
