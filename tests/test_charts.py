@@ -55,11 +55,13 @@ def test_styles_differ_by_shape_and_colour():
     assert len(shapes) == 4
 
 
-def test_a_page_colours_its_charts_itself():
+def test_a_page_colours_its_charts_itself_and_a_file_brings_its_own(tmp_path):
     chart = two_rows()
     assert "<style" not in chart.svg
     assert "#" not in chart.svg
-    assert "prefers-color-scheme: dark" in chart._repr_svg_()
+    chart.save(tmp_path / "chart.svg")
+    assert "prefers-color-scheme: dark" in (tmp_path / "chart.svg").read_text()
+    assert ET.parse(tmp_path / "chart.svg").getroot().tag == f"{SVG}svg"
 
 
 def test_a_diagonal_is_where_both_axes_are_equal():
@@ -106,8 +108,3 @@ def test_ticks_have_the_digits_they_need():
     assert [words for _, words in Scale([0, 1]).ticks()] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
     assert [words for _, words in Scale([0.3, 0.55]).ticks(percent=True)] == ["30%", "40%", "50%", "60%"]
     assert [words for _, words in Scale([1, 50], log=True).ticks()] == ["1", "2", "5", "10", "20", "50"]
-
-
-def test_a_saved_chart_is_its_own_file(tmp_path):
-    two_rows().save(tmp_path / "chart.svg")
-    assert ET.parse(tmp_path / "chart.svg").getroot().tag == f"{SVG}svg"

@@ -71,7 +71,7 @@ def test_counts_and_rules_are_stated(binary):
     assert evaluate([0.4], binary.take(np.array([0])))["ndcg@5"] == 1
 
 
-def test_simple_models_stand_next_to_a_model_unless_unwanted():
+def test_simple_models_stand_next_to_a_model_unless_unwanted(tmp_path):
     world = unskew.simulate(60, 40, density=0.3, test_per_user=8, seed=1)
     model = unskew.make("snips").fit(world.log, seed=3, training=unskew.Training(max_epochs=3, progress=False))
     found = evaluate(model, world.test, k=5)
@@ -89,6 +89,10 @@ def test_simple_models_stand_next_to_a_model_unless_unwanted():
     first = world.test.take(np.array([0]))
     assert evaluate(model, first).baselines["item means"]["mse"] == pytest.approx((mean - first.ratings[0]) ** 2)
     assert evaluate(model, world.test, baselines=False).baselines == {}
+    model.save(tmp_path / "bare", without_log=True)
+    bare = evaluate(unskew.load(tmp_path / "bare"), world.test)
+    assert bare.baselines == {}
+    assert bare.notes[0].startswith("simple models are left out: the model was saved without its log")
 
 
 def test_a_test_that_was_chosen_like_the_log_is_noted():

@@ -142,7 +142,7 @@ def evidence(world):
     return judge.gather(world.log, seed=0)
 
 
-def test_rows_are_left_out_ratings_once_and_all_unseen_pairs_a_fold(world, evidence):
+def test_rows_are_left_out_ratings_once_and_all_unseen_pairs_a_fold(world, evidence, monkeypatch):
     log = world.log
     assert evidence.n_held == len(log)
     assert (~evidence.held).sum() == 5 * (log.n_pairs - len(log))
@@ -153,16 +153,13 @@ def test_rows_are_left_out_ratings_once_and_all_unseen_pairs_a_fold(world, evide
     counts = np.bincount(log.users, minlength=log.n_users)
     in_first = np.bincount(log.users, evidence.fold_of_ratings == 0, log.n_users)
     assert np.abs(in_first - counts / 5).max() < 1
-
-
-def test_what_judges_a_fold_has_not_seen_it(world, monkeypatch):
-    seen = []
-    own = judge.imputation_of
-    monkeypatch.setattr(judge, "imputation_of", lambda log, seed: seen.append(log) or own(log, seed))
-    monkeypatch.setattr(kept, "_KNOWN", {})
-    found = judge.gather(world.log, seed=1)
-    for k, log in enumerate(seen):
-        assert len(log) == (found.fold_of_ratings != k).sum()
+    corner = evidence.corners["alike"]
+    assert 0.7 < corner.weight.sum() / corner.base.sum() < 1.4  # ratings stand for about all unseen pairs
+    assert 0.1 * len(log) < evidence.effective < len(log)
+    trained, own = [], judge.imputation_of
+    monkeypatch.setattr(judge, "imputation_of", lambda log, seed: trained.append(log) or own(log, seed))
+    found = judge.gather(log, seed=1)
+    assert [len(each) for each in trained] == [(found.fold_of_ratings != k).sum() for k in range(5)]
 
 
 def test_the_same_log_has_the_same_evidence_at_once(world, evidence, monkeypatch):
@@ -222,12 +219,6 @@ def test_the_band_of_squared_error_reaches_from_one_reading_to_the_other():
     assert band[:3] == (ends[0].value, min(e.low for e in ends), max(e.high for e in ends))
     mse = [estimate(evidence, find("mse"), "dr", a, end).interval() for end in ("alike", "low, alike")]
     assert interval_of(evidence, find("mse"), "dr", a)[1:3] == (min(e.low for e in mse), max(e.high for e in mse))
-
-
-def test_ratings_stand_for_about_all_unseen_pairs(evidence):
-    corner = evidence.corners["alike"]
-    assert 0.7 < corner.weight.sum() / corner.base.sum() < 1.4
-    assert 0.1 * len(evidence.log) < evidence.effective < len(evidence.log)
 
 
 def test_a_better_model_is_used_a_worse_one_stopped_and_itself_undecided(world, evidence):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, UnskewError
 from unskew.evaluation import baselines as simple
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import Columns, finite_vector, require_choice, require_count
@@ -125,8 +125,10 @@ def evaluate(
     if isinstance(model_or_scores, Recommender):
         notes += _about_model(model_or_scores, test, on_unknown)
         found |= _stars(model_or_scores, test, on_unknown)
-        if baselines and len(model_or_scores.log):
-            others = _beside(model_or_scores, test, cutoffs, empty_users)
+        try:
+            others = _beside(model_or_scores, test, cutoffs, empty_users) if baselines else {}
+        except UnskewError as error:
+            notes.append(f"simple models are left out: {error}")
     counts = {"user_id": test.user_ids.take(lists.users), "n_ratings": lists.lengths, "n_positives": lists.positives}
     columns = {name: pa.array(values, from_pandas=True) for name, values in per_user.items()}
     return Evaluation(
@@ -228,6 +230,8 @@ def _beside(
     model: Recommender, test: RatingLog, cutoffs: Iterable[int], empty_users: EmptyUsers
 ) -> dict[str, dict[str, float]]:
     """Return the same metrics of simple models of the model's log; of popularity those of order."""
+    if not len(model.log):
+        raise ParameterError("the model was saved without its log, which they would be fitted on.")
     codes, found = _codes(model.log, test), {}
     for name, answer in simple.baselines(model.log, model.seed).items():
         scores = np.asarray(answer(*codes), np.float64)

@@ -40,7 +40,8 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
     if fingerprint(source.log) == fingerprint(log):
         rows = len(evidence.fold), hashlib.sha256(fold.tobytes()).hexdigest(), with_features(source.log)
         facts = ("answers", *rows, repr(source.method), repr(source.training), source.seed)
-        return kept(facts, lambda: {"scores": _by_fold(source, evidence, name)}, source.folder)["scores"]
+        found = kept(facts, lambda: {"scores": _by_fold(source, evidence, name).astype(np.float32)}, source.folder)
+        return found["scores"].astype(np.float64)
     scores, (users, items) = scores_of(source, log, name), _codes(source, log)
     if known := int(SeenPairs(source.trained_on)(users[log.users], items[log.items]).sum()):
         raise DataError(
