@@ -117,8 +117,8 @@ def estimate_risk(
     found = {(each.name, by): interval_of(evidence, each, by, scores) for each in asked for by in estimators}
     others = {
         (each.name, name): interval_of(evidence, each, estimators[-1], values)
-        for each in asked
         for name, values in simple.items()
+        for each in asked
         if name != POPULARITY or each.cell is None
     }
     return Risk(found, evidence.n_held, evidence.effective, others)
