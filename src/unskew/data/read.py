@@ -8,11 +8,11 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,8 +104,8 @@ def read_frame(
     In text the columns of ids, named or guessed for these sides, stay text and every other column becomes numbers if
     all it holds are numbers, so that the id "012" is not mistaken for 12.
     """
-    files = files_of(os.fspath(path))
-    table = _joined([file.read(None, delimiter, header, ids) for file in files], str(path)).combine_chunks()
+    files = [File(each, delimiter, header, ids) for each in files_of(os.fspath(path))]
+    table = _joined([file.read() for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
     found, _ = columns_by_name(samples, dict.fromkeys(sides), str(path), optional=sides)
     tokens = [field.name for field in table.schema if b"token" in (field.metadata or {})]
@@ -121,34 +121,37 @@ def is_path(value: Any) -> bool:
 def _from_files(
     path: str, given: dict[str, str | None], delimiter: str | None, header: bool | None, settings: Any
 ) -> RatingLog:
-    files, notes = files_of(path), []
-    if len(files) == 1 and files[0].path != path and Path(path).is_dir() and len(list(Path(path).iterdir())) > 1:
-        notes.append(f"{files[0].name} is taken for the ratings")
-    table = files[0].opened(delimiter, header, [name for name in given.values() if name])
-    given, names = named_as(given, table.names, settings.get("like")), table.names
-    if table.layout is not None and not table.layout.header:
-        found, guessed = columns_by_place(table.sample, given, files[0].name), list[str]()
+    paths, notes = files_of(path), list[str]()
+    if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
+        notes.append(f"{Path(paths[0]).name} is taken for the ratings")
+    first = File(paths[0], delimiter, header, [name for name in given.values() if name])
+    given, layout, title = named_as(given, first.names, settings.get("like")), first.layout, settings.get("item_names")
+    by_place = layout is not None and not layout.header
+    if by_place:
+        found, guessed = columns_by_place(first.sample, given, first.name), list[str]()
     else:
-        found, guessed = columns_by_name(table.samples, given, files[0].name, optional=("time",))
-    title = settings.get("item_names")
-    extra = [title] if isinstance(title, str) and title in names else []
+        found, guessed = columns_by_name(first.samples, given, first.name, optional=("time",))
+    extra = [title] if isinstance(title, str) and title in first.names else []
     if isinstance(title, str) and not extra:
-        raise DataError(f"item_names={title!r} is neither a column of {files[0].name} nor a file: check the name.")
-    wanted = {found["user"]: TEXT, found["item"]: TEXT, found["rating"]: table.rating_type(found["rating"])}
-    wanted |= dict.fromkeys(extra, TEXT)
+        raise DataError(f"item_names={title!r} is neither a column of {first.name} nor a file: check the name.")
+    if layout is not None:
+        notes += layout.notes
+        header = layout.header  # which the names of columns by their places must not decide anew
+    wanted = dict.fromkeys([found["user"], found["item"], *extra], TEXT)
+    values = {role: [value.strip().casefold() for value in first.samples[name]] for role, name in found.items()}
+    words = set(values["rating"])
+    wanted[found["rating"]] = pa.bool_() if words and words <= {"true", "false"} else pa.float64()
     if "time" in found:
-        wanted[found["time"]] = table.time_type(found["time"])
-    if table.layout is not None:
-        notes += table.layout.notes
-        header = table.layout.header  # which the names of columns by their places must not decide anew
-    rows = _joined([file.read(wanted, delimiter, header) for file in files], path)
-    columns = {role: rows[name] for role, name in found.items()}
-    called = found if table.layout is None or table.layout.header else {}
+        numbers = values["time"] and all(map(is_number, values["time"]))
+        wanted[found["time"]] = pa.float64() if numbers else pa.string()
+    files = [first, *(File(other, delimiter, header, list(wanted)) for other in paths[1:])]
+    rows = _joined([file.read(wanted) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
-    read = Rows(columns, found, where, "pyarrow", (*notes, *guessed), narrow=table.layout is not None)
+    columns = {role: rows[name] for role, name in found.items()}
+    read = Rows(columns, found, where, "pyarrow", (*notes, *guessed), narrow=layout is not None)
     log = read.log({name: rows[name] for name in extra}, **settings)
-    return log if called else RatingLog.proved(**log.__dict__ | {"names": type(log.names)()})
+    return RatingLog.proved(**log.__dict__ | {"names": type(log.names)()}) if by_place else log
 
 
 def _joined(tables: list[pa.Table], path: str) -> pa.Table:
@@ -161,55 +164,45 @@ def _joined(tables: list[pa.Table], path: str) -> pa.Table:
     return whole
 
 
-class File(NamedTuple):
-    """A file of rows, whatever its form; `files_of` finds them."""
+class File:
+    """A file of rows whose first bytes have been looked at: its form, and the names of its columns as often as each is.
 
-    path: str
+    `asked` are names of columns that are wanted: a first line of text that holds one of them is a header.
+    """
 
-    @property
-    def name(self) -> str:
-        return "standard input" if self.path == STANDARD_INPUT else Path(self.path).name
-
-    @property
-    def ending(self) -> str:
-        """The ending that tells the form, with that of packing taken off."""
-        name = Path(self.path.lower())
-        return Path(name.stem).suffix if name.suffix in PACKED else name.suffix
-
-    def stream(self) -> Any:
-        """The bytes, unpacked."""
-        if self.path == STANDARD_INPUT:
-            return pa.BufferReader(_standard_input())
-        packed = PACKED.get(Path(self.path).suffix.lower())
-        if packed != "zip":
-            return pa.input_stream(self.path, compression=packed)
-        inside = zipfile.ZipFile(self.path)
-        held = [entry for entry in inside.namelist() if not entry.endswith("/") and "__MACOSX" not in entry]
-        if len(held) != 1:
-            raise DataError(f"{self.name} holds {len(held)} files ({', '.join(held[:5])}): unpack it and name one.")
-        return inside.open(held[0])
-
-    def opened(self, delimiter: str | None = None, header: bool | None = None, asked: Sequence[str] = ()) -> Opened:
-        """The file with what its first bytes tell."""
+    def __init__(
+        self, path: str, delimiter: str | None = None, header: bool | None = None, asked: Sequence[str] = ()
+    ) -> None:
         if delimiter is not None and (not delimiter or not delimiter.isascii() or set(delimiter) & set('"\r\n')):
             raise ParameterError(f"delimiter must be a character such as ';', but is {delimiter!r}.")
-        try:
-            with self.stream() as stream:
-                head = stream.read(HEAD)
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
-            raise self._unreadable(error) from None
+        self.path, self.name = path, "standard input" if path == STANDARD_INPUT else Path(path).name
+        place = Path(path.lower())
+        self.packed = PACKED.get(place.suffix)
+        ending = Path(place.stem).suffix if self.packed else place.suffix
+        self.layout: Layout | None = None  # of text
+        self.sample: list[list[str]] = []
+        self.tokens: set[int] = set()  # places of columns that RecBole declares to be text
+        self.skipped = 0  # lines before the first row of text
+        self._rows: Any = None  # of records
+        head = self._tried(lambda stream: stream.read(HEAD))
         if not head:
             raise DataError(f"{self.name} is empty: it has no bytes, not even a header.")
-        if self.ending in PARQUET or head.startswith(b"PAR1"):
-            try:
-                import pyarrow.parquet as pq  # slow to import, as pyarrow.json is
+        self.is_parquet = ending in PARQUET or head.startswith(b"PAR1")
+        if self.is_parquet:
+            import pyarrow.parquet as pq  # slow to import, as pyarrow.json is
 
-                return Opened(self, "parquet", pq.read_schema(self._seekable()).names)
-            except (pa.ArrowException, OSError) as error:
-                raise self._unreadable(error) from None
-        if self.ending in RECORDS or head.lstrip()[:1] == b"{":
-            found = self.records()
-            return Opened(self, "records", found.column_names, rows=found)
+            self.names = self._tried(lambda _: pq.read_schema(self._seekable()).names)
+        elif ending in RECORDS or head.lstrip()[:1] == b"{":
+            import pyarrow.json as pjson
+
+            options = pjson.ReadOptions(use_threads=False, block_size=1 << 24)
+            self._rows = self._tried(lambda stream: pjson.read_json(stream, options))
+            self.names = self._rows.column_names
+        else:
+            self._look(head, ending, delimiter, header, asked)
+
+    def _look(self, head: bytes, ending: str, delimiter: str | None, header: bool | None, asked: Sequence[str]) -> None:
+        """Find out how text is separated and what its columns are called."""
         if b"\0" in head:
             raise DataError(f"{self.name} holds NUL bytes, as no text does: give text, JSON lines or Parquet.")
         if len(head) == HEAD and b"\n" in head:  # the last line may go on
@@ -218,134 +211,133 @@ class File(NamedTuple):
         lines = [line for line in every if line.strip()][:100]
         if not lines:
             raise DataError(f"{self.name} holds nothing but blank lines: it must name its columns and have rows.")
-        typed = self.ending in TYPED
-        layout = layout_of(lines, "\t" if self.ending in TABS else ",", delimiter, True if typed else header, asked)
+        typed = ending in TYPED
+        layout = layout_of(lines, "\t" if ending in TABS else ",", delimiter, True if typed else header, asked)
         first, *rest = layout.fields(lines)
-        names = [name.strip() for name in first] if layout.header else [str(place + 1) for place in range(len(first))]
         if layout.header and not rest:
             raise DataError(f"{self.name} names its columns but has no rows: there is nothing to read.")
-        tokens = {at for at, name in enumerate(names) if typed and ":token" in name}
-        if typed:
-            names = [name.rpartition(":")[0] or name for name in names]
-        skipped = next(at for at, line in enumerate(every) if line.strip()) + layout.header
-        return Opened(self, "text", names, layout, rest if layout.header else [first, *rest], skipped, tokens)
+        names = [name.strip() for name in first] if layout.header else [str(place + 1) for place in range(len(first))]
+        self.tokens = {at for at, name in enumerate(names) if typed and ":token" in name}
+        self.names = [name.rpartition(":")[0] or name for name in names] if typed else names
+        self.layout, self.sample = layout, rest if layout.header else [first, *rest]
+        self.skipped = next(at for at, line in enumerate(every) if line.strip()) + layout.header
 
-    def records(self) -> pa.Table:
-        try:
-            with self.stream() as stream:
-                import pyarrow.json as pjson
+    @property
+    def samples(self) -> dict[str, list[Any]]:
+        """Some values of each column of text."""
+        return {name: [row[at] for row in self.sample if len(row) > at] for at, name in enumerate(self.names)}
 
-                return pjson.read_json(stream, pjson.ReadOptions(use_threads=False, block_size=1 << 24))
-        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-            raise self._unreadable(error) from None
-
-    def read(
-        self, wanted: dict[str, pa.DataType] | None, delimiter: str | None, header: bool | None, asked: Any = ()
-    ) -> pa.Table:
+    def read(self, wanted: dict[str, pa.DataType] | None = None) -> pa.Table:
         """The wanted columns, of text with these types; all, of text as text, for None."""
-        table = self.opened(delimiter, header, asked if wanted is None else list(wanted))
-        times = Counter(table.names)
-        for name in table.names if wanted is None else wanted:
+        times = Counter(self.names)
+        names = self.names if wanted is None else list(wanted)
+        for name in names:
             if name not in times:
-                raise missing_column(name, table.names, self.name)
+                raise missing_column(name, self.names, self.name)
             if times[name] > 1:
                 raise DataError(f"{self.name} has {times[name]} columns called {name!r}: rename all but one.")
-        names = table.names if wanted is None else list(wanted)
-        try:
-            if table.kind == "records":
-                found: pa.Table = table.rows.select(names)
-            elif table.kind == "parquet":
-                import pyarrow.parquet as pq
-
-                schema = pq.read_schema(self._seekable())
-                texts = [name for name in names if is_text(schema.field(name).type)] if wanted else []
-                found = pq.read_table(self._seekable(), columns=names, read_dictionary=texts)
-                found.validate(full=True)  # Parquet promises neither valid text nor valid places
-            else:
-                return self._text(table, names, wanted or dict.fromkeys(names, pa.string()))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self._unreadable(error) from None
+        if self.layout is not None:
+            return self._text(self.layout, names, wanted or dict.fromkeys(names, pa.string()))
+        found = self._tried(lambda _: self._parquet(names, wanted is not None) if self.is_parquet else self._rows)
+        found = found.select(names)
         for name in names:
             if pa.types.is_nested(kind := found.schema.field(name).type):
                 raise DataError(f"column {name!r} of {self.name} is of type {kind}: keep one value in a cell.")
         return found
 
-    def _text(self, table: Opened, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
+    def _parquet(self, names: list[str], encode: bool) -> pa.Table:
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(self._seekable())
+        texts = [name for name in names if encode and is_text(schema.field(name).type)]
+        found = pq.read_table(self._seekable(), columns=names, read_dictionary=texts)
+        found.validate(full=True)  # Parquet promises neither valid text nor valid places
+        return found
+
+    def _stream(self) -> Any:
+        """The bytes, unpacked."""
+        if self.path == STANDARD_INPUT:
+            return pa.BufferReader(_standard_input())
+        if self.packed != "zip":
+            return pa.input_stream(self.path, compression=self.packed)
+        inside = zipfile.ZipFile(self.path)
+        held = [entry for entry in inside.namelist() if not entry.endswith("/") and "__MACOSX" not in entry]
+        if len(held) != 1:
+            raise DataError(f"{self.name} holds {len(held)} files ({', '.join(held[:5])}): unpack it and name one.")
+        return inside.open(held[0])
+
+    def _seekable(self) -> Any:
+        if self.path != STANDARD_INPUT and not self.packed:
+            return self.path
+        with self._stream() as stream:
+            return pa.BufferReader(stream.read())
+
+    def _tried(self, read: Callable[[Any], Any]) -> Any:
+        """What is read from the stream, or the sentence that says why it cannot be."""
+        try:
+            with self._stream() as stream:
+                return read(stream)
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
+            raise self._unreadable(error) from None
+
+    def _text(self, layout: Layout, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
         """Columns by their places, as others may share a name; the last one shows whether a quote was left open."""
-        places, last = [table.names.index(name) for name in names], len(table.names) - 1
-        layout, types = table.layout, {str(at): wanted[name] for at, name in zip(places, names, strict=True)}
-        assert layout is not None  # of text
+        places, last = [self.names.index(name) for name in names], len(self.names) - 1
+        types = {str(at): wanted[name] for at, name in zip(places, names, strict=True)}
         types.setdefault(str(last), pa.binary())
         long = len(layout.delimiter) > 1
         quoted = not long and self._holds_quotes()
 
-        def parse(threads: bool) -> pa.Table:
-            with self.stream() as stream:
-                source = pa.BufferReader(stream.read().replace(layout.delimiter.encode(), b"\x1f")) if long else stream
-                return pcsv.read_csv(
-                    source,
-                    pcsv.ReadOptions(
-                        use_threads=threads,
-                        block_size=BLOCK,
-                        column_names=[str(at) for at in range(last + 1)],
-                        skip_rows=table.skipped,
-                    ),
-                    pcsv.ParseOptions(
-                        delimiter="\x1f" if long else layout.delimiter,
-                        quote_char='"' if quoted else False,
-                        newlines_in_values=quoted,
-                    ),
-                    pcsv.ConvertOptions(include_columns=list(types), column_types=types, decimal_point=layout.decimal),
-                )
+        def parse(stream: Any, threads: bool) -> pa.Table:
+            given = pa.BufferReader(stream.read().replace(layout.delimiter.encode(), b"\x1f")) if long else stream
+            return pcsv.read_csv(
+                given,
+                pcsv.ReadOptions(
+                    use_threads=threads,
+                    block_size=BLOCK,
+                    column_names=[str(at) for at in range(last + 1)],
+                    skip_rows=self.skipped,
+                ),
+                pcsv.ParseOptions(
+                    delimiter="\x1f" if long else layout.delimiter,
+                    quote_char='"' if quoted else False,
+                    newlines_in_values=quoted,
+                ),
+                pcsv.ConvertOptions(include_columns=list(types), column_types=types, decimal_point=layout.decimal),
+            )
 
         try:
-            found = parse(threads=True)
-        except (pa.ArrowException, OSError, EOFError, ValueError):
-            try:
-                found = parse(threads=False)  # only then does Arrow count rows
-            except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-                raise self._unreadable(error, table) from None
+            found = self._tried(lambda stream: parse(stream, threads=True))
+        except DataError:
+            found = self._tried(lambda stream: parse(stream, threads=False))  # only then does Arrow count rows
         ending = found[str(last)][-1].as_py() if quoted and len(found) else None
         broken = isinstance(ending, (str, bytes)) and len(ending.splitlines()) > 1
-        if broken and not self._ends_quoted():
+        if broken and not self._tried(_tail).rstrip().endswith(b'"'):
             raise DataError(f"a quotation mark is left open near row {len(found)} of {self.name}: close or double it.")
         fields = [
-            pa.field(name, types[str(at)], metadata={"token": ""} if at in table.tokens else None)
+            pa.field(name, types[str(at)], metadata={"token": ""} if at in self.tokens else None)
             for at, name in zip(places, names, strict=True)
         ]
         return pa.table([found[str(at)] for at in places], schema=pa.schema(fields))
 
     def _holds_quotes(self) -> bool:
         """Whether there may be a quotation mark; text without any is parsed faster."""
-        if self.path == STANDARD_INPUT or Path(self.path).suffix.lower() in PACKED:
+        if self.path == STANDARD_INPUT or self.packed:
             return True
         with open(self.path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             return content.find(b'"') >= 0
 
-    def _ends_quoted(self) -> bool:
-        with self.stream() as stream:
-            tail = b""
-            while piece := stream.read(1 << 20):
-                tail = (tail + piece)[-64:]
-        return tail.rstrip().endswith(b'"')
-
-    def _seekable(self) -> Any:
-        if self.path == STANDARD_INPUT or Path(self.path).suffix.lower() in PACKED:
-            with self.stream() as stream:
-                return pa.BufferReader(stream.read())
-        return self.path
-
-    def _unreadable(self, error: Exception, table: Opened | None = None) -> DataError:
+    def _unreadable(self, error: Exception) -> DataError:
         """What a reader complains of, in a sentence with row and column; the header is no row."""
         if isinstance(error, DataError):
             return error
-        words, header = _words(error), 0 if table is None else table.skipped
+        words, header = _words(error), self.skipped
         row = re.search(r"Row #(\d+)", words)
         at = f"row {int(row[1]) - header} of {self.name}" if row else self.name
         column = re.search(r"In CSV column #(\d+)", words)
-        if column and table is not None:
+        if column:
             of = f"row {int(row[1]) - header} of " if row else ""
-            at = f"{of}column {table.names[int(column[1])]!r} of {self.name}"
+            at = f"{of}column {self.names[int(column[1])]!r} of {self.name}"
         if wrong := re.search(r"Expected (\d+) columns, got (\d+)", words):
             return DataError(
                 f"{at} has {wrong[2]} fields where the first line has {wrong[1]}: correct the row, or quote fields "
@@ -359,35 +351,15 @@ class File(NamedTuple):
         return DataError(f"{at} cannot be read ({words}): it may be truncated or altered, so write or fetch it again.")
 
 
-class Opened(NamedTuple):
-    """A file whose first bytes have been looked at: its form and the names of its columns, each as often as it is."""
-
-    file: File
-    kind: str
-    names: list[str]
-    layout: Layout | None = None
-    sample: list[list[str]] = []  # noqa: RUF012
-    skipped: int = 0  # lines before the first row of text
-    tokens: Any = ()  # places of columns that RecBole declares to be text
-    rows: Any = None  # of records
-
-    @property
-    def samples(self) -> dict[str, list[Any]]:
-        """Some values of each column."""
-        if self.layout is None:
-            return {name: [] for name in self.names}
-        return {name: [row[at] for row in self.sample if len(row) > at] for at, name in enumerate(self.names)}
-
-    def rating_type(self, name: str) -> pa.DataType:
-        words = {value.strip().casefold() for value in self.samples.get(name, ())}
-        return pa.bool_() if words and words <= {"true", "false"} else pa.float64()
-
-    def time_type(self, name: str) -> pa.DataType:
-        values = self.samples.get(name, ())
-        return pa.float64() if values and all(map(is_number, values)) else pa.string()
+def _tail(stream: Any) -> bytes:
+    """The last bytes of a stream."""
+    tail = b""
+    while piece := stream.read(1 << 20):
+        tail = (tail + piece)[-64:]
+    return tail
 
 
-def files_of(path: str) -> list[File]:
+def files_of(path: str) -> list[str]:
     """The file, or the files of a folder in the order of their names; what is no part of the data is passed over.
 
     As Spark and others do, names that begin with . or _ are no data; nor are a README and its like. Of several files
@@ -396,7 +368,7 @@ def files_of(path: str) -> list[File]:
     place = Path(path)
     try:
         if path == STANDARD_INPUT or place.is_file():
-            return [File(path)]
+            return [path]
         entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not BESIDE.match(entry.name)]
     except FileNotFoundError:
         raise DataError(f"{path} does not exist: check the path.") from None
@@ -409,7 +381,7 @@ def files_of(path: str) -> list[File]:
         raise DataError(f"{place} is a folder without files: give the path of a file or of a folder of files.")
     if len(entries) > 1 and len(called := [entry for entry in entries if OF_RATINGS.match(entry.name)]) == 1:
         entries = called
-    return [File(str(entry)) for entry in sorted(entries)]
+    return [str(entry) for entry in sorted(entries)]
 
 
 @cache

@@ -315,7 +315,7 @@ def _both(files: list[Path], delimiter: str, first: int, shift: int = 0, **setti
     """Read users, items and ratings without header; the catalogue has every id from the first to the highest found."""
     kinds, parts = {"1": pa.int64(), "2": pa.int64(), "3": pa.float64()}, []
     for file in files:
-        users, items, ratings = (column.to_numpy() for column in File(str(file)).read(kinds, delimiter, False).columns)
+        users, items, ratings = (column.to_numpy() for column in File(str(file), delimiter, False).read(kinds).columns)
         low, high = (float(pick([pick(users), pick(items)])) for pick in (np.min, np.max))
         if not (low + shift >= first and high <= LARGEST_ID):
             raise DataError(f"{file} has ids from {low:g} to {high:g}, not from {first - shift} to {LARGEST_ID:,}.")
@@ -328,8 +328,8 @@ def _both(files: list[Path], delimiter: str, first: int, shift: int = 0, **setti
 def _grid(file: Path, allowed: range | None = None, *, header: bool = False) -> tuple[Path, NDArray[np.float64]]:
     """Read a table of numbers, separated by spaces or commas."""
     delimiter = "," if ".csv" in file.name else " "
-    names = File(str(file)).opened(delimiter, header).names
-    table = File(str(file)).read(dict.fromkeys(names, pa.float64()), delimiter, header)
+    opened = File(str(file), delimiter, header)
+    table = opened.read(dict.fromkeys(opened.names, pa.float64()))
     grid = np.column_stack([column.to_numpy() for column in table.columns])
     good = np.isfinite(grid) if allowed is None else np.isin(grid, allowed)
     if not good.all():
