@@ -131,15 +131,6 @@ def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcom
     np.testing.assert_allclose(all_items(folded, ["u130"]), expected, rtol=1e-6)
 
 
-def test_ids_stay_of_one_kind(world, models):
-    part = world.log.take(world.log.users < 40)
-    model = unskew.Naive(net=unskew.MF(n_factors=2)).fit(part, training=unskew.Training(max_epochs=1, progress=False))
-    rated = {"item_id": [3], "rating": [1]}
-    assert model.fold_in(pd.DataFrame({"user_id": ["700"], **rated})).log.user_ids[160] == 700
-    assert model.fold_in(pd.DataFrame({"user_id": ["x7"], **rated})).log.user_ids[0] == "0"
-    assert models["naive"].fold_in(pd.DataFrame({"user_id": [700], **rated})).log.user_ids[N_KNOWN] == "700"
-
-
 def test_users_may_come_in_portions_or_together(models, frame):
     early, late = frame[frame["user_id"] < "u140"], frame[frame["user_id"] >= "u140"]
     model = models["ips"]

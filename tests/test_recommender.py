@@ -122,15 +122,6 @@ def test_propensities_are_answered_by_external_ids(log):
     assert p[0] / p[1] == pytest.approx(np.sqrt(counts[0] / counts[1]), rel=1e-5)
 
 
-def test_the_history_tells_each_stage_and_the_kept_epoch(log):
-    model = unskew.IPS(propensity=unskew.Factors(n_folds=2)).fit(log, training=SHORT)
-    assert set(model.history.kept) == {
-        "propensity propensity",
-        "prediction",
-    }
-    assert "prediction: 3 epochs" in str(model.history)
-
-
 def test_users_and_items_nobody_met_in_training_are_answered_for_as_the_average_and_counted():
     """A random start would otherwise rank an item that nobody rated anywhere."""
     rng = np.random.default_rng(1)
