@@ -1,5 +1,7 @@
 """The flagship end to end: parts act on evidence, say so, and else leave the posterior to the bit."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import ndtr
 
@@ -28,8 +30,16 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
     assert not part.targeted.applied
     assert np.array_equal(part.probability(u, i), part.posterior.probability(u, i))
     assert np.isfinite(part.logits(u, i)).all()
-    for words in ("no evidence", "does not act"):
+    for words in ("no evidence", "correction does not act", "Calibration by left-out ratings"):
         assert any(words in note for note in part.notes)
+    assert part.platt is None
+    platt = replace(part.targeted, coefficients=np.array([0.3, 0.5, 0.0]), deviations=np.zeros((1, 2)), applied=True)
+    platt = replace(platt, experts=np.zeros(log.n_users, int))
+    calibrated = replace(part, platt=platt)
+    raw = part.logits(u, i).astype(float)
+    assert np.allclose(calibrated.logits(u, i), 0.3 + 0.5 * raw, atol=1e-5)
+    again = part_from({key: np.array(value) for key, value in calibrated.state().items()})
+    assert np.array_equal(again.probability(u, i), calibrated.probability(u, i))
     again = part_from({key: np.array(value) for key, value in part.state().items()})
     order, order_again = (each.order_scores("choice", u, i, np.random.default_rng(0)) for each in (part, again))
     assert np.isfinite(order).all()

@@ -60,7 +60,7 @@ def test_gate_opens_on_evidence_alone():
         opened += found.applied
         if not found.applied:
             assert np.array_equal(answers, expit(logit(q)))
-            assert "does not act" in found.sentence()
+            assert "does not act" in found.sentence("The correction", "log-loss")
     assert opened <= 1
 
 
@@ -75,6 +75,20 @@ def test_what_the_imputation_misses_is_found_and_corrected():
     true, _ = corrected(q, p, seen, ratings, rng)
     assert (np.abs(true.by_propensity.means) < 4 * true.by_propensity.errors).all()
     assert true.by_expert.counts.sum() == seen.sum() == true.by_propensity.counts.sum()
+
+
+def test_answers_that_are_too_sure_are_calibrated():
+    """Without p, weights and experts the map is Platt's: a + b logit, and it too acts on evidence alone."""
+    q, _, seen, ratings, rng = world(3)
+    users, items = np.nonzero(seen)
+    fold, zero = rng.integers(5, size=len(users)), np.zeros(len(users))
+    for sure, acts in ((1.0, False), (2.5, True)):
+        given = ratings[seen], sure * logit(q[seen]), zero, users, items, np.zeros(300, int), fold, zero + 1
+        found = target(*given)
+        assert found.applied == acts
+        if acts:
+            answers = found.logits(sure * logit(q).ravel(), 0.0, np.zeros(q.size, int))
+            assert np.mean((expit(answers) - q.ravel()) ** 2) < 0.002
 
 
 def test_deviations_of_experts_are_found_or_shrunk_to_nothing():

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from unskew.methods.base import Method
+from unskew.methods.dce_bayes import BayesianPart, exposure_of, fit_corrected, fit_posterior, part_from
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
+from unskew.propensity.conditional import FittedExposure
 from unskew.settings import check_settings, setting
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
-
-if TYPE_CHECKING:  # parts bring kernels along, which take their time to import and serve these methods alone
-    from unskew.methods.dce_bayes import BayesianPart
-    from unskew.propensity.conditional import FittedExposure
 
 
 class Sampled(FitSpec):
@@ -24,8 +22,6 @@ class Sampled(FitSpec):
     learns_from_all: ClassVar[bool] = True
 
     def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
-        from unskew.methods.dce_bayes import part_from
-
         return part_from(state)
 
 
@@ -49,8 +45,6 @@ class BayesianFactors(Sampled):
         check_settings(self)
 
     def fit_in(self, context: FitContext) -> BayesianPart:
-        from unskew.methods.dce_bayes import fit_posterior
-
         return fit_posterior(context, self)
 
 
@@ -63,8 +57,6 @@ class CorrectedFactors(Sampled):
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
     def fit_in(self, context: FitContext) -> BayesianPart:
-        from unskew.methods.dce_bayes import fit_corrected
-
         return fit_corrected(context, self)
 
 
@@ -75,13 +67,9 @@ class ExposureOfPrediction(FitSpec):
     kind: ClassVar[str] = "propensity"
 
     def fit_in(self, context: FitContext) -> FittedExposure:
-        from unskew.methods.dce_bayes import exposure_of
-
         return exposure_of(context.view.parts["prediction"])
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
-        from unskew.methods.dce_bayes import exposure_of
-
         return exposure_of(owner)
 
 
@@ -89,10 +77,11 @@ class ExposureOfPrediction(FitSpec):
 class DCEBayes(Method):
     """A Bayesian factor model with a targeted correction: the default, with nothing to tune.
 
-    In this order: (1) the posterior of `factors`; (2) a targeted correction by all left-out ratings, on its logit and
-    log p with experts by user group, applied if it lowers the cross-fitted weighted log-loss by two standard
-    errors; (3) a level shift if liking drives seeing by more than two standard errors, with `unexplained` (k) of what
-    the model cannot explain driving it too. Each says in a line whether it acted.
+    In this order: (1) the posterior of `factors`, its answers mapped by a + b logit if left-out ratings ask for it; (2)
+    a targeted correction by all left-out ratings, on its logit and log p with experts by user group, applied if it
+    lowers the cross-fitted weighted log-loss by two standard errors; (3) a level shift if liking drives seeing by more
+    than two standard errors, with `unexplained` (k) of what the model cannot explain driving it too. Each says in a
+    line whether it acted.
     """
 
     factors: BayesianFactors = setting(factory=BayesianFactors)

@@ -1,7 +1,8 @@
 """Fit the flagship: a Bayesian factor model with a targeted correction, and a level shift where the log asks for it.
 
-In this order: (1) posterior; (2) targeted correction by all left-out ratings, if its gate opens; (3) level shift, if
-the slope of seeing on liking exceeds two standard errors. Each says in a line whether it acted. `bayes` is (1) alone.
+In this order: (1) posterior, its answers mapped by a + b logit where left-out ratings ask for it (Platt: no correction
+for selection); (2) targeted correction by all left-out ratings, if its gate opens; (3) level shift, if the slope of
+seeing on liking exceeds two standard errors. Each says in a line whether it acted. `bayes` is (1) alone.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from unskew.nets.base import Linear, Part
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.factors import Fitted, Problem, Settings, one_blas_thread, sample
+from unskew.posterior.factors import Problem, Settings, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.conditional import Choice, FittedExposure, Folded, better_exposure, fit_choice, with_rates
 from unskew.selection.level import USEFUL_ERROR, band, ratings_to_settle, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
-from unskew.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri_exp
+from unskew.special import log_expit, log_ndtr, logit, ndtr, ndtri_exp
 from unskew.training.plan import FitContext
 
 if TYPE_CHECKING:
@@ -57,39 +58,41 @@ class BayesianPart(Part):
     choice: Choice | None = None
     chain: dict[str, Any] = field(default_factory=dict)
     """The state that more sweeps go on from."""
+    platt: Targeted | None = None
+    """A map of the posterior's logits alone, where left-out ratings ask for it."""
 
     def __post_init__(self) -> None:
         if self.choice is None:
             object.__setattr__(self, "orders", self.orders[1:])
 
-    def probability(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
-        """Return P(liked) of pairs that nobody chose; of new users and items by the posterior alone."""
+    def margin(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
+        """Return z with P(liked) = Phi(z) of pairs that nobody chose; of new users and items by the posterior alone."""
         users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        k = self.unexplained if unexplained is None else unexplained
-        raw = self.posterior.probability(users, items)
+        z = self.posterior.margin(users, items)
+        if self.platt is not None:
+            z = mapped(self.platt, z, 0.0, 0 * users)
         if self.exposure is None or self.targeted is None or self.slope is None:
-            return raw
+            return z
         known = self.exposure.known(users, items)
         u, i = users[known], items[known]
-        moved = shift(self.posterior, u, i, self.slope.used, k)
-        if not self.targeted.applied:
-            raw[known] = self.posterior.probability(u, i, shift=moved)
-            return raw
-        log_p = log_expit(self.exposure.logits(u, i).astype(float))
-        logits = self.targeted.logits(self.posterior.logits(u, i).astype(float), log_p, u)
-        z = np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits)))
-        raw[known] = ndtr(z - moved / self.posterior.spread(u, i)) if self.slope.used else expit(logits)
-        return raw
+        if self.targeted.applied:
+            z[known] = mapped(self.targeted, z[known], log_expit(self.exposure.logits(u, i).astype(float)), u)
+        if self.slope.used:
+            k = self.unexplained if unexplained is None else unexplained
+            z[known] -= shift(self.posterior, u, i, self.slope.used, k) / self.posterior.spread(u, i)
+        return z
+
+    def probability(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
+        """Return P(liked) of pairs that nobody chose."""
+        return np.asarray(ndtr(self.margin(users, items, unexplained)))
 
     def logits(self, users: Array, items: Array) -> Array:
-        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        if self.scale is not None:
-            low, high = self.scale
-            unit = (self.posterior.expected(users, items) - low) / (high - low)
-            return np.asarray(logit(np.clip(unit, 1e-7, 1 - 1e-7)), np.float32)
-        if not (self.targeted and self.targeted.applied) and not (self.slope and self.slope.used):
-            return self.posterior.logits(users, items)
-        return np.asarray(logit(np.clip(self.probability(users, items), 1e-12, 1 - 1e-12)), np.float32)
+        if self.scale is None:
+            z = self.margin(users, items)
+            return np.asarray(log_ndtr(z) - log_ndtr(-z), np.float32)
+        low, high = self.scale
+        unit = (self.posterior.expected(users, items) - low) / (high - low)
+        return np.asarray(logit(np.clip(unit, 1e-7, 1 - 1e-7)), np.float32)
 
     def user_vectors(self, users: Array) -> Array:
         return self.posterior.user_vectors(users)
@@ -206,18 +209,32 @@ def fit_part(
     by_fold, rng = fitted.all_folds(), np.random.default_rng([seed, 22])
     folded = better_exposure(log, fold, rng)
     exposure = with_rates(log, folded, rng)
-    notes, targeted, slope, choice = [*posterior.notes, f"Exposure: {exposure.name}."], None, None, None
+    notes, platt, targeted, slope, choice = [*posterior.notes, f"Exposure: {exposure.name}."], None, None, None, None
+    if scale is None:
+        logit_q, nothing = np.zeros(len(fold)), np.zeros(len(fold))
+        for k, model in by_fold.items():
+            logit_q[fold == k] = model.logits(log.users[fold == k], log.items[fold == k])
+        alike = np.zeros(log.n_users, np.int64)
+        platt = target(liked, logit_q, nothing, log.users, log.items, alike, fold, np.ones(len(fold)))
+        notes.append(platt.sentence("Calibration by left-out ratings", "log-loss"))
+        logit_q, platt = platt.logits(logit_q, nothing, log.users), platt if platt.applied else None
     if corrections:
-        targeted = correction(fitted, liked, by_fold, folded, exposure, rng)
+        targeted = correction(log, fold, liked, logit_q, folded, exposure, rng)
         slope = estimate_slope(log, liked, fold, by_fold, rng)
-        notes += [targeted.sentence(), slope.sentence()]
+        notes += [targeted.sentence("The targeted correction", "weighted log-loss"), slope.sentence()]
         if slope.used:
-            k, sentences = level(posterior, slope, random, np.random.default_rng([seed, 23]))
-            unexplained, notes = unexplained if k is None else k, notes + sentences
+            found, sentences = level(posterior, slope, random, np.random.default_rng([seed, 23]))
+            unexplained, notes = unexplained if found is None else found, notes + sentences
     if liked.any():
         choice = fit_choice(log, liked, fold, folded, {k: m.probability for k, m in by_fold.items()}, rng)
     whole = with_average(posterior)
-    return BayesianPart(whole, notes, scale, exposure, targeted, slope, unexplained, choice, fitted.state())
+    return BayesianPart(whole, notes, scale, exposure, targeted, slope, unexplained, choice, fitted.state(), platt)
+
+
+def mapped(by: Targeted, z: Array, log_p: Any, users: Array) -> Array:
+    """Return z with P(liked) = Phi(z) after a map of its logit."""
+    logits = by.logits(log_ndtr(z) - log_ndtr(-z), log_p, users)
+    return np.asarray(np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits))))
 
 
 def level(
@@ -238,15 +255,10 @@ def level(
 
 
 def correction(
-    fitted: Fitted, liked: Array, by_fold: dict[int, Posterior], folded: Folded, exposure: FittedExposure,
+    log: Pairs, fold: Array, liked: Array, logit_q: Array, folded: Folded, exposure: FittedExposure,
     rng: np.random.Generator,
 ) -> Targeted:  # fmt: skip
     """Fit the targeted correction to left-out ratings, each by the model and the exposure without its fold."""
-    log, fold = fitted.problem.log, fitted.fold
-    logit_q = np.zeros(len(fold))
-    for k, model in by_fold.items():
-        rows = fold == k
-        logit_q[rows] = model.logits(log.users[rows], log.items[rows])
     own = exposure.rates[log.users] + folded.held_out
     log_p = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))
     # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves

@@ -55,13 +55,13 @@ class Targeted:
         a, b, c = self.coefficients
         return np.asarray(a + self.deviations[experts, 0] + (b + self.deviations[experts, 1]) * logit_q + c * log_p)
 
-    def sentence(self) -> str:
-        """Say whether the correction acts."""
-        figure = f"left-out ratings gain {self.gain:.4f} +- {self.error:.4f} in weighted log-loss"
+    def sentence(self, what: str, loss: str) -> str:
+        """Say whether the map, called `what`, acts."""
+        figure = f"left-out ratings gain {self.gain:.4f} +- {self.error:.4f} in {loss}"
         if self.applied:
             a, b, c = self.coefficients
-            return f"The targeted correction acts: {figure} (a {a:.2f}, b {b:.2f}, c {c:.2f})."
-        return f"The targeted correction does not act, the imputation stands: {figure}."
+            return f"{what} acts: {figure} (a {a:.2f}, b {b:.2f}, c {c:.2f})."
+        return f"{what} does not act, the imputation stands: {figure}."
 
 
 def target(

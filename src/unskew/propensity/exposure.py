@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unskew.nets.base import Part, State
+from unskew.posterior.defaults import FOLDS
+from unskew.posterior.exposure import Pairs
+from unskew.posterior.factors import one_blas_thread
+from unskew.posterior.flat import unflat
 from unskew.propensity.base import Propensity
+from unskew.propensity.conditional import FittedExposure, Folded, ridge_by_folds, spectral_by_folds, with_rates
 from unskew.training.plan import Given
-
-if TYPE_CHECKING:  # kernels take their time to import, and specifications are listed by commands that need none
-    from unskew.posterior.exposure import Pairs
-    from unskew.propensity.conditional import FittedExposure, Folded
 
 
 class ExposureSpec(Propensity):
@@ -24,20 +25,12 @@ class ExposureSpec(Propensity):
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
         """Calibrate the scorers that are built without a fold."""
 
+    @one_blas_thread
     def fit_in(self, given: Given) -> FittedExposure:
-        from unskew.posterior.defaults import FOLDS
-        from unskew.posterior.exposure import Pairs
-        from unskew.posterior.factors import one_blas_thread
-        from unskew.propensity.conditional import with_rates
-
         log, rng = Pairs.of(given.log), np.random.default_rng([given.seed, 21])
-        found = one_blas_thread(self.by_folds)(log, log.folds(FOLDS, rng), rng)
-        return one_blas_thread(with_rates)(log, found, rng)
+        return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
-        from unskew.posterior.flat import unflat
-        from unskew.propensity.conditional import FittedExposure
-
         found: FittedExposure = unflat(FittedExposure, state)
         return found
 
@@ -49,8 +42,6 @@ class Spectral(ExposureSpec):
     directions: int = 32
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        from unskew.propensity.conditional import spectral_by_folds
-
         return spectral_by_folds(log, fold, rng, self.directions)
 
 
@@ -61,6 +52,4 @@ class Ridge(ExposureSpec):
     penalty: float | None = None
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        from unskew.propensity.conditional import ridge_by_folds
-
         return ridge_by_folds(log, fold, rng, self.penalty)
