@@ -21,10 +21,9 @@ from .evaluation.compare import Comparison, compare
 from .evaluation.estimators import Risk, estimate_risk
 from .evaluation.evaluate import Evaluation, evaluate
 from .findings import Finding, Findings
-from .methods.base import Method
+from .methods.base import Method, fit
 from .methods.bayesian import Bayes, BayesianFactors, DCEBayes
 from .methods.calibrated import DoublyCalibrated
-from .methods.fit import fit
 from .methods.multitask import ESCM2DR, MultiDR
 from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
 from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive

@@ -78,6 +78,12 @@ def test_a_column_with_a_total_is_refused():
             mix()
 
 
+def test_float32_columns_stay_float32():
+    x, y = (Column(values.astype(np.float32), {0: np.ones(4, np.float32)}) for values in (X, Y))
+    for name in ("x * y", "x / y", "where", "clip", "square", "log", "exp"):
+        assert FUNCTIONS[name](x, y).value.dtype == np.float32
+
+
 def test_a_role_at_rest_is_a_plain_array():
     view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES)
     view.parts.learning = ("prediction",)

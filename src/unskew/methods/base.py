@@ -1,4 +1,4 @@
-"""What a method is: settings that turn into a plan."""
+"""What a method is: settings that turn into a plan, and one call from ratings to a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.registry import settings_of
+from unskew.registry import make, settings_of
 from unskew.selection.random_ratings import in_codes
 from unskew.settings import check_settings, setting
 from unskew.training.loop import train
@@ -134,3 +134,25 @@ class PropensityMethod(NetMethod):
 
     def propensity_stage(self) -> Stage:
         return Stage("propensity", fits=("propensity",))
+
+
+def fit(
+    source: Any,
+    method: str = "dce-bayes",
+    *,
+    seed: int = 0,
+    training: Training | None = None,
+    random_ratings: Any = None,
+    **settings: Any,
+) -> Recommender:
+    """Fit the method of this name, with these settings, to a log or whatever `unskew.read_log` makes one of:
+    the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
+
+    >>> import unskew
+    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+    >>> model = unskew.fit(world.log, sweeps=20)
+    >>> model.recommend(k=1).num_rows
+    60
+    """
+    made: Method = make(method, **settings)
+    return made.fit(source, seed=seed, training=training, random_ratings=random_ratings)
