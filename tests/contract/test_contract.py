@@ -21,7 +21,7 @@ from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import make, registered
-from unskew.testing.check import check_fit, check_logs, check_saving, check_slopes
+from unskew.testing.check import check_fit, check_logs, check_saving
 
 METHODS = [entry.name for entry in registered()]
 NETS = [
@@ -61,7 +61,7 @@ def check_fit_and_saving(method, **options):
     check_saving(method, check_fit(method, **options))
 
 
-@pytest.mark.parametrize("check", [check_slopes, check_fit_and_saving, check_logs])
+@pytest.mark.parametrize("check", [check_fit_and_saving, check_logs])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method(name, check):
     check(make(name))

@@ -11,6 +11,8 @@ from unskew.losses.weighting import eib, ips, naive, seen_likelihood, seen_squar
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Shares, StableDR, solve_shares
 from unskew.methods.weighting import AT, CVIB, EIB
+from unskew.registry import make, registered
+from unskew.testing.check import check_slopes
 from unskew.testing.worlds import listed_view
 
 RNG = np.random.default_rng(3)
@@ -159,6 +161,12 @@ def test_a_loss_is_its_formula(name, error, r):
     loss, formula = LOSSES[name]
     v = view(error, r)
     assert value_of(v.evaluated(loss)) == pytest.approx(formula(Matrix(error, r)), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in registered()])
+def test_every_update_has_the_slopes_of_differences(name):
+    """With both errors, binary and soft labels, for all roles that it trains."""
+    check_slopes(make(name))
 
 
 def test_the_slope_of_dr_is_prediction_minus_the_robust_label():
