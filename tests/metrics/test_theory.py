@@ -123,8 +123,8 @@ def test_rating_driven_bias_equals_its_enumeration():
         p1, p0, w["p_hat"], *(w[k] for k in ("q", "r_tilde", "e1", "e0"))
     ) == pytest.approx(mean - truth, abs=1e-10)
     p = w["q"] * p1 + (1 - w["q"]) * p0
-    told = theory.rating_driven_bias(p1, p0, p, w["q"], w["q"], w["e1"], w["e0"])
-    assert abs(told) > 1e-3  # the pair's own propensity and the true imputation do not help
+    left = theory.rating_driven_bias(p1, p0, p, w["q"], w["q"], w["e1"], w["e0"])
+    assert abs(left) > 1e-3  # the pair's own propensity and the true imputation do not help
     equal = theory.rating_driven_bias(p, p, p, w["q"], w["r_tilde"], w["e1"], w["e0"])
     assert equal == pytest.approx(0, abs=1e-12)
 

@@ -66,7 +66,7 @@ class Benchmark:
 
     @property
     def headline(self) -> str:
-        """Who is best by the first figure, and against whom that is more than chance."""
+        """Who is best by the first figure, and whether that is more than chance."""
         if not self.shown or not self.shown[0].order:
             return "No method has a result for every seed: run the same command again."
         first = self.shown[0]

@@ -17,7 +17,7 @@ Values = dict[str, Any]  # what was found: numbers, texts and further such mappi
 
 RECORD_START = b'{"key": '
 PARTS = {"key": str, "recipe": object, "versions": dict, "values": dict}  # of a record
-COMPUTING = ("numpy", "scipy", "numba")  # what a figure may depend on beside ourselves
+COMPUTING = ("numpy", "scipy", "numba")  # what a figure may depend on besides ourselves
 
 
 class Records:

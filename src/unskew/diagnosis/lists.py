@@ -14,7 +14,7 @@ from unskew.model import Recommender
 from unskew.topk import top_items
 
 K, EXAMPLES = 10, 3
-MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond so many pairs, lists of so many users are made
+MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond the first, lists of only this number are made
 ALIKE = 0.8  # share of users with one first item, from which lists are no recommendations
 
 

@@ -91,17 +91,13 @@ def evaluate(
 ) -> Evaluation:
     """Compare answers for the pairs of `test` with its ratings.
 
-    `model_or_scores` is an object with `predict(user_ids, item_ids)`, a function of two arrays of external
-    ids, or an array of scores in the order of the test's rows. Answers are probabilities for a binary log and
-    ratings on the original scale for a graded one; other scores are welcome where only their order counts.
-
-    Binary: mse, mae and log_loss compare probabilities with 0 and 1. Graded: mse and mae are on the original
-    scale, log_loss is left out, ndcg has ratings scaled to [0, 1] as gains, and a pair is positive from the
-    middle of the scale on. `rating_rmse` and `rating_mae` compare expected ratings with those of the test as they
-    stand, where the model knows levels of ratings. `auc` is over all pairs; `user_auc` is over each user's own, then
-    averaged over the users who have both classes. Other metrics are averaged over users, and `empty_users` says what
-    a user counts for whom the metric is undefined: "skip" (nothing), "one" or "zero". A metric that nothing defines
-    is left out, and `notes` says why.
+    `model_or_scores` is an object with `predict(user_ids, item_ids)`, a function of two arrays of external ids, or an
+    array of scores in the order of the test's rows: probabilities for a binary log, ratings on the original scale for a
+    graded one (where log_loss is left out, gains of ndcg are ratings scaled to [0, 1], and a pair is positive from the
+    middle of the scale on), or other scores where only their order counts. `rating_rmse` and `rating_mae` are of
+    expected ratings, where the model knows levels. `auc` is over all pairs; all else is a mean over users, `user_auc`
+    over those who have both classes, and `empty_users` says what another counts who has no positive pair: "skip"
+    (nothing), "one" or "zero". What nothing defines is left out, and `notes` says why.
 
     Of an unskew model: `on_unknown="fallback"` answers for unknown users and items as for the average ones, and counts
     them; popularity, item means, user means and plain training on its log stand next to it unless `baselines` is False.

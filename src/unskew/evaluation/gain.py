@@ -18,7 +18,7 @@ from unskew.findings import Decision, Interval
 from unskew.metrics.intervals import normal_interval
 
 Z = 2.24  # standard errors that decide: 1.96 for two looks
-DECIDES = 9.49  # (2.24 + .84)^2: so many variances over the squared gain decide in four of five samples
+DECIDES = 9.49  # (2.24 + .84)^2: this many variances over the squared gain decide in four of five samples
 SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
 CORNERS = ("activity", "low, activity", "low, alike")
 BAND = ("alike", "low, alike")

@@ -20,7 +20,7 @@ from unskew.store.atomic import write_file
 from unskew.store.model import JUDGE
 
 Arrays = dict[str, NDArray[Any]]
-MOST, MOST_IN_FOLDER = 12, 6
+MOST, MOST_IN_FOLDER = 8, 6
 _KNOWN: dict[str, Arrays] = {}
 
 

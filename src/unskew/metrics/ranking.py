@@ -32,7 +32,7 @@ EmptyUsers = Literal["skip", "one", "zero"]
 
 @dataclass(frozen=True, eq=False)
 class UserLists:
-    """All users' lists, laid end to end; the arrays below have one entry per pair unless said otherwise."""
+    """All users' lists, laid end to end; the arrays below have one entry per pair but where noted."""
 
     users: NDArray[np.int64]  # one per list, ascending
     starts: NDArray[np.int64]  # one per list: where it begins

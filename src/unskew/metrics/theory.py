@@ -1,4 +1,4 @@
-"""Bias, variance and bounds of doubly robust estimates (Kweon & Yu, WWW 2024), true forms beside the printed ones.
+"""Bias, variance and bounds of doubly robust estimates (Kweon & Yu, WWW 2024), true forms next to the printed ones.
 
 One value a pair over all n = |D| pairs, or one for all: p and p_hat the true and the estimated chance of being seen, q
 and r_tilde the true and the imputed chance of a positive rating, e1 and e0 the error of the prediction if the rating is
@@ -26,7 +26,7 @@ ROUNDING = 1e-9  # of sums in floating point
 
 
 class Bound(NamedTuple):
-    """A quantity and what is said to bound it: it never exceeds `sharp`, `by_gap` and `by_largest_gap`.
+    """A quantity and its bounds: it never exceeds `sharp`, `by_gap` and `by_largest_gap`.
 
     `as_printed` has ECE and MCE over bins in place of the gaps and is no bound.
     """
