@@ -1,0 +1,160 @@
+"""The value of another policy, from a log of what one has shown: what people would do if other things were shown.
+
+A row is an impression: its reward r, the chance p by which the policy of the log showed this item in this place, and
+the chance t by which the other policy would. With w = t / p:
+
+    naive   mean r: the value of the log's own policy
+    ips     mean w r, unbiased if p is true and above 0 wherever t is (Horvitz & Thompson, 1952)
+    snips   sum w r / sum w (Swaminathan & Joachims, NeurIPS 2015)
+    dr      mean q_t + w (r - q): q the expected reward of what was shown, q_t its mean over what the other policy
+            shows in this row; unbiased if p or q is true (Dudik et al., ICML 2011)
+    clipped mean min(w, cap) r: it leaves out mean (w - cap)+ r, at most what `bias` says for rewards up to the largest
+
+Rows of several policies are weighted by what all of them together would have shown, t / (sum_j n_j p_j / n) (Agarwal et
+al., KDD 2017): `pscore` then has a column a policy. Errors respect that rows of a group (a user, a request) belong
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.errors import DataError, ParameterError
+from unskew.findings import Interval, Table
+from unskew.metrics.checks import finite_vector
+from unskew.metrics.intervals import effective_sample_size, normal_interval
+
+Values = NDArray[np.float64]
+FEW, HEAVY, OFF = 50, 0.05, 3.0  # effective rows, share of one row, and standard errors, beyond which a note warns
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyValue:
+    """The value of a policy by several estimators, each with a 95% interval, and what to know of its weights."""
+
+    estimates: Mapping[str, Interval]
+    n_rows: int
+    effective: float  # rows of equal weight that would say as much
+    mean_weight: float  # 1 but for chance if the logged chances are true and leave nothing out
+    notes: tuple[str, ...] = ()
+    bias: Interval | None = None  # how far clipping may have lowered the value
+
+    def __getitem__(self, estimator: str) -> Interval:
+        return self.estimates[estimator]
+
+    @property
+    def table(self) -> Table:
+        caption = f"{self.n_rows:,} rows worth {self.effective:,.0f} equal ones; mean weight {self.mean_weight:.3f}"
+        return Table(caption, ("estimator", "value"), [(name, found) for name, found in self.estimates.items()])
+
+    def __repr__(self) -> str:
+        return "\n".join([self.table.caption, self.table.text(), *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        estimates = {name: found.to_dict() for name, found in self.estimates.items()}
+        facts = {"rows": self.n_rows, "effective_rows": self.effective, "mean_weight": self.mean_weight}
+        return {**facts, "estimates": estimates, "notes": list(self.notes)}
+
+
+def estimate_value(
+    reward: ArrayLike,
+    pscore: ArrayLike,
+    target: ArrayLike,
+    *,
+    imputed: tuple[ArrayLike, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
+    policy: ArrayLike | None = None,
+    clip: float | None = None,
+) -> PolicyValue:
+    """Estimate the mean reward that another policy would have had where a log's policies were at work.
+
+    `pscore` are the logged chances of what was shown, `target` those of the other policy. `imputed` are (q, q_t) and
+    add dr; `clip` is the largest weight of a clipped estimate; `groups` are users or requests whose rows go together.
+    With several policies `pscore` has a column for each, and `policy` is the number of the one that showed the row.
+    """
+    r, t = finite_vector(reward, "reward"), finite_vector(target, "target")
+    p = _logged(np.asarray(pscore, np.float64), policy, len(r))
+    if len(t) != len(r):
+        raise DataError(f"there are {len(r):,} rewards and {len(t):,} target chances: give one a row.")
+    if (bad := ~((t >= 0) & (t <= 1))).any():
+        row = int(bad.argmax())
+        raise DataError(f"the target chance of row {row + 1} is {t[row]:g}: it must lie between 0 and 1.")
+    w = t / p
+    if not w.any():
+        raise DataError("the other policy shows nothing of what this log has shown: no row tells its value.")
+    if clip is not None and not clip > 0:
+        raise ParameterError(f"clip must be above 0, not {clip!r}.")
+    group = np.arange(len(r)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    if group.shape != r.shape:
+        raise DataError(f"there are {len(r):,} rewards and {group.size:,} groups: give one a row.")
+    parts = {"naive": r, "ips": w * r}
+    snips = float((w * r).sum() / w.sum())
+    if imputed is not None:
+        q, q_t = (finite_vector(column, "imputed") for column in imputed)
+        if not len(q) == len(q_t) == len(r):
+            raise DataError(f"imputed rewards have {len(q):,} and {len(q_t):,} rows for {len(r):,} rewards.")
+        parts["dr"] = q_t + w * (r - q)
+    found = {name: _interval(float(part.mean()), part - part.mean(), group) for name, part in parts.items()}
+    found["snips"] = _interval(snips, w * (r - snips) / w.mean(), group)
+    notes, bias = _warnings(w, group), None
+    if clip is not None:
+        lost = np.maximum(w - clip, 0) * max(float(r.max()), 0.0)
+        bias = _interval(float(lost.mean()), lost - lost.mean(), group)
+        kept = np.minimum(w, clip) * r
+        found["clipped"] = _interval(float(kept.mean()), kept - kept.mean(), group)
+        notes.append(f"clipping at {clip:g} lowers the value by up to {bias.value:.4g}.")
+    return PolicyValue(found, len(r), effective_sample_size(w), float(w.mean()), tuple(notes), bias)
+
+
+def _logged(p: Values, policy: ArrayLike | None, n: int) -> Values:
+    """Return the chance that what was shown would be shown, by all policies of the log together."""
+    shape = "(rows,)" if policy is None else "(rows, policies)"
+    if p.ndim != 1 + (policy is not None) or len(p) != n:
+        raise DataError(f"pscore must have the shape {shape} for {n:,} rows, not {p.shape}.")
+    by_row = p if policy is None else p[np.arange(n), _numbers(policy, n, p.shape[1])]
+    if (bad := ~((by_row > 0) & (by_row <= 1))).any():
+        row = int(bad.argmax())
+        raise DataError(f"the logged chance of row {row + 1} is {by_row[row]:g}: it must be above 0 and at most 1.")
+    if policy is None:
+        return p
+    shares = np.bincount(_numbers(policy, n, p.shape[1]), minlength=p.shape[1]) / n
+    if not ((p >= 0) & (p <= 1)).all():
+        raise DataError("the chances of the log's policies must lie between 0 and 1.")
+    return np.asarray(p @ shares)
+
+
+def _numbers(policy: ArrayLike, n: int, n_policies: int) -> NDArray[np.int64]:
+    numbers = np.asarray(policy)
+    if numbers.shape != (n,) or numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < n_policies)).all():
+        raise DataError(f"policy must hold a number from 0 to {n_policies - 1} for each of {n:,} rows.")
+    return numbers.astype(np.int64)
+
+
+def _interval(value: float, influence: Values, group: NDArray[np.int64]) -> Interval:
+    """Return a mean with an interval by the sums of its rows' influence within groups."""
+    sums = np.bincount(group, influence)
+    n = int(np.count_nonzero(np.bincount(group)))
+    return normal_interval(value, math.sqrt(float((sums**2).sum()) * n / max(n - 1, 1)) / len(influence), ".5f")
+
+
+def _warnings(w: Values, group: NDArray[np.int64]) -> list[str]:
+    """Say what is wrong with weights: too few rows that count, one that outweighs all, a mean that is not 1."""
+    notes, mean = list[str](), _interval(float(w.mean()), w - w.mean(), group)
+    worth, share, row = effective_sample_size(w), float(w.max() / w.sum()), int(w.argmax())
+    if share > HEAVY:
+        notes.append(f"row {row + 1} has {share:.0%} of all weight: look at its logged chance before believing ips.")
+    if worth < FEW:
+        notes.append(f"weights leave {worth:.1f} rows' worth: intervals are too short to be believed.")
+    if abs(mean.value - 1) > OFF / 1.96 * (mean.high - mean.value) + 1e-12:
+        notes.append(
+            f"weights have a mean of {mean.value:.3f} where true chances give 1: logged chances are wrong, in another "
+            "order, cut off, or leave out what the other policy shows."
+        )
+    return notes
