@@ -72,20 +72,19 @@ class RatingLog:
         shapes = {np.shape(getattr(self, name)) for name in kinds if getattr(self, name) is not None}
         if len(shapes) > 1 or self.ratings.ndim != 1 or not len(self):
             raise DataError(f"users, items and ratings must be equally long and not empty, but have shapes {shapes}.")
-        for name, codes, ids in (("user", self.users, self.user_ids), ("item", self.items, self.item_ids)):
+        sides = (("user", self.users, self.user_ids), ("item", self.items, self.item_ids))
+        for (name, codes, ids), features in zip(sides, self.features, strict=True):
             if len(ids) < 2:
                 raise DataError(f"the log knows only {len(ids)} {name}: at least two users and two items are needed.")
             if codes.min() < 0 or codes.max() >= len(ids):
-                raise DataError(
-                    f"{name}s hold codes from {codes.min()} to {codes.max()}, but there are {len(ids)} ids."
-                )
+                span = f"{codes.min()} to {codes.max()}"
+                raise DataError(f"{name}s hold codes from {span}, but there are {len(ids)} ids.")
+            if features is not None and len(features.values) != len(ids):
+                raise DataError(f"{name}_features has {len(features.values):,} rows for {len(ids):,} {name}s.")
         if not (self.ratings.min() >= 0 and self.ratings.max() <= 1):
             raise DataError("ratings must lie in [0, 1] inside a log: build it with from_arrays.")
         if self.binary and ((self.ratings != 0) & (self.ratings != 1)).any():
             raise DataError("the ratings of a binary log must be 0 or 1: use a graded scale for anything between.")
-        for name, features, size in zip(("user", "item"), self.features, (self.n_users, self.n_items), strict=True):
-            if features is not None and len(features.values) != size:
-                raise DataError(f"{name}_features has {len(features.values):,} rows for {size:,} {name}s.")
 
     @classmethod
     def from_frame(
@@ -220,11 +219,12 @@ class Rows(NamedTuple):
         like: RatingLog | None = settings.get("like")
         titles, notes = settings.get("item_names"), list(self.guessed)
         ratings = as_ratings(self.columns["rating"], self._at("rating"))
-        frames = {side: self._described(side, settings.get(f"{side}_features")) for side in ("user", "item")}
-        sides = {}
-        for side, frame in frames.items():
-            where, known = self._at(side), settings.get(f"{side}_ids")
-            codes, ids = encoded(self.columns[side], where, self.narrow, known)
+        frames, sides = dict[str, FeatureFrame | None](), {}
+        for side in ("user", "item"):
+            given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
+            key = self.called.get(side) or getattr(NAMES, side)
+            frame = frames[side] = None if given is None else FeatureFrame.of(given, side, key)
+            codes, ids = encoded(self.columns[side], self._at(side), self.narrow, known)
             if frame is not None and known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
                 ids = ids.extended(frame.ids)
                 notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
@@ -241,7 +241,7 @@ class Rows(NamedTuple):
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
         if isinstance(titles, str) and titles in others:
-            titles = {"ids": self.columns["item"], "titles": others[titles]}
+            titles = (self.columns["item"], others[titles])
         users, items, ratings, times = _merged(
             users, items, ratings, times, user_ids, item_ids, settings.get("duplicates", "error")
         )
@@ -281,9 +281,6 @@ class Rows(NamedTuple):
             return f"{role}s"
         return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
 
-    def _described(self, side: str, frame: Any) -> FeatureFrame | None:
-        return None if frame is None else FeatureFrame.of(frame, side, self.called.get(side) or getattr(NAMES, side))
-
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
         if not _to_guess(positive):
@@ -303,19 +300,20 @@ def named_as(given: dict[str, str | None], columns: Any, like: RatingLog | None)
 
 def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
     """Titles in the order of a vocabulary, null where there is none, from a frame or from a mapping of id to title."""
-    if isinstance(names, dict) and set(names) == {"ids", "titles"}:
-        keys, titles = names["ids"], names["titles"]
+    if isinstance(names, tuple):
+        keys, titles = names
     elif isinstance(names, dict):
         keys, titles = list(names), list(names.values())
     else:
-        columns = columns_of(names, "the frame of item names")
+        where = "the frame of item names"
+        columns = columns_of(names, where)
         samples = {name: sample_of(values) for name, values in columns.items()}
-        found, _ = columns_by_name(samples, {"item": None, "title": None}, "the frame of item names", ("item", "title"))
-        texts = [name for name, values in samples.items() if values and all(isinstance(one, str) for one in values)]
+        found, _ = columns_by_name(samples, {"item": None, "title": None}, where, ("item", "title"))
         key = found.get("item") or next(iter(columns), "")
-        title = found.get("title") or next((name for name in texts if name != key), None)
-        if title is None or title == key:
-            raise DataError(f"the frame of item names has no column of titles, only {', '.join(map(repr, columns))}.")
+        texts = [name for name, held in samples.items() if held and all(isinstance(one, str) for one in held)]
+        title = found.get("title") or next((name for name in texts if name != key), key)
+        if title == key:
+            raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
         keys, titles = columns[key], columns[title]
     texts = plain(as_arrow(titles, "item names"))
     if not is_text(texts.type) and not is_number(texts.type):
