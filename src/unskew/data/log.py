@@ -240,8 +240,6 @@ class Rows(NamedTuple):
         scale = self._scale(ratings, settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
-        if isinstance(titles, str) and titles in others:
-            titles = (self.columns["item"], others[titles])
         users, items, ratings, times = _merged(
             users, items, ratings, times, user_ids, item_ids, settings.get("duplicates", "error")
         )
@@ -252,7 +250,11 @@ class Rows(NamedTuple):
             notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
         features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
         notes += [note for each in features if each is not None for note in each.notes]
-        named = None if titles is None else titles_for(titles, item_ids, notes)
+        named = None
+        if isinstance(titles, str) and titles in others:
+            named = _titled(self.columns["item"], others[titles], item_ids, notes)
+        elif titles is not None:
+            named = titles_for(titles, item_ids, notes)
         names = (like.names if like is not None else NAMES)._replace(**self.called)
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
@@ -300,9 +302,7 @@ def named_as(given: dict[str, str | None], columns: Any, like: RatingLog | None)
 
 def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
     """Titles in the order of a vocabulary, null where there is none, from a frame or from a mapping of id to title."""
-    if isinstance(names, tuple):
-        keys, titles = names
-    elif isinstance(names, dict):
+    if isinstance(names, dict):
         keys, titles = list(names), list(names.values())
     else:
         where = "the frame of item names"
@@ -315,6 +315,11 @@ def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> p
         if title == key:
             raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
         keys, titles = columns[key], columns[title]
+    return _titled(keys, titles, ids, notes)
+
+
+def _titled(keys: Any, titles: Any, ids: Vocabulary, notes: list[str] | None) -> pa.Array:
+    """The titles of these keys in the order of a vocabulary."""
     texts = plain(as_arrow(titles, "item names"))
     if not is_text(texts.type) and not is_number(texts.type):
         raise DataError(f"item names are of type {texts.type}: titles must be text.")
