@@ -57,7 +57,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """What is installed of what the package and its extras need; `pip check` compares versions."""
+    """Look up what the package and its extras need; `pip check` compares versions."""
     groups: dict[str, list[str]] = {"": []}
     for requirement in importlib.metadata.requires("unskew") or []:
         marker = re.search(r"extra == ['\"](\w+)['\"]", requirement)
@@ -98,7 +98,7 @@ def _compile_cache() -> Iterator[Check]:
 
 
 def _fit() -> Iterator[Check]:
-    """The whole way in little: simulate, fit, save, load, predict."""
+    """Go the whole way in little: simulate, fit, save, load, predict."""
     import unskew
 
     began = time.perf_counter()

@@ -141,7 +141,7 @@ class Reading:
 
     @property
     def words(self) -> list[str]:
-        """The options that were given, as one writes them: by them another command reads the same."""
+        """Return the options that were given, as one writes them: by them another command reads the same."""
         given: list[str] = []
         for option in fields(self):
             value = getattr(self, option.name)
