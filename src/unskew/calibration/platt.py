@@ -144,11 +144,11 @@ class Examples:
 
 
 def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
-    """Examples from the hold-out, weighted to stand for all pairs.
+    """Examples from the rows of a view, weighted to stand for all pairs.
 
-    Propensity: held-out seen pairs against sampled unseen ones, each for as many pairs as it stands for, so that the
-    calibrated mean is the true base rate |O|/|D|. Imputation: held-out ratings, each weighted by 1 / p. Without
-    `n_users` they come without user vectors.
+    Propensity: seen pairs against sampled unseen ones, each for as many pairs as it stands for, so that the calibrated
+    mean is the true base rate |O|/|D|. Imputation: ratings, each weighted by 1 / p. Without `n_users` they come without
+    user vectors.
     """
     o, d = view.observed, view.sampled
     logits, users = o.logits(target), o.users

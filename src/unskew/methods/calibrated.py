@@ -16,9 +16,10 @@ from unskew.training.plan import Plan, Role, Stage
 class DoublyCalibrated(Method):
     """Calibrate both nuisances of a doubly robust method with experts, in one tri-level loop (DCE, WWW 2024).
 
-    Propensity and imputation answer calibrated while they rest. The propensity's calibrator is fitted on the hold-out
-    once the propensity stands, the imputation's after every epoch. `propensity` and `imputation` choose the
-    calibrators, `n_experts` sets K of both; None leaves that side alone, which gives the paper's ablations.
+    Propensity and imputation answer calibrated while they rest. The propensity's calibrator is fitted once the
+    propensity stands (to all training ratings if it is cross-fitted, else to the hold-out), the imputation's after
+    every epoch. `propensity` and `imputation` choose the calibrators, `n_experts` sets K of both; None leaves that side
+    alone, which gives the paper's ablations.
     """
 
     base: Method

@@ -43,9 +43,10 @@ class Given:
 class FitContext(Given):
     """All that a part which fits itself may look at.
 
-    `view` shows every role on the held-out rows that calibrators fit, `holdout` on those that judge, `train` on the
-    training rows; `calibrates` is the role that this one calibrates, if it does; `planned` is the share of the planned
-    epochs that is over, 1 where it is fitted once; `previous` is what filled this role before.
+    `view` shows every role on the rows that calibrators fit (held-out ones, or those of training if the role that is
+    calibrated answers out of fold), `holdout` on those that judge, `train` on the training rows; `calibrates` is the
+    role that this one calibrates, if it does; `planned` is the share of the planned epochs that is over, 1 where it is
+    fitted once; `previous` is what filled this role before.
     """
 
     view: View
