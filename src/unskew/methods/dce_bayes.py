@@ -24,7 +24,13 @@ from unskew.posterior.factors import Problem, Settings, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.conditional import Choice, FittedExposure, Folded, better_exposure, fit_choice, with_rates
-from unskew.selection.level import USEFUL_ERROR, band, ratings_to_settle, shift, unexplained_from_random
+from unskew.selection.level import (
+    USEFUL_ERROR,
+    random_pair_probability,
+    ratings_to_settle,
+    shift,
+    unexplained_from_random,
+)
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.special import log_expit, log_ndtr, logit, ndtr, ndtri_exp
 from unskew.training.plan import FitContext
@@ -242,10 +248,10 @@ def level(
 ) -> tuple[float | None, list[str]]:
     """Return k if random ratings tell it, and sentences on how far the level depends on it."""
     users, items = (rng.integers(len(bias), size=20_000) for bias in (posterior.user_bias, posterior.item_bias))
-    found = band(posterior, users, items, slope.used, slope.error)
+    k0, k1 = (random_pair_probability(posterior, users, items, slope.used, k).mean() for k in (0.0, 1.0))
     sentences = [
-        f"Over all pairs {found.k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
-        f"{found.k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about "
+        f"Over all pairs {k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
+        f"{k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about "
         f"{ratings_to_settle(posterior, users, items, slope.used):,} random ratings can."
     ]
     if random is None:

@@ -85,8 +85,6 @@ class Columns:
         for name, values, shared in (*given, *blocks):
             if values.shape[1] == 0:
                 continue
-            if values.shape[0] != n:
-                raise DataError(f"{name} have {values.shape[0]:,} rows, where {n:,} are needed; give one row for each.")
             bad = np.argwhere(~np.isfinite(values))
             if len(bad):
                 raise DataError(
@@ -105,14 +103,9 @@ class Columns:
             scales.append(spread * size)
             start = groups[-1] + 1
             groups += [start] * values.shape[1] if shared else range(start, start + values.shape[1])
-        return Columns(
-            np.ascontiguousarray(np.concatenate(parts, axis=1)),
-            np.array(groups),
-            np.concatenate(centres),
-            np.concatenate(scales),
-            0 if features is None else given[0][1].shape[1],
-            tuple(left_out),
-        )
+        joined = np.ascontiguousarray(np.concatenate(parts, axis=1)), np.array(groups)
+        n_features = 0 if features is None else given[0][1].shape[1]
+        return Columns(*joined, np.concatenate(centres), np.concatenate(scales), n_features, tuple(left_out))
 
     def of_rows(self, n: int) -> Columns:
         """Return what the columns are, with the values of the first n rows alone."""

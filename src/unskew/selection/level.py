@@ -25,8 +25,7 @@ def shift(posterior: Posterior, users: Int, items: Int, slope: float, k: float) 
     """Return by how much f of seen pairs lies above that of random ones: s (v + k noise)."""
     if not 0 <= k <= 1:
         raise ParameterError(f"unexplained={k:g} is no share; give a number from 0 to 1.")
-    result: Float = slope * (posterior.variance(users, items) + k * posterior.noise_variance(users, items))
-    return result
+    return np.asarray(slope * (posterior.variance(users, items) + k * posterior.noise_variance(users, items)))
 
 
 def random_pair_probability(
@@ -34,26 +33,6 @@ def random_pair_probability(
 ) -> Float:
     """Return P(liked) for pairs that nobody chose."""
     return posterior.probability(users, items, liked_from, shift(posterior, users, items, slope, k))
-
-
-@dataclass(frozen=True)
-class Band:
-    """Hold the mean chance of liking over pairs: as in the log, with k = 0, and with k = 1 at a raised slope."""
-
-    raw: float
-    k0: float
-    k1: float
-    lowest: float
-
-
-def band(posterior: Posterior, users: Int, items: Int, slope: float, error: float) -> Band:
-    """Return how far the level can lie below the raw one; `lowest` raises the slope by 1.64 of its errors."""
-    raised = max(slope + 1.64 * error, 0.0) if math.isfinite(error) else slope
-    raw, k0, k1, lowest = (
-        float(random_pair_probability(posterior, users, items, s, k).mean())
-        for s, k in ((0.0, 0.0), (slope, 0.0), (slope, 1.0), (raised, 1.0))
-    )
-    return Band(raw, k0, k1, lowest)
 
 
 @dataclass(frozen=True)

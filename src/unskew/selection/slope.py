@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
+from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.kernels import Float, Int
 from unskew.special import ndtr
@@ -25,13 +25,6 @@ MOST_USERS = 4000
 CONTROLS = 4
 USEFUL_ERROR = 0.25
 """A slope of .5 is strong; with a larger standard error the log could not show it."""
-
-
-class Scores(Protocol):
-    """Answer the mean of f for pairs."""
-
-    def scores(self, users: Int, items: Int) -> Float:
-        """Return the mean of f."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +73,9 @@ class Cells:
     rows: Int
 
 
-def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Scores], rng: np.random.Generator) -> Slope:
+def estimate_slope(
+    log: Pairs, liked: Int, fold: Int, models: Mapping[int, Posterior], rng: np.random.Generator
+) -> Slope:
     """Estimate the slope from models by fold, each fitted without its fold's ratings; liked is 0 or 1."""
     if len(liked) < 200 or liked.min() == liked.max() or min(log.n_users, log.n_items) < 10:
         return Slope(0.0, math.inf, 0.0)
@@ -103,7 +98,7 @@ def estimate_slope(log: Pairs, liked: Int, fold: Int, models: Mapping[int, Score
     return Slope(value, error, calibration)
 
 
-def cells_of(log: Pairs, held: Int, model: Scores, rng: np.random.Generator) -> Cells:
+def cells_of(log: Pairs, held: Int, model: Posterior, rng: np.random.Generator) -> Cells:
     """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
     users, items, n_users, n_items, _ = log
     chosen = np.arange(n_users)
