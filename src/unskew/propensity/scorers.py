@@ -9,7 +9,7 @@ import numpy as np
 from unskew.compiled import njit
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.kernels import Float, Int
+from unskew.posterior.kernels import Float, Float32, Int, score_pairs
 
 MOST_SIDE = 3000
 
@@ -89,23 +89,13 @@ def affordable(log: Pairs) -> bool:
     return min(log.n_users, log.n_items) <= MOST_SIDE
 
 
-@njit(cache=True, nogil=True)
-def dot_pairs(users: Int, items: Int, a: Float, b: Float) -> Float:
-    """Return a_u . b_i for pairs."""
-    out = np.zeros(len(users))
-    for k in range(len(users)):
-        for j in range(a.shape[1]):
-            out[k] += a[users[k], j] * b[items[k], j]
-    return out
-
-
 @dataclass(frozen=True)
 class SpectralScorer:
     """Hold counts and directions; the ratio of what they expect to what counts alone do is 1 + x_u . y_i."""
 
     log_counts: Float
-    left: Float
-    right: Float
+    left: Float32
+    right: Float32
 
     @staticmethod
     def of(log: Pairs, most: int) -> SpectralScorer:
@@ -113,11 +103,12 @@ class SpectralScorer:
         found, (a, b) = directions(log, most=most), log.counts()
         left = found.users * found.strengths * np.sqrt(len(log.users) / (log.n_users * np.maximum(a, 1)))[:, None]
         right = found.items / np.sqrt(log.n_items * np.maximum(b, 1))[:, None]
-        return SpectralScorer(np.log(np.maximum(b, 0.5)), np.ascontiguousarray(left), np.ascontiguousarray(right))
+        return SpectralScorer(np.log(np.maximum(b, 0.5)), *(np.ascontiguousarray(x, np.float32) for x in (left, right)))
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, log ratio, and a bounded ratio: that of a user of few pairs can be anything."""
-        ratio = np.maximum(1 + dot_pairs(users, items, self.left, self.right), 0)
+        alone = np.ones(len(self.left)), np.zeros(len(self.right))
+        ratio = np.maximum(score_pairs(users, items, self.left, self.right, *alone), 0)
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
 
 
