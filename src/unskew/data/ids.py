@@ -225,13 +225,13 @@ def narrowed(ids: Any) -> Any:
     except pa.ArrowException:
         return ids
     values = numbers.to_numpy() if isinstance(numbers, pa.ChunkedArray) else numbers.to_numpy(zero_copy_only=False)
-    sizes = np.abs(values)
-    highest = int(sizes.max()) if len(sizes) else 0
-    if highest >= LARGEST_EXACT_FLOAT or (len(sizes) and int(sizes.min()) < 0):  # also what has no positive in 64 bits
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if max(-low, high) >= LARGEST_EXACT_FLOAT:
         return numbers if numbers.cast(ids.type).equals(ids) else ids
-    usual = len(values) + int((values < 0).sum())  # a digit each and signs; any other spelling is longer
-    usual += sum(int((sizes >= 10**power).sum()) for power in range(1, len(str(highest))))
-    return numbers if usual == pc.sum(pc.binary_length(ids)).as_py() or not len(values) else ids
+    sizes, signs = (np.abs(values), int((values < 0).sum())) if low < 0 else (values, 0)
+    usual = len(values) + signs  # a digit each and signs; any other spelling is longer
+    usual += sum(int((sizes >= 10**power).sum()) for power in range(1, len(str(max(-low, high)))))
+    return numbers if usual == (pc.sum(pc.binary_length(ids)).as_py() or 0) else ids
 
 
 def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:
