@@ -84,7 +84,7 @@ class Column:
 class Encoding:
     """The columns, and the root mean square `length` of what they become: rows are divided by it.
 
-    So how strongly features count beside ids depends neither on how many there are nor on their units, and a feature
+    So how strongly features count against ids depends neither on how many there are nor on their units, and a feature
     means the same for everybody, whatever else is missing.
     """
 

@@ -1,4 +1,4 @@
-"""Batches for the loop: training rows, and pairs drawn from the population beside them."""
+"""Batches for the loop: training rows, and pairs drawn from the population with them."""
 
 from __future__ import annotations
 

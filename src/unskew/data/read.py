@@ -390,8 +390,8 @@ def _standard_input() -> bytes:
 
 
 def _words(error: BaseException) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(said.split()).rstrip(".") or type(error).__name__
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(words.split()).rstrip(".") or type(error).__name__
 
 
 def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -54,10 +54,10 @@ def write_file(path: PathLike, data: bytes) -> None:
 
 @contextmanager
 def replaced_folder(target: Path) -> Iterator[Path]:
-    """A fresh folder beside `target` to write into, which takes its place when the block ends well.
+    """A fresh folder next to `target` to write into, which takes its place when the block ends well.
 
-    After any error the target is as it was. For the instant between two renames the old folder stands beside its place,
-    where `standing` finds it.
+    After any error the target is as it was. For the instant between two renames the old folder stands next to its
+    place, where `standing` finds it.
     """
     fresh, old = _beside(target), _aside(target)
     fresh.mkdir()
@@ -84,7 +84,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 
 def standing(target: Path) -> Path:
-    """The folder or, if a process died between two renames, the old one that stands beside its place."""
+    """The folder or, if a process died between two renames, the old one that stands next to its place."""
     old = _aside(target)
     return old if old.is_dir() and not target.exists() else target
 
@@ -135,7 +135,7 @@ def locked(target: Path | None) -> Iterator[None]:
     holder = path.with_suffix(".holder")
     try:
         with FileLock(path, timeout=0, is_singleton=False):
-            with suppress(OSError):  # on a full disk nobody is told the number
+            with suppress(OSError):  # on a full disk nobody learns the number
                 holder.write_text(str(os.getpid()))
             try:
                 yield

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +95,7 @@ class Contents:
     fitted_on: Literal["train", "all"] = "train"
 
 
+KEPT = tuple({of.name for of in fields(Contents)} & {of.name for of in fields(Recommender)} - {"log", "parts"})
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
 RECORDS = (
     Contents,
@@ -218,22 +219,16 @@ def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple
         for role in model.parts.parts
         if role not in learned
     ]
+    kept: dict[str, Any] = {name: getattr(model, name) for name in KEPT}
+    kept["history"] = replace(model.history, notes=[*model.history.notes, *notes, *lost])
+    kept["training"] = None if model.training is None else model.training.lasting
     contents = Contents(
         unskew=__version__,
-        method=model.method,
-        seed=model.seed,
         parts=tuple(learned),
         clips=dict(model.parts.clips),
         calibrators=dict(model.parts.calibrators),
-        history=replace(model.history, notes=[*model.history.notes, *notes, *lost]),
-        weights=model.weights,
-        calibration=model.calibration,
         log=LogFacts.of(log),
-        training=None if model.training is None else model.training.lasting,
-        n_fitted_users=model.n_fitted_users,
-        random_ratings=model.random_ratings,
-        corrections=dict(model.corrections),
-        fitted_on=model.fitted_on,
+        **kept,
     )
     return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
 
@@ -242,9 +237,9 @@ def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
     """The file by which the model can be fitted again, or a note that says why there is none."""
     recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
     random = model.random_ratings
-    beside = "" if random is None else f"# Beside its log: {random.n_ratings:,} random ratings (--random-ratings).\n"
+    also = "" if random is None else f"# With {random.n_ratings:,} random ratings (--random-ratings) next to its log.\n"
     try:
-        return {RECIPE: (beside + recipe.as_text()).encode()}, []
+        return {RECIPE: (also + recipe.as_text()).encode()}, []
     except (ParameterError, UnicodeEncodeError):
         note = f"The model file has no {RECIPE}, as the method holds what TOML cannot."
         return {}, [note] if note not in model.history.notes else []
@@ -257,29 +252,16 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     log = _log(files, Plain({}, RECORDS, {}).read(LogFacts, content.get("log"), "log"))
     if version == 1:
         content, arrays = upgraded(content, arrays, log)
-    told: Contents = Plain(kinds(), RECORDS, arrays).read(Contents, content, MANIFEST)
-    plan, parts = told.method.plan(), dict[str, Part]()
-    for name in told.parts:
+    kept: Contents = Plain(kinds(), RECORDS, arrays).read(Contents, content, MANIFEST)
+    plan, parts = kept.method.plan(), dict[str, Part]()
+    for name in kept.parts:
         if name not in plan.roles:
-            raise ModelFileError(f"{type(told.method).__name__} has no role {name!r}.")
+            raise ModelFileError(f"{type(kept.method).__name__} has no role {name!r}.")
         role = plan.roles[name]
         parts[name] = part_from(role.part, under(name, arrays), log, parts.get(role.shares_with))
-    found = Parts(parts, clips=told.clips, calibrators=told.calibrators, error=plan.error)
+    found = Parts(parts, clips=kept.clips, calibrators=kept.calibrators, error=plan.error)
     found.still = frozenset(parts)
-    return Recommender(
-        told.method,
-        log,
-        found,
-        told.history,
-        told.seed,
-        weights=told.weights,
-        calibration=told.calibration,
-        training=told.training,
-        n_fitted_users=told.n_fitted_users,
-        random_ratings=told.random_ratings,
-        corrections=told.corrections,
-        fitted_on=told.fitted_on,
-    )
+    return Recommender(log=log, parts=found, **{name: getattr(kept, name) for name in KEPT})
 
 
 def _refuse_foreign(target: Path) -> None:
