@@ -116,8 +116,8 @@ def _load_outside() -> None:
                     _distributions[made if isinstance(made, type) else type(made)] = point.dist.name
             except Exception as error:  # a door: whatever the import of somebody's package raises
                 of = "" if point.dist is None else f" of {point.dist.name}"
-                said = " ".join(str(error).split()).rstrip(".")
-                _broken[point.name] = f"{point.name}{of} cannot be used: {type(error).__name__}: {said}."
+                words = " ".join(str(error).split()).rstrip(".")
+                _broken[point.name] = f"{point.name}{of} cannot be used: {type(error).__name__}: {words}."
 
 
 def make(name: str, **settings: Any) -> Any:
