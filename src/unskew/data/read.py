@@ -138,7 +138,7 @@ def _from_files(
         notes += layout.notes
         header = layout.header  # which the names of columns by their places must not decide anew
     wanted = dict.fromkeys([found["user"], found["item"], *extra], TEXT)
-    values = {role: [value.strip().casefold() for value in first.samples[name]] for role, name in found.items()}
+    values = {role: [value.strip().casefold() for value in first.samples.get(name, ())] for role, name in found.items()}
     words = set(values["rating"])
     wanted[found["rating"]] = pa.bool_() if words and words <= {"true", "false"} else pa.float64()
     if "time" in found:
