@@ -1,11 +1,14 @@
 """Calibration experts: slopes, noise and temperature as specified, and groups of users found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unskew.calibration import experts
 from unskew.calibration.experts import ExpertPlatt, assigned, mixture_slopes, temperature
 from unskew.calibration.platt import Examples, GlobalPlatt, UserPlatt
+from unskew.errors import ParameterError
 
 
 def noisy_loss(maps, gate, s, y, w, users, inputs, noise, tau):
@@ -83,14 +86,14 @@ def test_order_and_rounding_do_not_choose_the_experts(n, seed, answers, grouped)
     """Refits as after epochs, on few examples and on many, with five experts for two groups of users."""
     e, _, _ = grouped(seed, n=n)
     order, spec = np.random.default_rng(9).permutation(n), ExpertPlatt(step_back=False)
-    scaled = Examples(e.logits, e.labels, e.weights, e.users, e.vectors * np.float32(1 + 1e-6))
+    scaled = (replace(e, vectors=e.vectors * np.float32(by)) for by in (1 + 1e-6, 64))
     found = []
-    for changed in (e, e.take(order), scaled):
+    for changed in (e, e.take(order), *scaled):
         fitted = None
         for planned in (0.1, 0.2, 0.3):
             fitted = spec.fit(changed, rng=np.random.default_rng(seed), planned=planned, previous=fitted)
         found += [answers(fitted, e), answers(spec.fit(changed, rng=np.random.default_rng(seed)), e)]
-    for number in range(2, 6):
+    for number in range(2, 8):
         assert np.abs(found[number] - found[number % 2]).mean() < (1e-9 if number < 4 else 0.005)
 
 
@@ -124,6 +127,7 @@ def test_random_experts_stay_with_their_users(rng, examples):
     later = spec.fit(e, rng=np.random.default_rng(1), planned=0.5, previous=first)
     before, after = (fitted.state()["intercepts"][:-1, 0] for fitted in (first, later))
     np.testing.assert_array_equal(before, after)
+    assert len(before) == 200
     shares = np.unique(before, return_counts=True)[1] / 200
     assert len(shares) == 4
     assert (abs(shares - 0.25) < 0.12).all()
@@ -134,3 +138,10 @@ def test_parameters_are_counted(grouped):
     assert ExpertPlatt(n_experts=5, steps=1).fit(e, rng=np.random.default_rng(0)).n_parameters == 5 * (2 + 3)
     assert GlobalPlatt().fit(e, rng=np.random.default_rng(0)).n_parameters == 2
     assert UserPlatt(step_back=False).fit(e, rng=np.random.default_rng(0)).n_parameters == 2 * 200
+
+
+@pytest.mark.parametrize("setting", [{"ridge": -0.1}, {"shrinkage": -0.1}, {"n_experts": 0}, {"learning_rate": 0.0}])
+def test_settings_out_of_range_are_refused(setting):
+    ExpertPlatt(ridge=0.0, shrinkage=0.0, n_experts=1, steps=1, steps_per_epoch=1)
+    with pytest.raises(ParameterError, match=f"{next(iter(setting))} of ExpertPlatt must be a number"):
+        ExpertPlatt(**setting)
