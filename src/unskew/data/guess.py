@@ -23,7 +23,7 @@ NAMES = {
     "user": (
         *("userid", "user", "uid", "username", "customer", "customerid", "custid", "client", "clientid", "account"),
         *("accountid", "member", "memberid", "person", "personid", "profile", "profileid", "reader", "readerid"),
-        *("reviewer", "reviewerid", "visitor", "visitorid", "viewer", "viewerid", "player", "playerid"),
+        *("reviewer", "reviewerid", "visitor", "visitorid", "viewer", "viewerid", "playerid"),
     ),
     "item": (
         *("itemid", "item", "iid", "movie", "movieid", "film", "filmid", "product", "productid", "asin", "parentasin"),
