@@ -117,14 +117,14 @@ def truth_figures(model: Recommender, world: World) -> Figures:
 
 def level_figures(model: Recommender, test: RatingLog) -> Figures:
     """Measure answers without a shift, with k = 1, and with the best constant shift, which needs the truth."""
-    part: Any = model.part("prediction")
-    fitted, users, items = part.answers, test.users.astype(np.int64), test.items.astype(np.int64)
+    fitted: Any = model.part("prediction")
+    users, items = test.users.astype(np.int64), test.items.astype(np.int64)
 
     def mse(p: Array) -> float:
         return float(np.mean((p - test.ratings) ** 2))
 
     margin = fitted.posterior.margin(users, items)
-    spread = np.sqrt(fitted.posterior.noise_variance(users, items) + fitted.posterior.variance(users, items))
+    spread = fitted.posterior.spread(users, items)
     best = minimize_scalar(lambda c: mse(ndtr(margin - c / spread)), bounds=(-3, 6), method="bounded")
     at_one = fitted.probability(users, items, unexplained=1.0)
     figures = {"raw mse": mse(ndtr(margin)), "k=1 mse": mse(at_one), "k=1 mean": at_one.mean()}
