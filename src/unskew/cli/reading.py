@@ -50,7 +50,7 @@ class Reading:
     def log(self, source: str, scale: Scale | None = None) -> RatingLog:
         """Return the log to learn from, on this scale unless options give one; of a dataset what its users chose."""
         if is_model(source):
-            self._refuse_options(source, "the folder of a model")
+            self.refuse_options(source, "the folder of a model")
             return unskew.load(source).log
         dataset = self.dataset(source)
         return self._read(source, scale) if dataset is None else dataset.train
@@ -77,7 +77,7 @@ class Reading:
         named = _named_dataset(source)
         if named is None:
             return None
-        self._refuse_options(source, "a dataset", allowed=("positive", "graded"))
+        self.refuse_options(source, "a dataset", allowed=("positive", "graded"))
         if self.positive is not None or self.graded is not None:
             positive = self.positive
         dataset = unskew.datasets.load(*named, positive=positive)
@@ -173,7 +173,8 @@ class Reading:
         self._note(log.notes)
         return log
 
-    def _refuse_options(self, source: str, what: str, allowed: Sequence[str] = ()) -> None:
+    def refuse_options(self, source: str, what: str, allowed: Sequence[str] = ()) -> None:
+        """Refuse options that say how to read a file, where there is none to be read."""
         for option in fields(self):
             if option.init and option.name not in allowed and getattr(self, option.name) != option.default:
                 spelled = "--" + option.name.replace("_", "-")

@@ -49,6 +49,8 @@ def command(
     unskew recommend model --new-users their-ratings.csv --out recommendations.csv
     """
     check_file(out, TABLES)
+    if new_users is None and items is None and not _is_file(users):
+        reading.refuse_options(str(model), "the folder of a model")
     known = unskew.load(model)
     recommender = reading.folded_in(known, new_users, on_unknown)
     wanted = _asked(reading, users)
@@ -94,12 +96,15 @@ def _asked(reading: Reading, given: list[str] | None) -> Any:
         return None
     from unskew.data.ids import as_ids, narrowed
 
-    alone = len(given) == 1 and Path(given[0]).is_file()
-    asked = reading.ids(Path(given[0]), "user") if alone else as_ids(given, "--for")
+    asked = reading.ids(Path(given[0]), "user") if _is_file(given) else as_ids(given, "--for")
     distinct = narrowed(asked.unique())
     if len(distinct) < len(asked):
         say(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")
     return distinct
+
+
+def _is_file(given: list[str] | None) -> bool:
+    return given is not None and len(given) == 1 and Path(given[0]).is_file()
 
 
 def _first(table: pa.Table, n_users: int) -> str:
