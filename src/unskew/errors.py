@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 MOST_NAMES = 5  # that a sentence offers
@@ -69,6 +69,14 @@ def whole(value: Any, name: str, least: int, most: int = 2**31 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         raise ParameterError(f"{name} must be a whole number from {least:,} to {most:,}, not {value!r}.")
     return int(value)
+
+
+def within(low: float, high: float, ends: str = "excluded", **settings: Any) -> None:
+    """Refuse a setting that does not lie between two numbers."""
+    for name, value in settings.items():
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (number and (low < value < high or (ends == "included" and value in (low, high)))):
+            raise ParameterError(f"{name} is {value!r}: give a number from {low:g} to {high:g}, both {ends}.")
 
 
 def chosen(value: Any, name: str, choices: Iterable[str]) -> str:

@@ -249,7 +249,7 @@ class Recommender:
         return framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
 
     def explain(self, user: Any, item: Any, k: int = 5) -> Any:
-        """The k ratings of a user that speak most for or against an item, as a frame.
+        """The k ratings of a user that count most for or against an item, as a frame.
 
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.

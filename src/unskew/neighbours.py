@@ -1,4 +1,4 @@
-"""What is alike in the eyes of a model, and which ratings speak for an answer: both by its inner products."""
+"""What is alike in the eyes of a model, and which ratings count for an answer: both by its inner products."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_the_same_seed_draws_the_same_rows() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"n_users": 0}, {"n_items": 2.5}, {"click_rate": 0}, {"conversion_rate": 1.2}, {"random_share": -0.1},
-     {"decay": float("nan")}, {"click_rate": 0.9, "decay": 5.0}],
+     {"decay": float("nan")}, {"link": float("inf")}, {"seed": -1}, {"click_rate": 0.9, "decay": 5.0}],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):

@@ -31,7 +31,7 @@ def command(
     only: Annotated[
         list[str] | None, options.file("--only", "Only this entry; may be given several times.", "ENTRY")
     ] = None,
-    epochs: Annotated[int | None, options.count("--epochs", "At most so many epochs a stage.")] = None,
+    epochs: Annotated[int | None, options.count("--epochs", "The most epochs a stage may take.")] = None,
 ) -> Answer:
     """Make the tables and figures of the DCE paper anew, the paper's numbers next to ours.
 

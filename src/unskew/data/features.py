@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST_CATEGORIES = 1_000  # distinct texts of a column
-FEW = 10  # ids: what so many have in common counts for half of what it would if many had it
+FEW = 10  # ids: what this number have in common counts for half of what it would if many had it
 FARTHEST = 5.0  # standard deviations from the mean beyond which a number counts as no farther
 IDENTIFYING = 50  # rows from which on a column that tells most of them apart is taken for an identifier
 LARGEST = float(np.finfo(np.float32).max)
@@ -184,7 +184,7 @@ class Features:
         return np.hstack(parts)
 
     def with_unknown(self, count: int) -> Features:
-        """The same, and rows for so many ids more of which nothing is known."""
+        """The same, and rows for `count` more ids of which nothing is known."""
         nothing = np.full((count, len(self.names)), np.nan, np.float32)
         return replace(self, values=np.vstack([self.values, nothing]))
 

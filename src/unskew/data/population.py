@@ -48,7 +48,7 @@ class AllPairs(NamedTuple):
 def draw_unseen(
     seen: Any, users: NDArray[Any], draws: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Unseen pairs of these users, from so many draws of items for each, and how many unseen pairs each stands for.
+    """Unseen pairs of these users, from `draws` draws of items for each, and how many unseen pairs each stands for.
 
     `seen` is the sparse matrix of seen pairs. As many draws as there are items give all of them.
     """

@@ -28,7 +28,7 @@ TYPED = (".inter", ".user", ".item")  # RecBole names a column "name:type"
 TABS = (".tsv", ".data", *TYPED)
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
 PARQUET, RECORDS = (".parquet", ".pq"), (".json", ".jsonl", ".ndjson")
-BESIDE = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|sh|pl|py)$", re.IGNORECASE)
+NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|sh|pl|py)$", re.IGNORECASE)
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)
 HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
@@ -369,7 +369,7 @@ def files_of(path: str) -> list[str]:
     try:
         if path == STANDARD_INPUT or place.is_file():
             return [path]
-        entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not BESIDE.match(entry.name)]
+        entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not NO_DATA.match(entry.name)]
     except FileNotFoundError:
         raise DataError(f"{path} does not exist: check the path.") from None
     except (OSError, ValueError) as error:

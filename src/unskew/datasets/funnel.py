@@ -1,4 +1,4 @@
-"""A simulated shop in which everything is known: what is shown to whom and with what chance, clicked and bought.
+"""A simulated shop in which everything is known: what is shown, with what chance, clicked and bought.
 
 A request of a user fills some positions, each on its own, with items drawn by a policy. What is shown is clicked if it
 is looked at, which gets rarer with the position, and wanted; what is clicked may be bought:
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, checked_seed, whole, within
 from unskew.special import expit, softmax
 
 Array = NDArray[Any]
@@ -90,15 +90,12 @@ def simulate_funnel(
     """
     counts = {"n_users": n_users, "n_items": n_items, "n_requests": n_requests, "n_positions": n_positions}
     for name, count in counts.items():
-        if not isinstance(count, int) or not 1 <= count < 2**31:
-            raise ParameterError(f"{name} must be a whole number from 1 to 2,147,483,647, not {count!r}.")
-    shares = {"click_rate": (click_rate, 0.0, 1.0), "conversion_rate": (conversion_rate, 0.0, 1.0)}
-    shares |= {"random_share": (random_share, -1e-9, 1 + 1e-9)}
-    shares |= {name: (x, -1e-9, 50.0) for name, x in (("policy_strength", policy_strength), ("decay", decay))}
-    for name, (share, low, high) in shares.items():
-        if not low < share < high:
-            raise ParameterError(f"{name} must lie between {max(low, 0):g} and {high:g}, not {share!r}.")
-    rng = np.random.default_rng(seed)
+        whole(count, name, 1)
+    within(0, 1, click_rate=click_rate, conversion_rate=conversion_rate)
+    within(0, 1, "included", random_share=random_share)
+    within(0, 50, "included", policy_strength=policy_strength, decay=decay)
+    within(-50, 50, "included", link=link)
+    rng = np.random.default_rng(checked_seed(seed))
     a, b = rng.normal(0, 0.7, n_users), rng.normal(0, 0.7, n_items)
     v, w = (rng.normal(0, 1 / np.sqrt(N_FACTORS), (n, N_FACTORS)) * 1.2 for n in (n_users, n_items))
     v2, w2 = (rng.normal(0, 1 / np.sqrt(N_FACTORS), (n, N_FACTORS)) for n in (n_users, n_items))

@@ -26,8 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +37,7 @@ from unskew.data.ids import LARGEST_CODE, Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import Codes, pair_keys, pair_uniform
 from unskew.data.scale import Scale
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
 
 Floats = NDArray[np.float64]
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
@@ -246,11 +245,11 @@ def simulate(
     whole(n_factors, "n_factors", 1, 10_000)
     whole(test_per_user, "test_per_user", 1, n_items)
     chosen(selection, "selection", SELECTIONS)
-    _within(0, 1, density=density, positive_rate=positive_rate)
-    _within(-20, 20, "included", strength=strength, unexplained=unexplained)
-    _within(0, 20, "included", interaction=interaction)
+    within(0, 1, density=density, positive_rate=positive_rate)
+    within(-20, 20, "included", strength=strength, unexplained=unexplained)
+    within(0, 20, "included", interaction=interaction)
     if selection == "utility":
-        _within(-1, 1, "excluded", **{"strength * unexplained": strength * unexplained})
+        within(-1, 1, "excluded", **{"strength * unexplained": strength * unexplained})
     if density * n_users * n_items < 2:
         raise ParameterError(f"density {density} of {n_users} x {n_items} pairs is not even 2 ratings: raise it.")
     rng = np.random.default_rng([checked_seed(seed), FACTS])
@@ -275,14 +274,6 @@ def simulate(
     reach = float(np.abs(z).max() + abs(logit(positive_rate)) + 1)
     world = replace(world, intercept=float(brentq(lambda c: expit(c + z).mean() - positive_rate, -reach, reach)))
     return replace(world, log_scale=_solved_log_scale(world, density, world._rng(SOLVER)))
-
-
-def _within(low: float, high: float, ends: str = "excluded", **settings: Any) -> None:
-    """Refuse a setting that does not lie between two numbers."""
-    for name, value in settings.items():
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not (number and (low < value < high or (ends == "included" and value in (low, high)))):
-            raise ParameterError(f"{name} is {value!r}: give a number from {low:g} to {high:g}, both {ends}.")
 
 
 def _distinct(rng: np.random.Generator, n_rows: int, per_row: int, n: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
@@ -13,13 +14,14 @@ from unskew.registry import settings_of
 from unskew.training.loop import L2_PER_SCARCITY
 
 
-class Dimension:
+class Dimension(ABC):
     """What a search may choose for a setting; `when_none` is what a method's None amounts to."""
 
     when_none: Any = None
 
+    @abstractmethod
     def holds(self, chosen: Any) -> bool:
-        raise NotImplementedError
+        """Whether a search may choose this."""
 
     def at_rule(self, log: RatingLog) -> Any:
         """What a setting that is left to its rule amounts to for a log."""

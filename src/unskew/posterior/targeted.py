@@ -77,7 +77,7 @@ def target(
     x = np.stack([np.ones(len(liked)), logit_q, log_p - centre], axis=1)
     weights = weights * len(weights) / weights.sum()
     effective = float(weights.sum() ** 2 / (weights**2).sum())
-    # n ratings of unequal weight tell as much as `effective` ratings: only so many stand against the prior
+    # n ratings of unequal weight tell as much as `effective` ratings: only those stand against the prior
     tempered = weights * effective / len(weights)
     identity = log_loss(liked, logit_q)
     corrected = np.empty(len(liked))
