@@ -53,20 +53,34 @@ def test_intervals_hold_the_value_of_the_other_policy_and_respect_groups() -> No
     assert naive < 0.6
 
 
+def test_errors_are_those_of_sums_by_group() -> None:
+    r, p, t = np.array([1.0, 0, 1, 1]), np.array([0.5, 0.2, 0.4, 0.8]), np.array([0.5, 0.1, 0.2, 0.6])
+    value, w = estimate_value(r, p, t, groups=["a", "a", "b", "c"]), t / p
+    snips = (w * r).sum() / w.sum()
+    for name, centre, influence in (
+        ("ips", (w * r).mean(), w * r - (w * r).mean()),
+        ("snips", snips, w * (r - snips) / w.mean()),
+    ):
+        sums = np.array([influence[:2].sum(), *influence[2:]])
+        error = np.sqrt((sums**2).sum() * 3 / 2) / 4
+        assert value[name][:3] == pytest.approx((centre, centre - 1.959964 * error, centre + 1.959964 * error))
+
+
 def test_several_policies_are_balanced() -> None:
     """A row counts by what all policies together would have shown, so a rare draw of one is no outlier."""
-    funnel = simulate_funnel(200, 40, 4_000, random_share=0.5, policy_strength=2.0, seed=1)
+    funnel = simulate_funnel(200, 40, 4_000, random_share=0.4, policy_strength=2.0, seed=1)
     users, items, r = (funnel.rows[name].to_numpy() for name in ("user_id", "item_id", "clicked"))
     random, t = funnel.rows["is_random"].to_numpy(), np.full(len(r), 1 / 40)
     both = np.stack([funnel.chance_shown(users, items), t], axis=1)
     balanced = estimate_value(r, both, t, policy=random.astype(int), groups=users)
     alone = estimate_value(r, funnel.rows["pscore"].to_numpy(), t, groups=users)
-    width = {name: found["ips"].high - found["ips"].low for name, found in (("both", balanced), ("alone", alone))}
-    assert width["both"] < width["alone"]
+    assert balanced.effective > 2 * alone.effective
     truth = np.mean(
         [funnel.chance_clicked(users, np.full(len(users), i), funnel.rows["position"].to_numpy()) for i in range(40)]
     )
-    assert abs(balanced["ips"].value - truth) < 2 * width["both"]
+    assert abs(balanced["ips"].value - truth) < 2 * (balanced["ips"].high - balanced["ips"].value)
+    shares = np.array([1 - random.mean(), random.mean()])
+    assert balanced["ips"].value == pytest.approx((t / (both @ shares) * r).mean())
 
 
 def test_clipping_says_how_much_it_may_have_cost() -> None:
@@ -144,6 +158,7 @@ def test_a_row_of_open_bandit_with_an_absurd_chance_is_noticed(bandit: Path) -> 
     value = estimate_value(r, p, np.full(len(r), 1 / len(np.unique(items))))
     assert value.effective < 10
     assert any("of all weight" in note for note in value.notes)
+    assert any("2.1 rows' worth" in note for note in value.notes)
 
 
 def test_a_wrong_order_or_a_clipped_chance_is_noticed() -> None:
