@@ -239,9 +239,8 @@ def collected(
     chosen = places[rng.choice(len(places), n, replace=False)]
     rows = np.flatnonzero(first)[order[np.searchsorted(key[order], chosen[:, 0] * log.n_items + chosen[:, 1])]]
     stars = world.stars[chosen[:, 0], chosen[:, 1]]
-    by_user = np.argsort(chosen[:, 0], kind="stable")
     random = judge.random_evidence(log, cases.log_of(chosen[:, 0], chosen[:, 1], stars, world.cut, world.seen.shape))
-    return gains_of.together(by_log, gains_of.gain(random, a[rows][by_user], b[rows][by_user]))
+    return gains_of.together(by_log, gains_of.gain(random, a[rows], b[rows]))
 
 
 def sign_of(metrics: Mapping[str, float], pair: str) -> int | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unskew.charts import Chart
 
 Decision = Literal["use", "test", "stop"]
+Answer = Literal["yes", "no", "cannot tell"]
 LABELS: dict[str, dict[Decision, str]] = {
     "model": {"use": "Use it", "test": "Test it first", "stop": "Do not switch"},
     "log": {"use": "Correct it", "test": "Cannot tell", "stop": "Plain is fine"},
@@ -123,7 +124,7 @@ class Finding:
     """The answer to one question, with its numbers, what it rests on and what to do about it."""
 
     key: str
-    answer: Literal["yes", "no", "cannot tell"]
+    answer: Answer
     headline: str
     meaning: str
     numbers: Mapping[str, Interval] = field(default_factory=dict)

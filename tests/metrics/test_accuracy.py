@@ -9,23 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew.errors import DataError
-from unskew.metrics.table import PROBABILITY_FLOOR, log_loss, mean_absolute_error, mean_squared_error, roc_auc
+from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, roc_auc
 
 SKLEARN = {
-    mean_squared_error: sklearn.metrics.mean_squared_error,
-    mean_absolute_error: sklearn.metrics.mean_absolute_error,
-    log_loss: sklearn.metrics.log_loss,
-    roc_auc: sklearn.metrics.roc_auc_score,
+    "mse": sklearn.metrics.mean_squared_error,
+    "mae": sklearn.metrics.mean_absolute_error,
+    "log_loss": sklearn.metrics.log_loss,
+    "auc": sklearn.metrics.roc_auc_score,
 }
+log_loss = METRICS["log_loss"].of
 
 
-@pytest.mark.parametrize("metric", SKLEARN)
-def test_metric_equals_scikit_learn_whatever_the_weights(metric):
+@pytest.mark.parametrize("name", SKLEARN)
+def test_metric_equals_scikit_learn_whatever_the_weights(name):
+    metric = METRICS[name].of
     generator = np.random.default_rng(1)
     scores = generator.integers(1, 20, 400) / 20  # many ties
     labels, weights = (generator.random(400) < scores).astype(float), generator.exponential(size=400)
     for given_weights in (None, weights):
-        expected = SKLEARN[metric](labels, scores, sample_weight=given_weights)
+        expected = SKLEARN[name](labels, scores, sample_weight=given_weights)
         assert metric(labels, scores, sample_weight=given_weights) == pytest.approx(expected, abs=1e-12)
     small = metric(labels, scores, sample_weight=weights * 1e-200)
     assert small == pytest.approx(metric(labels, scores, sample_weight=weights), abs=1e-12)
@@ -71,7 +73,7 @@ def test_auc_needs_both_classes_and_nothing_between(labels, weights, sentence):
         roc_auc(labels, [0.1, 0.2], sample_weight=weights)
 
 
-@pytest.mark.parametrize("metric", SKLEARN)
+@pytest.mark.parametrize("name", SKLEARN)
 @pytest.mark.parametrize(
     ("labels", "scores", "weights", "sentence"),
     [
@@ -87,9 +89,9 @@ def test_auc_needs_both_classes_and_nothing_between(labels, weights, sentence):
         (["a", "b"], [0.5, 0.5], None, "y_true must be a sequence of numbers"),
     ],
 )
-def test_bad_columns_are_refused_in_one_sentence(metric, labels, scores, weights, sentence):
+def test_bad_columns_are_refused_in_one_sentence(name, labels, scores, weights, sentence):
     with pytest.raises(DataError, match=sentence) as caught:
-        metric(labels, scores, sample_weight=weights)
+        METRICS[name].of(labels, scores, sample_weight=weights)
     assert "\n" not in str(caught.value)
 
 

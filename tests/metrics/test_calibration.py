@@ -127,8 +127,8 @@ def test_intervals_cover_what_they_claim():
     ("options", "sentence"),
     [
         ({"n_bins": 0}, "n_bins must be a whole number"),
-        ({"bins": "kmeans"}, "bins must be one of 'width', 'mass', got 'kmeans'"),
-        ({"norm": "l3"}, "norm must be one of 'mean', 'max'"),
+        ({"bins": "kmeans"}, "bins must be 'width' or 'mass', not 'kmeans'"),
+        ({"norm": "l3"}, "norm must be 'mean' or 'max'"),
     ],
 )
 def test_unknown_settings_are_refused(options, sentence, rows):

@@ -154,7 +154,7 @@ def test_figures_of_the_reference_world():
         (lambda: theory.bias([0.1, 0.2], [0.1, 0.2, 0.3], 1.0), r"p has 2 values for 3 pairs"),
         (lambda: theory.bias(0.5, 0.0, 1.0), r"p_hat\[0\] = 0.0 is 0, by which nothing can be divided"),
         (lambda: theory.bias(1.5, 0.5, 1.0), r"p\[0\] = 1.5 lies outside \[0, 1\]"),
-        (lambda: theory.label_errors(0.5, "cubic"), "error must be one of 'log', 'squared'"),
+        (lambda: theory.label_errors(0.5, "cubic"), "error must be 'log' or 'squared'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(call, sentence):

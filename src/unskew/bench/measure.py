@@ -15,10 +15,10 @@ from unskew.bench.search import Validation
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.datasets.world import World
+from unskew.errors import whole
 from unskew.evaluation import evaluate, positive_from
 from unskew.methods.base import Method
 from unskew.metrics.calibration import calibration_error
-from unskew.metrics.checks import require_count
 from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
 from unskew.model import OnUnknown, Recommender
@@ -47,7 +47,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         for value, what in ((self.seeds, "seeds"), (self.workers, "workers"), (self.trials or 1, "trials")):
-            require_count(value, what)
+            whole(value, what, 1)
 
     @property
     def training(self) -> Training:

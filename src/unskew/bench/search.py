@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from unskew.bench.records import another_log, versions
 from unskew.bench.run import Forecast, Stopped, warm_up
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError, UnskewError, checked_seed, whole
+from unskew.errors import DataError, ParameterError, UnskewError, checked_seed, chosen, whole
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, defaults_of, with_chosen
-from unskew.metrics.checks import require_choice, require_count
 from unskew.metrics.table import find
 from unskew.registry import make
 from unskew.runtime import bar, say, side_by_side
@@ -56,7 +55,7 @@ class Validation:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        require_choice(self.criterion, "criterion", get_args(Criterion))
+        chosen(self.criterion, "criterion", get_args(Criterion))
         object.__setattr__(self, "seed", checked_seed(self.seed))
 
 
@@ -274,7 +273,7 @@ def tune(
     """
     name = name or (method if isinstance(method, str) else type(method).__name__)
     whole(trials, "trials", 1, 100_000)
-    require_count(workers, "workers")
+    whole(workers, "workers", 1)
     start = make(method) if isinstance(method, str) else method
     if not start.space():
         raise ParameterError(f"{name} has no settings to tune: fit it as it is, or give its class a `space`.")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 
 from unskew import charts
 from unskew.data.log import RatingLog
 from unskew.evaluation.judge import Evidence
-from unskew.findings import Finding, Interval
+from unskew.findings import Answer, Finding, Interval
 from unskew.metrics.intervals import normal_interval
 from unskew.selection.slope import USEFUL_ERROR
 
 NOTABLE = 0.02  # of the level
-Answer = Literal["yes", "no", "cannot tell"]
 
 
 class Levels:

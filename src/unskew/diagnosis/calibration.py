@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from unskew import charts
 from unskew.evaluation.judge import Evidence, Values
-from unskew.findings import Finding, Interval
+from unskew.findings import Answer, Finding, Interval
 from unskew.metrics.calibration import calibration_error, calibration_interval, reliability_curve
 
 N_BINS = 8
 VISIBLE = 0.05  # an error that people act on
 LEAST = 10  # ratings in a point of the curve
-Answer = Literal["yes", "no", "cannot tell"]
 HEADLINES: dict[Answer, str] = {
     "yes": "Yes, within 5 points",
     "no": "No: its chances are off",

@@ -14,15 +14,14 @@ from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration
 from unskew.diagnosis.lists import K, lists, shown_by, some_users
 from unskew.diagnosis.reach import data, reach
-from unskew.errors import DataError, ParameterError
-from unskew.evaluation.compare import compared, read_like
+from unskew.errors import ParameterError
+from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
 from unskew.evaluation.gain import order_gain, order_of
-from unskew.evaluation.judge import Evidence, Values, gather, random_evidence
+from unskew.evaluation.judge import Evidence, Values, random_evidence
 from unskew.findings import Finding, Findings, Table
 from unskew.model import Recommender
 from unskew.registry import make
-from unskew.selection.random_ratings import in_codes
 from unskew.training.options import Training
 
 OTHER_SEED = 7919
@@ -48,14 +47,8 @@ def diagnose(
     log = source.log if isinstance(source, Recommender) else source
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")
-    random = None if random_ratings is None else in_codes(log, read_like(log, random_ratings))[0]
-    evidence, refusal = None, ""
-    try:
-        evidence = gather(log, seed=seed, folder=source.folder if isinstance(source, Recommender) else None)
-    except DataError as error:
-        if random is None:
-            raise
-        refusal = str(error)
+    folder = source.folder if isinstance(source, Recommender) else None
+    _, evidence, random, _ = witnesses = Witnesses.of(log, random_ratings, seed, folder)
     first = [data(log), bias(log, evidence, random), *([] if evidence is None else [reach(evidence)])]
     about = f"{len(log):,} ratings by {log.n_users:,} people on {log.n_items:,} items ({len(log) / log.n_pairs:.1%} of "
     about += f"all pairs), judged by {'the log alone' if random is None else f'{len(random):,} random ratings'}"
@@ -64,7 +57,7 @@ def diagnose(
     training = Training(progress=False)
     seeds = source.seed, (source.seed + OTHER_SEED) % 2**63
     plain, other = (make("naive").fit(log, seed=number, training=training) for number in seeds)
-    comparison, by_fold, as_fitted = compared((plain, source), (PLAIN, OWN), log, evidence, random, refusal)
+    comparison, by_fold, as_fitted = compared((plain, source), (PLAIN, OWN), witnesses)
     rows = evidence if random is None else random_evidence(log, random)
     assert rows is not None
     given = by_fold if random is None else as_fitted

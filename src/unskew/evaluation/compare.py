@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from unskew.evaluation.gain import Gain, gain, together
 from unskew.evaluation.judge import Evidence, Values, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.scores import judged, scores_of
-from unskew.findings import Decision, Finding
+from unskew.findings import Answer, Decision, Finding
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes
 
@@ -86,20 +87,15 @@ class Comparison:
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
-        answers: dict[Decision, Literal["yes", "no", "cannot tell"]] = {
-            "use": "yes",
-            "stop": "no",
-            "test": "cannot tell",
-        }
-        head = {"use": "Yes, ", "stop": "No, "}
-        numbers = {}
+        answers: dict[Decision, Answer] = {"use": "yes", "stop": "no", "test": "cannot tell"}
+        answer, numbers = answers[self.decision], {}
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
                 numbers[f"order, {basis}"] = found.order.interval("+.1%")
                 numbers[f"squared error gained, {basis}"] = found.band
                 for corner, each in zip(CORNERS, found.squared if found is self.by_log else (), strict=False):
                     numbers[f"squared error gained {corner}"] = each.interval("+.4f")
-        headline = "This log cannot tell" if self.better is None else f"{head[self.decision]}{self.better} is better"
+        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
         else:
@@ -107,7 +103,7 @@ class Comparison:
             basis += f"{self.effective:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
         action = asked if self.decision == "test" else ""
-        return Finding("gain", answers[self.decision], headline, self.sentence(), numbers, basis, action)
+        return Finding("gain", answer, headline, self.sentence(), numbers, basis, action)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -146,28 +142,42 @@ def compare(
             raise ParameterError("only two models of one log need no other: give the log that is to judge these two.")
         log = models[0].log
     log = as_log(log, models[0] if models else None)
-    random = None if random_ratings is None else in_codes(log, read_like(log, random_ratings))[0]
-    evidence, refusal = None, ""
-    try:
-        folder = next((model.folder for model in models if model.folder is not None), None)
-        evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
-    except DataError as error:
-        if random is None:
-            raise
-        refusal = str(error)
-    return compared((first, second), names, log, evidence, random, refusal)[0]
+    folder = next((model.folder for model in models if model.folder is not None), None)
+    given = known_propensity(propensity, log)
+    return compared((first, second), names, Witnesses.of(log, random_ratings, seed, folder, given))[0]
+
+
+class Witnesses(NamedTuple):
+    """What judges models: a log, its evidence or why there is none, and random ratings if any."""
+
+    log: RatingLog
+    evidence: Evidence | None
+    random: RatingLog | None
+    refusal: str
+
+    @classmethod
+    def of(
+        cls, log: RatingLog, random_ratings: Any, seed: int, folder: Path | None, propensity: Values | None = None
+    ) -> Witnesses:
+        """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
+        random = None
+        if random_ratings is not None:
+            given = random_ratings if isinstance(random_ratings, RatingLog) else read_log(random_ratings, like=log)
+            random = in_codes(log, given)[0]
+        try:
+            return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random, "")
+        except DataError as error:
+            if random is None:
+                raise
+            return cls(log, None, random, str(error))
 
 
 def compared(
-    sources: tuple[Any, Any],
-    names: tuple[str, str],
-    log: RatingLog,
-    evidence: Evidence | None,
-    random: RatingLog | None,
-    refusal: str = "",
+    sources: tuple[Any, Any], names: tuple[str, str], witnesses: Witnesses
 ) -> tuple[Comparison, list[Values], list[Values]]:
     """Judge two models by what evidence there is; also what they answer to it, fold by fold, and to random ratings."""
     by_fold, as_fitted, by_log, by_random = list[Values](), list[Values](), None, None
+    log, evidence, random, refusal = witnesses
     if evidence is not None:
         by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
         by_log = gain(evidence, by_fold[0], by_fold[1])
@@ -179,8 +189,3 @@ def compared(
     n, effective = (0, 0.0) if evidence is None else (evidence.n_held, evidence.effective)
     n_random = 0 if random is None else len(random)
     return Comparison(names, by_log, by_random, n, effective, n_random, refusal), by_fold, as_fitted
-
-
-def read_like(log: RatingLog, given: Any) -> RatingLog:
-    """Return random ratings as they are given, read on the scale and by the columns of a log."""
-    return given if isinstance(given, RatingLog) else read_log(given, like=log)

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError, UnskewError
+from unskew.errors import DataError, ParameterError, UnskewError, chosen, whole
 from unskew.evaluation import baselines as simple
+from unskew.evaluation.gain import order_of, order_share
+from unskew.evaluation.judge import Evidence
 from unskew.findings import Interval, Table
-from unskew.metrics.checks import Columns, finite_vector, require_choice, require_count
+from unskew.metrics.checks import finite_vector
 from unskew.metrics.intervals import normal_interval, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
@@ -104,8 +106,8 @@ def evaluate(
     """
     cutoffs = (k,) if isinstance(k, int | np.integer) else tuple(k)
     for cutoff in cutoffs:
-        require_count(cutoff, "k")
-    require_choice(empty_users, "empty_users", get_args(EmptyUsers))
+        whole(cutoff, "k", 1)
+    chosen(empty_users, "empty_users", get_args(EmptyUsers))
     test = as_log(test, model_or_scores)
     if not len(test):
         raise DataError("the test log has no ratings; evaluate on a log with at least one.")
@@ -149,10 +151,8 @@ def _scores(source: Any, test: RatingLog, on_unknown: OnUnknown) -> Values:
     users, items = _pairs(test)
     if isinstance(source, Recommender):
         source = source.predict(users, items, on_unknown=on_unknown)
-    elif hasattr(source, "predict"):
-        source = source.predict(users, items)
-    elif callable(source):
-        source = source(users.to_numpy(zero_copy_only=False), items.to_numpy(zero_copy_only=False))
+    elif callable(asked := getattr(source, "predict", source)):
+        source = asked(users.to_numpy(zero_copy_only=False), items.to_numpy(zero_copy_only=False))
     scores = finite_vector(source, "scores")
     if scores.size != len(test):
         raise DataError(f"there are {scores.size:,} scores for {len(test):,} test rows; give one for each row.")
@@ -165,27 +165,22 @@ def _pairs(test: RatingLog) -> tuple[pa.Array, pa.Array]:
 
 def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     """Return metrics over all pairs alike, their errors two-way by user and item."""
-    unit = test.ratings.astype(np.float64)
-    ratings = np.asarray(test.scale.from_unit(unit))
+    ratings = np.asarray(test.scale.from_unit(test.ratings.astype(np.float64)))
     inside = test.binary and scores.min() >= 0 and scores.max() <= 1
     asked = [each for each in METRICS.values() if each.cell is not None and (inside or not each.probabilities)]
     found = {metric.name: _mean(metric, test, scores, ratings) for metric in asked}
-    positive = unit >= POSITIVE_FROM
-    if 0 < (n := int(positive.sum())) < len(unit):
-        value = METRICS["auc"].of(Columns(positive.astype(np.float64), scores, np.ones(len(scores))))
-        from scipy.stats import rankdata  # slow to import
-
-        own, among = np.empty(len(unit)), rankdata(scores)
-        own[positive], own[~positive] = rankdata(scores[positive]), rankdata(scores[~positive])
-        won = np.where(positive, among - own, n - (among - own))  # against each of the other class
-        influence = (won - value * np.where(positive, len(unit) - n, n)) / (n * (len(unit) - n))
-        found["auc"] = normal_interval(value, two_way_error(test.users, test.items, influence))
+    liked = (test.ratings >= POSITIVE_FROM).astype(np.float64)
+    if liked.min() < liked.max():
+        rows = Evidence.rated(test, test, liked)
+        order = order_of(rows, scores, rows.corners["alike"], within_users=False)
+        found["auc"] = order_share(rows, order).interval()
     return found
 
 
 def _mean(metric: Metric, test: RatingLog, scores: Values, ratings: Values) -> Interval:
     assert metric.cell is not None
-    cells, value = metric.cell(scores, ratings), metric.of(Columns(ratings, scores, np.ones(len(scores))))
+    cells = metric.cell(scores, ratings)
+    value = float(cells.mean())
     return normal_interval(value, two_way_error(test.users, test.items, (cells - value) / len(cells)))
 
 
@@ -204,7 +199,7 @@ def _of_users(
             if not len(defined):
                 nobody.append(name)
                 continue
-            error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else float("nan")
+            error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else np.nan
             found[name] = normal_interval(float(defined.mean()), error)
     return per_user, found, nobody
 

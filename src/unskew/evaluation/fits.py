@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError
 from unskew.methods.bayesian import DCEBayes
+from unskew.methods.dce_bayes import given_of
 from unskew.model import Recommender
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import Settings, fold_sweeps, sample
@@ -32,24 +33,20 @@ RIDGE_SIDE = 1500  # of the smaller side, above which squares of it take longer 
 class Imputation(NamedTuple):
     """A posterior of ratings; answers lie on the unit scale of its log."""
 
-    posterior: Any
+    posterior: Any  # the Posterior of a fit
     scale: tuple[float, float] | None  # the ends of a graded log
 
-    def variance(self, users: Codes, items: Codes) -> Values:
-        """Return what the log leaves open of a rating plus what no model explains."""
-        return np.asarray(self.posterior.variance(users, items) + self.posterior.noise_variance(users, items))
+    def expected(self, users: Codes, items: Codes, slope: float = 0.0) -> Values:
+        """Return the expected rating of a pair that is not seen, if liking drives seeing by a slope.
 
-    def expected(self, users: Codes, items: Codes, shift: Any = 0.0) -> Values:
-        """Return the expected rating, its mean moved down by `shift`."""
+        f moves down by the slope times the variance of a rating: what the log leaves open plus what no model explains.
+        """
         p = self.posterior
+        shift = slope * (p.variance(users, items) + p.noise_variance(users, items))
         if self.scale is None:
             return np.asarray(p.probability(users, items, shift=shift))
         low, high = self.scale
-        if p.ratings.continuous:
-            found = p.ratings.values[0] + p.ratings.values[1] * (p.scores(users, items) - shift)
-        else:
-            found = p.levels(users, items, shift=shift) @ p.ratings.values
-        return np.asarray((found - low) / (high - low))
+        return np.asarray((p.expected(users, items, shift) - low) / (high - low))
 
 
 def judging_folds(log: RatingLog, n_folds: int, seed: int) -> NDArray[np.int64]:
@@ -58,18 +55,12 @@ def judging_folds(log: RatingLog, n_folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def imputation_of(log: RatingLog, seed: int) -> Imputation:
-    """Fit an imputation to the ratings as they stand; who-saw-what is known to it."""
-    liked_from, scale = None, None
-    ratings = log.ratings if log.stars is None else log.stars
-    if log.binary:
-        if log.ratings.min() == log.ratings.max():
-            raise DataError(f"all {len(log):,} ratings are of one class: nothing tells which of two models is better.")
-        liked_from = float(ratings[log.ratings == 1].min())
-    else:
-        ratings = np.asarray(log.scale.from_unit(log.ratings)) if log.stars is None else ratings
-        scale = (log.scale.low, log.scale.high)
+    """Fit an imputation to the ratings as they stand; who-saw-what is known to it, features are not."""
+    if log.binary and log.ratings.min() == log.ratings.max():
+        raise DataError(f"all {len(log):,} ratings are of one class: nothing tells which of two models is better.")
+    pairs, liked_from, scale = given_of(log)
     settings = Settings(d=FACTORS, sweeps=SWEEPS, exposure=True, history=False, liked_from=liked_from)
-    return Imputation(sample(Pairs.of(log, ratings), settings=settings, seed=seed + 777).posterior, scale)
+    return Imputation(sample(pairs, settings=settings, seed=seed + 777).posterior, scale)
 
 
 def exposure_of(log: RatingLog, seed: int) -> FittedPropensity:

@@ -62,21 +62,27 @@ def squared_gain(evidence: Evidence, before: Values, after: Values, corner: str)
 
 
 class Order(NamedTuple):
-    """Sums over pairs of rows of one group, a liked and a disliked one: by row, as it is placed and in all."""
+    """Sums over pairs of rows of one group, a liked and a disliked one: those in the right order, and all.
 
-    right: Values
-    right_by_item: Values
-    all: Values
-    all_by_item: Values
+    `by_user` and `by_item` hold what each row adds to both, for the errors of sums whose terms share users or items.
+    """
+
+    right: float
+    all: float
+    by_user: Values
+    by_item: Values
 
     @property
     def value(self) -> float:
         """The share in the right order."""
-        return float(self.right.sum() / self.all.sum())
+        return self.right / self.all
 
 
 def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: bool = True) -> Order:
-    """Sum liked above disliked, one step from the imputation: linear in the residuals y - q; ties count one half."""
+    """Sum liked above disliked, one step from the imputation: linear in the residuals y - q; ties count one half.
+
+    Pairs of rows of one user share him; those of different users share what either side adds.
+    """
     liked, disliked = here.base * here.q, here.base * (1 - here.q)
     unseen, left_out = (np.bincount(evidence.fold, c) for c in (here.base, here.weight))
     x = (unseen / np.maximum(left_out, 1e-300))[evidence.fold] * here.weight * (evidence.y - here.q)
@@ -98,30 +104,26 @@ def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: boo
     over, all_liked = below(own_l)
     over = all_liked - over - own_l
     step, step_all = own_x * (under - over), own_x * (all_disliked - all_liked)
-    found = np.empty((4, len(order)))
-    found[:, order] = (
-        own_l * under + step,
-        own_l * under + own_d * over + step,
-        own_l * (all_disliked - own_d) + step_all,
-        own_l * (all_disliked - own_d) + own_d * (all_liked - own_l) + step_all,
-    )
-    return Order(*found)
+    by_user, by_item = np.empty((2, len(order))), np.empty((2, len(order)))
+    by_user[:, order] = own_l * under + step, own_l * (all_disliked - own_d) + step_all
+    by_item[:, order] = own_d * over, own_d * (all_liked - own_l)
+    by_item += by_user
+    right, total = by_user.sum(1)
+    return Order(float(right), float(total), by_user if within_users else by_item, by_item)
 
 
 def order_share(evidence: Evidence, found: Order) -> Estimate:
     """Return the share in the right order."""
-    total, value = found.all.sum(), found.value
-    terms = (found.right - value * found.all) / total, (found.right_by_item - value * found.all_by_item) / total
-    return Estimate(value, evidence.error(*terms))
+    terms = ((right - found.value * total) / found.all for right, total in (found.by_user, found.by_item))
+    return Estimate(found.value, evidence.error(*terms))
 
 
 def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
     """Return by how much the share in the right order rises."""
-    total = after.all.sum()
-    if total <= 0:  # no user has a liked and a disliked pair: nothing tells how well models order them
+    if after.all <= 0:  # no user has a liked and a disliked pair: nothing tells how well models order them
         return Estimate(0.0, np.inf)
-    change = Order(after.right - before.right, after.right_by_item - before.right_by_item, after.all, after.all_by_item)
-    return order_share(evidence, change)
+    sides = ((new[0] - old[0], new[1]) for old, new in zip(before[2:], after[2:], strict=True))
+    return order_share(evidence, Order(after.right - before.right, after.all, *map(np.stack, sides)))
 
 
 class Gain(NamedTuple):

@@ -63,6 +63,17 @@ class Evidence:
     level: Interval  # mean rating over unseen pairs: from the lowest end of the band to what the imputation says
     drawn: bool = False  # whether rows are random draws from the pairs that are meant, and not what users chose
 
+    @classmethod
+    def rated(cls, log: RatingLog, given: RatingLog, y: Values, drawn: bool = False) -> Evidence:
+        """Return the pairs of other ratings in a log's codes as evidence: each stands for itself."""
+        n, fold = len(y), np.zeros(len(y), np.int64)
+        error = float(y.std() / np.sqrt(n))
+        level = normal_interval(float(y.mean()), error, form=".1%" if log.binary else ".3f")
+        corners = dict.fromkeys(("activity", "alike"), Corner(y, np.ones(n), np.zeros(n)))
+        users, items = given.users.astype(np.int64), given.items.astype(np.int64)
+        unknown, held = Slope(0.0, np.inf, 0.0), np.zeros(n, bool)
+        return cls(log, fold[:0], fold, users, items, held, y, corners, False, unknown, level, drawn)
+
     def error(self, by_user: Values, by_item: Values | None = None) -> float:
         """Return the standard error of a sum of terms by row; of pairs within users if `by_item` is given too."""
         if not self.drawn:
@@ -151,7 +162,7 @@ def _fitted(log: RatingLog, fold: NDArray[np.int64], rows: Rows, seed: int, with
     slope = slope_of(log, fold, imputations, seed)
     raised = max(slope.value + RAISED * slope.error, 0.0) if np.isfinite(slope.error) else 0.0
     for k, imputation in enumerate(imputations):
-        low[own[k]] = imputation.expected(*pairs[k], raised * imputation.variance(*pairs[k]))
+        low[own[k]] = imputation.expected(*pairs[k], raised)
     return {"raw": raw, "low": low, "odds": odds, "slope": np.array([slope.value, slope.error, slope.calibration])}
 
 
@@ -187,14 +198,8 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
 
 
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:
-    """Return random ratings in the codes of a log as evidence: each stands for itself."""
-    order = np.argsort(random.users, kind="stable")
-    users, items = (column[order].astype(np.int64) for column in (random.users, random.items))
-    y, n = random.ratings[order].astype(np.float64), len(random)
-    if n < 2 or y.min() == y.max():
-        raise DataError(f"the {n:,} random ratings are of one class: nothing tells which of two models is better.")
-    fold, nothing = np.zeros(n, np.int64), np.zeros(n)
-    level = normal_interval(float(y.mean()), float(y.std() / np.sqrt(n)), form=".1%" if log.binary else ".3f")
-    corners = {name: Corner(y, np.ones(n), nothing) for name in ("activity", "alike")}
-    unknown = Slope(0.0, np.inf, 0.0)
-    return Evidence(log, fold[:0], fold, users, items, np.zeros(n, bool), y, corners, False, unknown, level, True)
+    """Return random ratings in the codes of a log as evidence."""
+    y = random.ratings.astype(np.float64)
+    if len(y) < 2 or y.min() == y.max():
+        raise DataError(f"the {len(y):,} random ratings are of one class: nothing tells which of two models is better.")
+    return Evidence.rated(log, random, y, drawn=True)

@@ -116,9 +116,9 @@ class BayesianPart(Part):
     @one_blas_thread
     def continued(self, log: RatingLog, sweeps: int) -> BayesianPart:
         """The part after further sweeps over its log, the averages included; what was fitted around it stays."""
-        pairs, features, _, _ = given_of(log)
+        pairs, _, _ = given_of(log)
         settings = unflat(Settings, {k.removeprefix("settings."): v for k, v in self.chain.items() if "settings." in k})
-        problem = Problem(pairs, Ratings.of(pairs.ratings), settings, int(self.chain["seed"]), **features)
+        problem = Problem(pairs, Ratings.of(pairs.ratings), settings, int(self.chain["seed"]), **features_of(log))
         chain = problem.chain(settings, int(self.chain["burn"]))
         chain.restore(self.chain)
         chain.run(sweeps)
@@ -272,15 +272,19 @@ def correction(
     return target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
 
 
-def given_of(log: RatingLog) -> tuple[Pairs, dict[str, Any], float | None, tuple[float, float] | None]:
-    """Return a log as the sampler reads it: pairs, features, from where ratings are liked, ends of a graded scale."""
-    features = {f"{side}_features": _features(side, log.features[k]) for k, side in enumerate(("user", "item"))}
+def given_of(log: RatingLog) -> tuple[Pairs, float | None, tuple[float, float] | None]:
+    """Return a log as the sampler reads it: pairs, from where ratings are liked, ends of a graded scale."""
     if not log.binary:
         graded = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
-        return Pairs.of(log, graded), features, None, (log.scale.low, log.scale.high)
+        return Pairs.of(log, graded), None, (log.scale.low, log.scale.high)
     if log.stars is None or log.scale.positive is None:
-        return Pairs.of(log, log.ratings), features, 1.0, None
-    return Pairs.of(log, log.stars), features, float(log.stars[log.stars >= log.scale.positive].min()), None
+        return Pairs.of(log, log.ratings), 1.0, None
+    return Pairs.of(log, log.stars), float(log.stars[log.stars >= log.scale.positive].min()), None
+
+
+def features_of(log: RatingLog) -> dict[str, Any]:
+    """Return features of users and items as the sampler reads them."""
+    return {f"{side}_features": _features(side, log.features[k]) for k, side in enumerate(("user", "item"))}
 
 
 def _features(side: str, features: Any) -> Array | None:
@@ -298,13 +302,14 @@ def _features(side: str, features: Any) -> Array | None:
 
 def _given(context: FitContext, factors: BayesianFactors) -> tuple[Pairs, dict[str, Any], tuple[float, float] | None]:
     """Return what the sampler is given of a log, and the ends of the scale of a graded one."""
-    pairs, features, liked_from, scale = given_of(context.log)
+    pairs, liked_from, scale = given_of(context.log)
     settings = Settings(
         d=factors.n_factors, sweeps=factors.sweeps, prior_scale=factors.prior_scale, exposure=factors.exposure,
         history=factors.history, liked_from=liked_from,
     )  # fmt: skip
     seed = int(context.rng.integers(2**31))
-    return pairs, {"settings": settings, **features, "seed": seed, "progress": context.training.progress}, scale
+    given = {"settings": settings, "seed": seed, "progress": context.training.progress}
+    return pairs, given | features_of(context.log), scale
 
 
 def part_from(state: Any) -> BayesianPart:

@@ -2,8 +2,7 @@
 
 from unskew.metrics.calibration import ReliabilityCurve, calibration_error, calibration_interval, reliability_curve
 from unskew.metrics.ranking import TopLists, UserLists
-from unskew.metrics.table import METRICS, Metric, find, log_loss, mean_absolute_error, mean_squared_error, roc_auc
+from unskew.metrics.table import METRICS, Metric, find, roc_auc
 
 __all__ = ["METRICS", "Metric", "ReliabilityCurve", "TopLists", "UserLists", "calibration_error"]
-__all__ += ["calibration_interval", "find", "log_loss", "mean_absolute_error", "mean_squared_error"]
-__all__ += ["reliability_curve", "roc_auc"]
+__all__ += ["calibration_interval", "find", "reliability_curve", "roc_auc"]

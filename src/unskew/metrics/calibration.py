@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.errors import DataError, checked_seed
+from unskew.errors import DataError, checked_seed, chosen, whole
 from unskew.findings import Interval
-from unskew.metrics.checks import Columns, probability_columns, ratio, require_choice, require_count
+from unskew.metrics.checks import Columns, probability_columns, ratio
 
 Bins = Literal["width", "mass"]
 Norm = Literal["mean", "max"]
@@ -81,7 +81,7 @@ def calibration_error(
     scores share the first bin of equal width and ECE shrinks to the distance between mean score and base rate: report
     bins="mass" too. Even a perfectly calibrated score has gaps by chance, so neither reaches zero.
     """
-    require_choice(norm, "norm", get_args(Norm))
+    chosen(norm, "norm", get_args(Norm))
     curve = reliability_curve(y_true, y_prob, bins=bins, n_bins=n_bins, sample_weight=sample_weight)
     filled = curve.count > 0
     return float(curve.gap[filled].max() if norm == "max" else curve.weight[filled] @ curve.gap[filled])
@@ -132,8 +132,8 @@ def _counted(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | No
 
 def _bins_of(columns: Columns, n_bins: int, bins: Bins) -> NDArray[np.int64]:
     """The bin of each row; bins ascend with the score."""
-    require_choice(bins, "bins", get_args(Bins))
-    require_count(n_bins, "n_bins")
+    chosen(bins, "bins", get_args(Bins))
+    whole(n_bins, "n_bins", 1)
     if bins == "width":
         return np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], columns.predictions, side="right")
     distinct, level = np.unique(columns.predictions, return_inverse=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError
 
 
 class Columns(NamedTuple):
@@ -62,18 +62,6 @@ def probability_columns(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: Arr
 def require_unit_interval(values: NDArray[np.float64], name: str) -> None:
     """Refuse values outside [0, 1]."""
     refuse_rows((values < 0) | (values > 1), values, name, "lies outside [0, 1]")
-
-
-def require_count(value: int, name: str) -> None:
-    """Refuse a setting that is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}.")
-
-
-def require_choice(value: str, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse a setting that is not one of the words allowed."""
-    if value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
 def ratio(above: NDArray[Any], below: NDArray[Any]) -> NDArray[np.float64]:

@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.errors import DataError
-from unskew.metrics.checks import checked_columns, ratio, require_count, require_unit_interval
+from unskew.errors import DataError, whole
+from unskew.metrics.checks import checked_columns, ratio, require_unit_interval
 from unskew.special import gammaln
 
 POSITIVE_FROM = 0.5
@@ -106,7 +106,7 @@ class UserLists:
         Within a block that k cuts, m of n places are looked at: the chance to miss its b positives is hypergeometric,
         prod_{j < b} (n - m - j) / (n - j).
         """
-        require_count(k, "k")
+        whole(k, "k", 1)
         starts, size, positive = self._blocks
         looked_at = np.clip(k - self._position[starts], 0, size)
         missed = np.exp(_log_choose(size - positive, looked_at) - _log_choose(size, looked_at))
@@ -145,7 +145,7 @@ class UserLists:
         return (np.bincount(self.block, values) / np.bincount(self.block))[self.block]
 
     def _within(self, k: int) -> NDArray[np.bool_]:
-        require_count(k, "k")
+        whole(k, "k", 1)
         return self._position < k
 
     def _hits(self, k: int) -> NDArray[np.float64]:

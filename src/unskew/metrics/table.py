@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError, ParameterError
-from unskew.metrics.checks import Columns, checked_columns, probability_columns, refuse_rows
+from unskew.metrics.checks import checked_columns, probability_columns, refuse_rows
 from unskew.metrics.ranking import TopLists, UserLists
 
 Values = NDArray[np.float64]
@@ -24,8 +24,9 @@ PROBABILITY_FLOOR = 1e-6
 class Metric:
     """One metric: of rated `pairs`, of each of the `users`' rated pairs in order, or of the `lists` that are shown.
 
-    `of` finds it: of pairs from `Columns`, of users from `UserLists` and k (one value a user), of lists from `TopLists`
-    and k. `cell` is the error of one pair, (prediction, label), where the metric is a mean of such errors.
+    `of` finds it: of pairs from (y_true, y_pred, sample_weight=None), of users from `UserLists` and k (one value a
+    user), of lists from `TopLists` and k. `cell` is the error of one pair, (prediction, label), where the metric is a
+    mean of such errors.
     """
 
     name: str
@@ -57,14 +58,20 @@ def logarithmic(prediction: Values, label: Values) -> Values:
 
 
 def _error(name: str, label: str, meaning: str, cell: Cell, probabilities: bool = False) -> Metric:
-    def mean(columns: Columns) -> float:
+    def mean(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+        columns = (probability_columns if probabilities else checked_columns)(y_true, y_pred, sample_weight)
         return columns.mean(cell(columns.predictions, columns.labels))
 
     return Metric(name, label, meaning, "pairs", mean, False, cell, probabilities, ANY)
 
 
-def _auc(columns: Columns) -> float:
-    labels, scores, weights = columns
+def roc_auc(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    """Return the chance that a random positive row scores above a random negative one, a tie counting one half.
+
+    The Mann-Whitney statistic in O(n log n): sum over positives of w [W-(below) + W-(equal) / 2] / (W+ W-),
+    where W- adds up the weights of negatives. Labels must be 0 or 1; scores may be any real numbers.
+    """
+    labels, scores, weights = checked_columns(y_true, y_pred, sample_weight)
     refuse_rows((labels != 0) & (labels != 1), labels, "y_true", "is neither 0 nor 1, as roc_auc needs")
     distinct, level = np.unique(scores, return_inverse=True)
     positive = np.bincount(level, weights * labels, minlength=distinct.size)
@@ -82,7 +89,7 @@ METRICS = {
         _error("mse", "MSE", "mean (y - p)^2", squared),
         _error("mae", "MAE", "mean |y - p|", absolute),
         _error("log_loss", "log loss", "mean -log of the chance given to what happened", logarithmic, True),
-        Metric("auc", "AUC", "a liked pair scores above a disliked one, over all pairs", "pairs", _auc),
+        Metric("auc", "AUC", "a liked pair scores above a disliked one, over all pairs", "pairs", roc_auc),
         Metric("user_auc", "order within users", "the same over pairs of one user", "users", UserLists.auc),
         Metric("ndcg", "nDCG", "gain discounted by log2 of the place, over the best", "users", UserLists.ndcg),
         Metric("recall", "recall", "share of a user's liked pairs among his first k", "users", UserLists.recall),
@@ -111,31 +118,3 @@ def find(name: str) -> Metric:
             return replace(METRICS[stem], name=name, label=f"{METRICS[stem].label}@{digits}", k=int(digits))
     known = ", ".join(f"{each}@K" if each in WITH_K else each for each in METRICS)
     raise ParameterError(f"there is no metric {name!r}; choose from {known}.")
-
-
-def mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """mean (y - prediction)^2."""
-    return float(METRICS["mse"].of(checked_columns(y_true, y_pred, sample_weight)))
-
-
-def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """mean |y - prediction|."""
-    return float(METRICS["mae"].of(checked_columns(y_true, y_pred, sample_weight)))
-
-
-def log_loss(y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """mean -[y log p + (1 - y) log(1 - p)], with labels y anywhere in [0, 1].
-
-    Probabilities are clamped to [1e-6, 1 - 1e-6] (`PROBABILITY_FLOOR`), so one certain and wrong prediction
-    costs 13.8 and not infinity; probabilities outside [0, 1] are refused.
-    """
-    return float(METRICS["log_loss"].of(probability_columns(y_true, y_prob, sample_weight)))
-
-
-def roc_auc(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Return the chance that a random positive row scores above a random negative one, a tie counting one half.
-
-    The Mann-Whitney statistic in O(n log n): sum over positives of w [W-(below) + W-(equal) / 2] / (W+ W-),
-    where W- adds up the weights of negatives. Labels must be 0 or 1; scores may be any real numbers.
-    """
-    return _auc(checked_columns(y_true, y_pred, sample_weight))

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.errors import DataError
+from unskew.errors import DataError, chosen
 from unskew.metrics.calibration import calibration_error
-from unskew.metrics.checks import finite_vector, refuse_rows, require_choice, require_unit_interval
+from unskew.metrics.checks import finite_vector, refuse_rows, require_unit_interval
 from unskew.metrics.table import logarithmic, squared
 
 Values = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Bound(NamedTuple):
 
 def label_errors(prediction: ArrayLike, error: str = "log") -> tuple[Values, Values]:
     """(e1, e0): (-log r, -log(1 - r)), r held 1e-6 off 0 and 1, or with "squared" ((1 - r)^2, r^2)."""
-    require_choice(error, "error", ("log", "squared"))
+    chosen(error, "error", ("log", "squared"))
     (r,) = _columns(prediction=prediction)
     cell = {"log": logarithmic, "squared": squared}[error]
     return cell(r, np.ones_like(r)), cell(r, np.zeros_like(r))
