@@ -151,7 +151,7 @@ def test_seed_that_is_no_whole_number_is_refused(seed):
 
 
 def test_unknown_way_of_splitting_is_refused():
-    with pytest.raises(ParameterError, match='by must be "global", "user", "last" or "time", not \'item\''):
+    with pytest.raises(ParameterError, match='by must be "global", "user", "last", "time" or "request", not \'item\''):
         holdout_split(log_with([5, 5]), by="item")
 
 

@@ -71,7 +71,7 @@ class Setup:
         found = evaluate(answers, self.test, k=self.cutoffs, empty_users=self.empty_users)
         figures = dict(found.metrics)
         if "propensity" in model.parts and model.part("propensity").answers_unseen:
-            n = self.log.n_pairs
+            n = self.log.n_users * self.log.n_items
             drawn = np.random.default_rng(PAIRS_STREAM).integers(n, size=MOST_PAIRS) if n > MOST_PAIRS else np.arange(n)
             users, items = np.divmod(drawn, self.log.n_items)
             seen, p_hat = SeenPairs(self.log)(users, items).astype(float), model.scores("propensity", users, items)

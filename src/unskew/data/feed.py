@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.pairs import SeenPairs
-from unskew.data.population import AllPairs, Folds
+from unskew.data.population import Drawn, Folds, Population
 from unskew.data.split import Split
 from unskew.errors import DataError
 
@@ -53,7 +53,7 @@ class Block:
 
 
 class Chunk(NamedTuple):
-    """A slice of a block, each of whose pairs stands for `cells` pairs of the population."""
+    """A slice of a block, each of whose rows stands for `cells` pairs of the population, times its own "cells"."""
 
     block: Block
     where: slice
@@ -89,9 +89,11 @@ class Feed:
         calibrates: bool = False,
     ) -> None:
         self.log, self.split, self.folds, self.pairs_per_row = split.log, split, folds, pairs_per_row
-        self.population = AllPairs(self.log.n_users, self.log.n_items)
+        self.population = self.log.population
+        self._drawn_from, held = cast(tuple[Population, Population], self.population.divided(split.held_out))
         self._copies = folds.copies if folds else 1
         self.n_pairs = float(self.population.n_pairs * self._copies)
+        self._n_rows = float(self.population.n_rows * self._copies)
         self.batch_size, self._rng = batch_size * self._copies, rng
         rows = split.train_rows[np.argsort(self.log.users[split.train_rows], kind="stable")]
         self._train = self._logged(rows)
@@ -106,9 +108,10 @@ class Feed:
                 )
             shuffled = self._holdout_rng.permutation(held_out)
             first, second = (np.sort(part) for part in np.split(shuffled, [len(held_out) // 2]))
-            self.holdout, self.calibration = self._held_out(first), self._held_out(second)
+            here, there = held.halves(self._holdout_rng)
+            self.holdout, self.calibration = self._held_out(first, here), self._held_out(second, there)
         else:
-            self.holdout = self.calibration = self._held_out(held_out)
+            self.holdout = self.calibration = self._held_out(held_out, held)
 
     @property
     def n_batches(self) -> int:
@@ -124,14 +127,18 @@ class Feed:
         users, items, ratings = (
             np.tile(column[rows], self._copies) for column in (self.log.users, self.log.items, self.log.ratings)
         )
-        return Block(*(self.folds.placed(users, items, copy) if self.folds else (users, items)), ratings=ratings)
+        known: dict[str, Any] = {} if self.log.cells is None else {"cells": np.tile(self.log.cells[rows], self._copies)}
+        placed = self.folds.placed(users, items, copy) if self.folds else (users, items)
+        return Block(*placed, ratings=ratings, **known)
 
-    def _drawn(self, users: Array, items: Array, rng: np.random.Generator) -> Block:
-        """Pairs of the population, each for one of the nets that may learn from it."""
-        if not self.folds:
-            return Block(users, items, seen=self._seen_pairs(users, items).astype(np.float32))
-        placed = self.folds.placed(users, items, rng.integers(self._copies, size=len(users)))
-        return Block(*placed, seen=self._seen_pairs(users, items).astype(np.float32))
+    def _drawn(self, drawn: Drawn, rng: np.random.Generator) -> Block:
+        """Rows of the population, each for one of the nets that may learn from it."""
+        users, items, seen, cells = drawn
+        seen = self._seen_pairs(users, items) if seen is None else seen
+        known: dict[str, Any] = {} if cells is None else {"cells": cells}
+        if self.folds:
+            users, items = self.folds.placed(users, items, rng.integers(self._copies, size=len(users)))
+        return Block(users, items, seen=seen.astype(np.float32), **known)
 
     def epoch(self) -> Iterator[Batch]:
         """All training rows once, put into batches at random; the last batch may be smaller and weighs accordingly.
@@ -145,15 +152,15 @@ class Feed:
         at_once = max(ROWS_AT_ONCE // size, 1)
         for first in range(0, self.n_batches, at_once):
             batches = range(first, min(first + at_once, self.n_batches))
-            pairs = self._drawn(*self.population.draw(len(batches), per_batch, self._rng), self._rng)
+            pairs = self._drawn(self._drawn_from.draw(len(batches), per_batch, self._rng), self._rng)
             for place, number in enumerate(batches):
                 here = slice(number * size, min((number + 1) * size, n))
                 n_here = here.stop - here.start
                 n_there = max(math.ceil(n_here * self.pairs_per_row), 1)
                 if n_there < per_batch:  # the first of pairs in the order of users would be those of the first users
-                    pairs, place = self._drawn(*self.population.draw(1, n_there, self._rng), self._rng), 0
+                    pairs, place = self._drawn(self._drawn_from.draw(1, n_there, self._rng), self._rng), 0
                 there = slice(place * per_batch, place * per_batch + n_there)
-                yield Batch(Chunk(rows, here, self._n_cells / n_here), Chunk(pairs, there, self.n_pairs / n_there))
+                yield Batch(Chunk(rows, here, self._n_cells / n_here), Chunk(pairs, there, self._n_rows / n_there))
 
     @property
     def train(self) -> Batch:
@@ -166,14 +173,14 @@ class Feed:
         """Users and items of the training rows, as a net meets them."""
         return self._train.users, self._train.items
 
-    def _held_out(self, rows: Array) -> Batch:
+    def _held_out(self, rows: Array, population: Population) -> Batch:
         """Held-out rows with one sample of pairs that stays the same."""
         observed = self._logged(rows)
         count = min(max(MIN_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT * len(observed)), MAX_HOLDOUT_SAMPLE)
-        sampled = self._drawn(*self.population.draw_evenly(count, self._holdout_rng), self._holdout_rng)
+        sampled = self._drawn(population.draw_evenly(count, self._holdout_rng), self._holdout_rng)
         return Batch(
             Chunk(observed, slice(0, len(observed)), self._n_cells / len(observed)),
-            Chunk(sampled, slice(0, count), self.n_pairs / count),
+            Chunk(sampled, slice(0, count), self._n_rows / count),
         )
 
     def forget(self) -> None:

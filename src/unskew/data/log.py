@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from unskew.data.features import FeatureFrame, Features, columns_of, missing_column, sample_of
 from unskew.data.guess import FEWEST, columns_by_name, guessed_scale
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
+from unskew.data.impressions import as_flags, cells_of, counted, shares, visible
 from unskew.data.pairs import pair_keys
+from unskew.data.population import AllPairs, ListedRows, Population
 from unskew.data.scale import Scale, as_ratings
 from unskew.errors import DataError, ParameterError, chosen, nearest
 
 LOGGER = logging.getLogger(__name__)
-Duplicates = Literal["error", "last", "mean"]
+Duplicates = Literal["error", "last", "mean", "keep", "count"]
 
 
 class Names(NamedTuple):
@@ -57,9 +59,12 @@ class RatingLog:
     names: Names = NAMES
     library: str = "pyarrow"  # the frame library that the data came in, and answers go out in
     notes: tuple[str, ...] = ()  # what was guessed, left out or stands out, a sentence each
+    cells: NDArray[np.float32] | None = None  # how many pairs of the population a rating stands for; None for one each
+    listed: ListedRows | None = None  # the population, if it is not all pairs: the ratings are those of its seen rows
 
     def __post_init__(self) -> None:
         kinds = {"users": np.int32, "items": np.int32, "ratings": np.float32, "stars": np.float32, "times": np.float64}
+        kinds["cells"] = np.float32
         for name, kind in kinds.items():
             given = getattr(self, name)
             if given is None or (isinstance(given, np.ndarray) and given.dtype == kind and not given.flags.writeable):
@@ -112,9 +117,16 @@ class RatingLog:
         return rows.log(columns, **settings)
 
     @classmethod
-    def from_arrays(cls, users: Any, items: Any, ratings: Any, **settings: Unpack[LogSettings]) -> RatingLog:
-        """A log from three array-likes of equal length; see `LogSettings`."""
-        return Rows({"user": users, "item": items, "rating": ratings}).log(**settings)
+    def from_arrays(
+        cls, users: Any, items: Any, ratings: Any, seen: Any = None, **settings: Unpack[LogSettings]
+    ) -> RatingLog:
+        """A log from array-likes of equal length; see `LogSettings`.
+
+        With `seen` (0 or 1 a row) answers are wanted over the rows given, and the ratings of unseen ones are not read:
+        seen = clicked and ratings = bought, for all that was shown. Without it, answers are wanted over all pairs.
+        """
+        columns = {"user": users, "item": items, "rating": ratings}
+        return Rows(columns if seen is None else columns | {"seen": seen}).log(**settings)
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:
@@ -131,7 +143,7 @@ class RatingLog:
         if not self.binary:
             mean = float(self.scale.from_unit(self.positive_rate))
             level = f"mean rating {mean:.2f} of {self.scale.low:g} to {self.scale.high:g}"
-        share = len(self) / self.n_pairs
+        share = self.density
         density = f"{share:.2%}" if share >= 1e-4 else f"{100 * share:.2g}%"
         return (
             f"RatingLog({len(self):,} ratings by {self.n_users:,} users on {self.n_items:,} items, "
@@ -147,8 +159,20 @@ class RatingLog:
         return len(self.item_ids)
 
     @property
-    def n_pairs(self) -> int:
-        return self.n_users * self.n_items
+    def population(self) -> Population:
+        """The rows over which answers are wanted."""
+        return AllPairs(self.n_users, self.n_items) if self.listed is None else self.listed
+
+    @property
+    def n_pairs(self) -> float:
+        """How many rows the population has; of all pairs a whole number."""
+        return self.population.n_pairs
+
+    @property
+    def density(self) -> float:
+        """The share of the population that was seen."""
+        seen = len(self) if self.cells is None else float(self.cells.sum(dtype=np.float64))
+        return seen / self.n_pairs
 
     @property
     def features(self) -> tuple[Features | None, Features | None]:
@@ -164,12 +188,20 @@ class RatingLog:
         """The mean of the ratings in [0, 1]; NaN for an empty part of a log."""
         return float(self.ratings.mean(dtype=np.float64)) if len(self) else float("nan")
 
-    def take(self, rows: NDArray[Any]) -> RatingLog:
-        """The log of some rows (positions or a mask), everything else the same and nothing checked again."""
-        known = ("users", "items", "ratings", "stars", "times")
-        columns = {name: getattr(self, name)[rows] for name in known if getattr(self, name) is not None}
+    def take(self, rows: NDArray[Any], listed: NDArray[np.bool_] | None = None) -> RatingLog:
+        """The log of some rows (positions or a mask), everything else the same and nothing checked again.
+
+        Of a log of listed rows, `listed` is a mask of those that remain, whose seen ones are `rows`; without it all
+        unseen ones remain and stand for as much less.
+        """
+        known = ("users", "items", "ratings", "stars", "times", "cells")
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in known if getattr(self, name) is not None}
         for column in columns.values():
             column.flags.writeable = False
+        if self.listed is not None:
+            kept = np.zeros(len(self), np.bool_)
+            kept[rows] = True
+            columns["listed"] = self.listed.with_seen(kept) if listed is None else self.listed.take(listed)
         return RatingLog.proved(**self.__dict__ | columns)
 
     def to_arrow(self, as_stood: bool = False) -> pa.Table:
@@ -186,15 +218,18 @@ class LogSettings(TypedDict, total=False):
 
     `positive` is the lowest rating that counts as liked, guessed by default; `positive=None` with
     `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
-    "error", "last" or "mean". `user_ids` and `item_ids` are catalogues: every id there is, rated or not, in the order
-    the codes shall have. Feature frames are keyed by the ids; ids that have features and no rating join the log.
-    `item_names` are titles: a column of the same table, a frame with ids and titles, or a mapping. `like` is a log
-    whose names of columns and whose scale are meant here too.
+    "error", "last", "mean", or "keep", by which each of its m rows stands for 1/m of the pair. Rows with `seen` are
+    kept unless "count" makes one of equal ones, that stands for as many. `sample_rate` is the share of such rows
+    that the log holds, one a row: each stands for 1 / sample_rate. `user_ids` and `item_ids` are catalogues: every
+    id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the ids; ids that have
+    features and no rating join the log. `item_names` are titles: a column of the same table, a frame with ids and
+    titles, or a mapping. `like` is a log whose names of columns and whose scale are meant here too.
     """
 
     positive: float | Literal["guess"] | None
     rating_scale: tuple[float, float] | None
     duplicates: Duplicates
+    sample_rate: Any
     user_ids: Any
     item_ids: Any
     user_features: Any
@@ -218,7 +253,11 @@ class Rows(NamedTuple):
         check_settings(settings)
         like: RatingLog | None = settings.get("like")
         titles, notes = settings.get("item_names"), list(self.guessed)
-        ratings = as_ratings(self.columns["rating"], self._at("rating"))
+        seen, column = None, self.columns["rating"]
+        if "seen" in self.columns:
+            seen = as_flags(self.columns["seen"], self._at("seen"))
+            column = visible(column, seen, self._at("rating"), self._at("seen"))
+        ratings = as_ratings(column, self._at("rating"))
         frames, sides = dict[str, FeatureFrame | None](), {}
         for side in ("user", "item"):
             given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
@@ -237,12 +276,28 @@ class Rows(NamedTuple):
             )
         if not len(ratings):
             raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
-        scale = self._scale(ratings, settings, notes)
+        scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
-        users, items, ratings, times = _merged(
-            users, items, ratings, times, user_ids, item_ids, settings.get("duplicates", "error")
-        )
+        how, cells, listed = settings.get("duplicates", "error" if seen is None else "keep"), None, None
+        if (rate := settings.get("sample_rate")) is not None:
+            cells = cells_of(rate, "sample_rate")
+        if seen is not None:
+            listed = ListedRows(users, items, seen, cells, {} if times is None else {"time": times})
+            if how == "count":
+                listed, ratings = counted(listed, ratings, len(item_ids))
+            elif how != "keep":
+                raise ParameterError(
+                    f"duplicates is {how!r}: rows that are seen or not are kept, or 'count' joins them."
+                )
+            users, items, ratings = listed.users[listed.seen], listed.items[listed.seen], ratings[listed.seen]
+            times = None if listed.times is None else listed.times[listed.seen]
+            cells = None if listed.cells is None else listed.cells[listed.seen]
+        elif how == "keep":
+            part = shares(pair_keys(users, items, len(item_ids)))
+            cells = part if cells is None or part is None else cells * part
+        else:
+            users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
         scale.refuse_one_class(ratings.min(), ratings.max())
         unit = scale.to_unit(ratings)
         share = float(unit.mean())
@@ -275,6 +330,8 @@ class Rows(NamedTuple):
             names=names,
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
+            cells=cells,
+            listed=listed,
         )
 
     def _at(self, role: str) -> str:

@@ -1,8 +1,15 @@
-"""The pairs over which answers are wanted: all users with all items, by arithmetic and without an array."""
+"""The population over which answers are wanted.
+
+All users with all items, by arithmetic and without an array; or the rows of a file, seen or not, such as everything
+that was shown where only what was clicked can have been bought.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +19,15 @@ from unskew.data.pairs import pair_fold
 Codes = NDArray[np.int32]
 PLASTIC = 1.324717957244746  # the real root of x^3 = x + 1
 PAIRS_PER_USER = 4  # drawn together: a step costs by the rows it touches
+
+
+class Drawn(NamedTuple):
+    """Rows of a population; of listed ones it is known whether they were seen and how many pairs each stands for."""
+
+    users: Codes
+    items: Codes
+    seen: NDArray[np.bool_] | None = None
+    cells: NDArray[np.float32] | None = None
 
 
 class AllPairs(NamedTuple):
@@ -24,14 +40,25 @@ class AllPairs(NamedTuple):
     def n_pairs(self) -> int:
         return self.n_users * self.n_items
 
-    def draw(self, n_batches: int, size: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    @property
+    def n_rows(self) -> int:
+        return self.n_pairs
+
+    def divided(self, held_out: Any) -> tuple[AllPairs, AllPairs]:
+        """What is trained on and what is held out: unseen pairs are too many to be met twice."""
+        return self, self
+
+    def halves(self, rng: np.random.Generator) -> tuple[AllPairs, AllPairs]:
+        return self, self
+
+    def draw(self, n_batches: int, size: int, rng: np.random.Generator) -> Drawn:
         """Uniform pairs for batches of this size; within a batch four of each user, in the order of users."""
         per_batch = -(-size // PAIRS_PER_USER)
         users = np.sort(rng.integers(self.n_users, size=(n_batches, per_batch), dtype=np.int32), axis=1)
         users = np.repeat(users, PAIRS_PER_USER, axis=1)[:, :size].ravel()
-        return users, rng.integers(self.n_items, size=len(users), dtype=np.int32)
+        return Drawn(users, rng.integers(self.n_items, size=len(users), dtype=np.int32))
 
-    def draw_evenly(self, count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    def draw_evenly(self, count: int, rng: np.random.Generator) -> Drawn:
         """Pairs that are uniform one by one and together give every user and every item a like share.
 
         The additive sequence of the plastic number in two dimensions, shifted at random: totals of what depends mostly
@@ -42,7 +69,78 @@ class AllPairs(NamedTuple):
             ((rng.random() + steps * PLASTIC**-power) % 1 * size).astype(np.int32)
             for power, size in ((1, self.n_users), (2, self.n_items))
         )
-        return users, items
+        return Drawn(users, items)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedRows:
+    """The rows of a file, each seen or not; `cells` are how many rows each stands for, None for one each.
+
+    `columns` are what else is known of the rows: "time", "request", "position", "pscore", "is_random".
+    """
+
+    users: Codes
+    items: Codes
+    seen: NDArray[np.bool_]
+    cells: NDArray[np.float32] | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.seen)
+
+    @cached_property
+    def n_pairs(self) -> float:
+        """How many rows there are, each counted by what it stands for."""
+        return len(self) if self.cells is None else float(self.cells.sum(dtype=np.float64))
+
+    @property
+    def times(self) -> NDArray[np.float64] | None:
+        return self.columns.get("time")
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Some of the rows, by position or by a mask."""
+        cells = None if self.cells is None else self.cells[rows]
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, users=self.users[rows], items=self.items[rows], seen=self.seen[rows], cells=cells,
+                       columns=columns)  # fmt: skip
+
+    def with_seen(self, kept: NDArray[np.bool_]) -> Self:
+        """The population of some of the seen rows: each of the others stands for as much less."""
+        weight = np.ones(len(self), np.float32) if self.cells is None else self.cells
+        weight = np.where(self.seen, weight, weight * np.float32(kept.mean()))
+        stays = ~self.seen
+        stays[self.seen] = kept
+        return replace(self, cells=weight).take(stays)
+
+    def divided(self, held_out: Any) -> tuple[Self, Self]:
+        """What is trained on, in the order of users, and what is held out."""
+        order = np.argsort(self.users, kind="stable")
+        return self.take(order[~held_out[order]]), self.take(held_out)
+
+    def halves(self, rng: np.random.Generator) -> tuple[Self, Self]:
+        first = rng.permutation(np.arange(len(self)) % 2 == 0)
+        return self.take(first), self.take(~first)
+
+    def draw(self, n_batches: int, size: int, rng: np.random.Generator) -> Drawn:
+        """Uniform rows for batches of this size, each batch in the order of the rows."""
+        return self._drawn(np.sort(rng.integers(len(self), size=(n_batches, size)), axis=1).ravel())
+
+    def draw_evenly(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Different rows as long as there are enough, each as likely as another."""
+        times, rest = divmod(count, len(self))
+        whole = np.tile(np.arange(len(self)), times)
+        return self._drawn(np.append(whole, np.sort(rng.choice(len(self), rest, replace=False))))
+
+    def _drawn(self, rows: NDArray[Any]) -> Drawn:
+        cells = None if self.cells is None else self.cells[rows]
+        return Drawn(self.users[rows], self.items[rows], self.seen[rows], cells)
+
+
+Population = AllPairs | ListedRows
 
 
 def draw_unseen(

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
+from unskew.data.population import ListedRows
 from unskew.errors import DataError, ParameterError, checked_seed
 
 Rows = NDArray[np.int64]
-HoldoutBy = Literal["global", "user", "last", "time"]
+HoldoutBy = Literal["global", "user", "last", "time", "request"]
 
 # One constant per use, so that equal seeds given to different functions do not draw the same numbers.
 GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
@@ -28,18 +29,23 @@ class Split:
     log: RatingLog
     train_rows: Rows
     holdout_rows: Rows
+    held_out: NDArray[np.bool_] | None = None
+    """Of a log of listed rows: which of them, seen or not, are held out."""
 
     @property
     def train(self) -> RatingLog:
-        return self.log.take(self.train_rows)
+        return self._part(self.train_rows, False)
 
     @property
     def holdout(self) -> RatingLog:
-        return self.log.take(self.holdout_rows)
+        return self._part(self.holdout_rows, True)
+
+    def _part(self, rows: Rows, held_out: bool) -> RatingLog:
+        return self.log.take(rows, None if self.held_out is None else self.held_out == held_out)
 
     @property
     def density(self) -> float:
-        return len(self.log) / self.log.n_pairs
+        return self.log.density
 
     @cached_property
     def train_mean(self) -> float:
@@ -68,31 +74,38 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, whatever the seed: sensible if that
     is an order of time, and what public code does to files that are in the order of items.  `by="time"` holds out the
     round(fraction * n) latest ratings by the log's own times, whatever the seed; of equal times the later row counts as
-    later.
+    later.  Of a log of listed rows the rows are divided, seen or not; `by="request"` holds out whole requests of these.
     """
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
+    rows, n = _divided(log)
     if by == "global":
-        held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(len(log))[: round(fraction * len(log))], log)
+        held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(n)[: round(fraction * n)], n)
     elif by == "user":
-        order = _generator(seed, USER_STREAM).permutation(len(log))
-        held_out = _taken_by_user(log, fraction, order, np.rint)
+        order = _generator(seed, USER_STREAM).permutation(n)
+        held_out = _taken_by_user(rows.users, fraction, order, np.rint)
     elif by == "last":
-        held_out = _taken_by_user(log, fraction, np.arange(len(log))[::-1], np.ceil)
+        held_out = _taken_by_user(rows.users, fraction, np.arange(n)[::-1], np.ceil)
     elif by == "time":
-        if log.times is None or np.isnan(log.times).any():
+        if rows.times is None or np.isnan(rows.times).any():
             raise DataError("The log has no times, or not of every rating: name their column by time=.")
-        latest = np.argsort(log.times, kind="stable")[len(log) - round(fraction * len(log)) :]
-        held_out = _chosen(latest, log)
+        held_out = _chosen(np.argsort(rows.times, kind="stable")[n - round(fraction * n) :], n)
+    elif by == "request":
+        if log.listed is None or "request" not in log.listed.columns:
+            raise DataError("The log has no requests: name their column by request=, or divide it in another way.")
+        names, request = np.unique(log.listed.columns["request"], return_inverse=True)
+        chosen = _generator(seed, GLOBAL_STREAM).permutation(len(names))[: round(fraction * len(names))]
+        held_out = _chosen(chosen, len(names))[request]
     else:
-        raise ParameterError(f'by must be "global", "user", "last" or "time", not {by!r}.')
-    if held_out.all() or not held_out.any():
-        empty, remedy = ("training part", "smaller") if held_out.any() else ("hold-out", "larger")
+        raise ParameterError(f'by must be "global", "user", "last", "time" or "request", not {by!r}.')
+    split = _split(log, held_out)
+    if not len(split.train_rows) or not len(split.holdout_rows):
+        empty, remedy = ("training part", "smaller") if len(split.holdout_rows) else ("hold-out", "larger")
         raise DataError(
             f"Holding out a fraction of {fraction} by={by!r} of {len(log)} ratings leaves the {empty} empty: "
             f"give a {remedy} fraction or more ratings."
         )
-    return _split(log, held_out)
+    return split
 
 
 def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ...]:
@@ -101,7 +114,7 @@ def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ..
         raise ParameterError(
             f"n_folds must be a whole number between 2 and the number of ratings, {len(log)}, but is {n_folds!r}."
         )
-    fold = _generator(seed, FOLD_STREAM).permutation(np.arange(len(log)) % n_folds)
+    fold = _generator(seed, FOLD_STREAM).permutation(np.arange(_divided(log)[1]) % n_folds)
     return tuple(_split(log, fold == number) for number in range(n_folds))
 
 
@@ -109,25 +122,32 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng([checked_seed(seed), stream])
 
 
+def _divided(log: RatingLog) -> tuple[RatingLog | ListedRows, int]:
+    """What a division divides, and how many rows that has: ratings, or listed rows whether they are seen or not."""
+    rows = log if log.listed is None else log.listed
+    return rows, len(rows)
+
+
 def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
-    return Split(log, np.flatnonzero(~held_out), np.flatnonzero(held_out))
+    of_seen = held_out if log.listed is None else held_out[log.listed.seen]
+    return Split(log, np.flatnonzero(~of_seen), np.flatnonzero(of_seen), None if log.listed is None else held_out)
 
 
-def _chosen(rows: Rows, log: RatingLog) -> NDArray[np.bool_]:
-    held_out = np.zeros(len(log), dtype=np.bool_)
+def _chosen(rows: Rows, n: int) -> NDArray[np.bool_]:
+    held_out = np.zeros(n, dtype=np.bool_)
     held_out[rows] = True
     return held_out
 
 
 def _taken_by_user(
-    log: RatingLog, fraction: float, order: Rows, rounded: Callable[[Any], NDArray[np.float64]]
+    users: NDArray[Any], fraction: float, order: Rows, rounded: Callable[[Any], NDArray[np.float64]]
 ) -> NDArray[np.bool_]:
     """A few rows of each user, one after the other in this order: gathered by user with a stable sort."""
-    gathered = order[np.argsort(log.users[order], kind="stable")]
-    count = np.bincount(log.users, minlength=log.n_users)
+    gathered = order[np.argsort(users[order], kind="stable")]
+    count = np.bincount(users)
     quota = np.minimum(rounded(fraction * count), count - 1)
-    user = log.users[gathered]
-    place = np.arange(len(log)) - (np.cumsum(count) - count)[user]
-    held_out = np.empty(len(log), dtype=np.bool_)
+    user = users[gathered]
+    place = np.arange(len(users)) - (np.cumsum(count) - count)[user]
+    held_out = np.empty(len(users), dtype=np.bool_)
     held_out[gathered] = place < quota[user]
     return held_out

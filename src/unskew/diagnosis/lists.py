@@ -50,7 +50,7 @@ def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_id
 def some_users(model: Recommender) -> NDArray[np.int64]:
     """Everybody or, where the catalogue is large, some."""
     log = model.log
-    if log.n_pairs <= MOST_CELLS:
+    if log.n_users * log.n_items <= MOST_CELLS:
         return np.arange(log.n_users)
     return np.sort(np.random.default_rng([model.seed, 71]).permutation(log.n_users)[:MOST_USERS])
 

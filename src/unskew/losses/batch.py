@@ -62,7 +62,9 @@ class Rows:
     """Some pairs of a block and what every role answers for them; each stands for `cells` pairs."""
 
     def __init__(self, parts: Parts, block: Block, where: slice, cells: float | Array) -> None:
-        self.parts, self.block, self.where, self.cells = parts, block, where, cells
+        own = block.column("cells", None)
+        self.parts, self.block, self.where = parts, block, where
+        self.cells = cells if own is None else np.float32(cells) * own[where]
         self.users, self.items = block.users[where], block.items[where]
         self._logits: dict[str, Array] = {}
         self._terms: dict[str, dict[Any, Terms]] = {}

@@ -83,7 +83,7 @@ class TimesDensity(Choice):
     when_none: float = 1.0
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
-        return None if chosen == 1 else float(f"{min(1.0, chosen * len(log) / log.n_pairs):.4g}")
+        return None if chosen == 1 else float(f"{min(1.0, chosen * log.density):.4g}")
 
     def shown(self, chosen: Any) -> str:
         return f"{chosen:g} x density"

@@ -91,6 +91,7 @@ class PartSpec(ABC):
 
     reads_features: ClassVar[bool] = False  # of users or items
     learns_from_all: ClassVar[bool] = False  # ratings of the log, the hold-out included
+    needs_all_pairs: ClassVar[bool] = False  # as the population: no rows that were listed as seen or not
 
     def __post_init__(self) -> None:
         check_settings(self)

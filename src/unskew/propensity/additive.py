@@ -50,6 +50,8 @@ class Additive(Propensity):
     counts as half a rating, and whoever lacks none as lacking half of one; all counts are then scaled to |O| again.
     """
 
+    needs_all_pairs = True
+
     def fit_in(self, given: Given) -> AdditivePropensity:
         log, sides, notes = given.log, [], []
         for name, codes, n in (("users", log.users, log.n_users), ("items", log.items, log.n_items)):

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.log import RatingLog
-from unskew.data.population import AllPairs
 from unskew.errors import DataError, checked_seed
 from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
 from unskew.nets.base import Part
 from unskew.training.options import Training
-from unskew.training.plan import FitSpec, Given
+from unskew.training.plan import FitSpec, Given, refuse_listed
 
 Values = NDArray[np.float64]
 
@@ -56,6 +55,7 @@ class Propensity(FitSpec):
         random_ratings: RatingLog | None = None,
     ) -> FittedPropensity:
         """Fit without a method around it."""
+        refuse_listed(self, log)
         seed, training = checked_seed(seed), training or Training()
         return self.fit_in(Given(training.split(log, seed), training, seed, random_ratings))
 
@@ -69,9 +69,9 @@ def logit_of(p: Any) -> Values:
 
 def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int, n_sampled: int = 20_000) -> None:
     """Refuse a learned propensity that answers the same for every pair or misses the base rate by more than 10%."""
-    drawn = AllPairs(log.n_users, log.n_items).draw_evenly(n_sampled, np.random.default_rng([seed, 17]))
-    p, base_rate = fitted.pair(*drawn), len(log) / log.n_pairs
-    mean, deviation, name = float(p.mean()), float(p.std()), type(fitted).__name__
+    drawn = log.population.draw_evenly(n_sampled, np.random.default_rng([seed, 17]))
+    p, base_rate = fitted.pair(drawn.users, drawn.items), log.density
+    mean, deviation, name = float(np.average(p, weights=drawn.cells)), float(p.std()), type(fitted).__name__
     if deviation < 1e-3 * mean:
         raise DataError(
             f"{name} has collapsed: it answers {mean:.4g} for every pair (standard deviation {deviation:.1g}); "

@@ -68,7 +68,7 @@ class NaiveBayes(Propensity):
         levels, in_log = _given_seen(base, given.log)
         drawn = np.bincount(_nearest(levels, given.random_ratings.ratings), minlength=len(levels))
         ratio = in_log * (drawn.sum() + self.prior) / (drawn + self.prior * in_log)
-        if ratio.max() * len(given.log) / given.log.n_pairs > 1:
+        if ratio.max() * given.log.density > 1:
             raise DataError("The random ratings imply a propensity above 1; they are too few or not random.")
         return BayesPropensity(base, levels, ratio)
 
@@ -79,7 +79,7 @@ class NaiveBayes(Propensity):
 
 def _given_seen(base: FittedPropensity, log: RatingLog) -> tuple[Values, Values]:
     """The levels of ratings and how often each occurs among seen pairs, were all pairs as likely to be seen."""
-    levels, density = np.unique(log.ratings).astype(np.float64), len(log) / log.n_pairs
+    levels, density = np.unique(log.ratings).astype(np.float64), log.density
     if len(levels) > MOST_LEVELS:
         levels = np.linspace(levels[0], levels[-1], MOST_LEVELS)
     weight = density / np.maximum(base.pair(log.users, log.items), density)

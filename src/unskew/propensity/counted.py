@@ -50,7 +50,7 @@ class Uniform(CountedByItem):
     """p = |O|/|D| for every pair: what missing completely at random would mean."""
 
     def fit_in(self, given: Given) -> ItemPropensity:
-        return ItemPropensity.of(np.full(given.log.n_items, len(given.log) / given.log.n_pairs))
+        return ItemPropensity.of(np.full(given.log.n_items, given.log.density))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +62,15 @@ class Popularity(CountedByItem):
     counts as half a rating.
     """
 
+    needs_all_pairs = True
+
     exponent: float = 0.5
     relative: bool = False
 
     def fit_in(self, given: Given) -> ItemPropensity:
         counts = np.bincount(given.log.items, minlength=given.log.n_items)
         score = (np.maximum(counts, 0.5) / counts.max()) ** self.exponent
-        fitted = ItemPropensity.of(score if self.relative else _scaled(score, len(given.log) / given.log.n_pairs))
+        fitted = ItemPropensity.of(score if self.relative else _scaled(score, given.log.density))
         if unrated := int((counts == 0).sum()):
             fitted.notes = (f"{unrated} items without a rating were counted as half a rating each.",)
         return fitted

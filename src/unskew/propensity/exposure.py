@@ -21,6 +21,8 @@ from unskew.training.plan import Given
 class ExposureSpec(Propensity):
     """Settings of a propensity that learns from seen pairs alone."""
 
+    needs_all_pairs = True
+
     @abstractmethod
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
         """Calibrate the scorers that are built without a fold."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from unskew.data.features import Features
 from unskew.data.pairs import SeenPairs
-from unskew.data.population import AllPairs
 from unskew.errors import DataError
 from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
@@ -59,13 +58,15 @@ class Logistic(Propensity):
         log = given.log
         x, y = map(_table, log.features, ("user", "item"))
         rng, count = np.random.default_rng([given.seed, 31]), int(self.pairs_per_row * len(log))
-        users, items = AllPairs(log.n_users, log.n_items).draw_evenly(count, rng)
-        unseen = ~SeenPairs(log)(users, items)
+        users, items, known, cells = log.population.draw_evenly(count, rng)
+        unseen = ~(SeenPairs(log)(users, items) if known is None else known)
         if not unseen.any():
             raise DataError(f"Logistic found no unseen pair among {count:,} drawn: there is nothing to tell apart.")
         users, items = np.append(log.users, users[unseen]), np.append(log.items, items[unseen])
         seen = np.repeat([1.0, 0.0], [len(log), int(unseen.sum())])
-        weight = np.where(seen, 1.0, (log.n_pairs - len(log)) / unseen.sum())
+        of_seen = np.ones(len(log)) if log.cells is None else log.cells.astype(np.float64)
+        of_unseen = np.ones(int(unseen.sum())) if cells is None else cells[unseen].astype(np.float64)
+        weight = np.append(of_seen, of_unseen * ((log.n_pairs - of_seen.sum()) / of_unseen.sum()))
         fitted = LogisticPropensity(x, y, _maximum_likelihood(x[users], y[items], seen, weight, self.l2))
         if missing := sum(int(np.isnan(side.values).sum()) for side in log.features if side):
             fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)

@@ -21,7 +21,7 @@ from unskew.nets.base import Net, NetContext, NetSpec, Part
 from unskew.runtime import bar
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
-from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step
+from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step, refuse_listed
 
 L2_PER_SCARCITY = 0.25
 
@@ -77,6 +77,8 @@ class Loop:
         random_ratings: RatingLog | None,
         folds: Folds | None,
     ) -> None:
+        for role in plan.roles.values():
+            refuse_listed(role.part, split.log)
         self.split, self.seed, self.training, self.random_ratings = split, seed, training, random_ratings
         self.feed = Feed(
             split,

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import PlanError
+from unskew.errors import DataError, PlanError
 from unskew.losses.batch import Loss, View
 from unskew.nets.base import NetSpec, Part, PartSpec
 from unskew.settings import check_settings, setting
@@ -55,6 +55,15 @@ class FitContext(Given):
     calibrates: str = ""
     planned: float = 1.0
     previous: Part | None = None
+
+
+def refuse_listed(part: PartSpec, log: RatingLog) -> None:
+    """Refuse a part that counts over all pairs where answers are wanted over the rows of a file."""
+    if part.needs_all_pairs and log.listed is not None:
+        raise DataError(
+            f"{type(part).__name__} counts over all users and items, and this log lists the rows that could be seen: "
+            "take Factors() or Uniform(), or leave seen= out."
+        )
 
 
 class FitSpec(PartSpec):
