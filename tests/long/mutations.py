@@ -3,8 +3,10 @@
     python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl
 
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
-that rare ones have their share, then one of their places in the rooms. It is caught if a test of its room fails or the
-run takes `LIMIT` times as long as it does unchanged. Mutants that are in the file already are not run again.
+that rare ones have their share, then one of their places in the rooms. Every mutant has a copy of the tree of its own,
+next to which others may run (`--jobs`, or a second command). It is caught if a test of its room fails or the run takes
+`LIMIT` times as long as it does unchanged; tests that were quick unchanged come first. Mutants whose file stands in
+`--out` as it is now are not run again.
 """
 
 from __future__ import annotations
@@ -12,29 +14,33 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
 TESTS = {
-    "losses": ("tests/losses", "tests/methods"),
+    "losses": ("tests/losses", "tests/methods/test_plans.py", "tests/methods/test_weighting.py"),
     "posterior": ("tests/posterior", "tests/methods/test_bayesian.py"),
-    "calibration": ("tests/calibration",),
+    "calibration": ("tests/calibration", "tests/methods/test_calibrated.py"),
     "evaluation": ("tests/evaluation", "tests/diagnosis"),
 }
+COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
 ROLES = ("prediction", "imputation", "propensity")
-LIMIT = 3
+LIMIT = 3  # times as long as unchanged, plus a minute
+QUICK = 1.0  # seconds; tests above come last
 REDUCTIONS = {"sum": "mean", "mean": "sum", "total": "mean", "min": "max", "max": "min"}
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -75,15 +81,37 @@ def bound(node: ast.AST) -> ast.AST | None:
     return None
 
 
+def fold(node: ast.AST) -> ast.AST | None:
+    """Compare folds with the next one, or leave out the last fold of a range."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and names_folds(node.left):
+        return ast.Compare(node.left, node.ops, [ast.BinOp(node.comparators[0], ast.Add(), ast.Constant(1))])
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "range" and names_folds(node.args[-1]):
+        return ast.Call(node.func, [*node.args[:-1], ast.BinOp(node.args[-1], ast.Sub(), ast.Constant(1))], [])
+    return None
+
+
+def names_folds(node: ast.AST) -> bool:
+    """Whether an expression is about folds, by its name."""
+    return isinstance(node, ast.Name | ast.Attribute) and "fold" in ast.unparse(node).lower()
+
+
 def reduction(node: ast.AST) -> ast.AST | None:
     """Take a mean for a sum, a sum for a mean, the least for the largest."""
     known = isinstance(node, ast.Attribute) and node.attr in REDUCTIONS
     return ast.Attribute(node.value, REDUCTIONS[node.attr], node.ctx) if known else None
 
 
+def summed(node: ast.AST) -> ast.AST | None:
+    """Sum over the rows of a batch where a total over the pairs that they stand for is due."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "total" and node.args:
+        rows = ast.Attribute(node.func.value, "cells", ast.Load())
+        return ast.Call(node.func, [ast.BinOp(node.args[0], ast.Div(), rows)], [])
+    return None
+
+
 OPERATORS: dict[str, Callable[[ast.AST], ast.AST | None]] = {
     "sign": sign, "constant": constant, "dropped term": dropped, "swapped role": swapped, "bound": bound,
-    "reduction": reduction,
+    "fold": fold, "reduction": reduction, "sum for total": summed,
 }  # fmt: skip
 
 
@@ -94,13 +122,33 @@ class Mutant(NamedTuple):
     node: int
     operator: str
 
+    @property
+    def room(self) -> str:
+        return Path(self.file).parts[2]
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant of a file of this content."""
+
+    mutant: Mutant
+    content: str
+    change: str
+    caught: bool
+    seconds: float
+
+
+def content(file: str) -> str:
+    """Return a short hash of a file of the tree."""
+    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:12]
+
 
 def places(file: Path) -> Iterator[Mutant]:
     """Find every place that an operator changes; annotations and text are no formulas."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     skipped = set[int]()
     for node in ast.walk(tree):
-        parts = [getattr(node, name, None) for name in ("annotation", "returns")]
+        parts = [getattr(node, name, None) for name in ("annotation", "returns", "exc")]
+        parts += [node] if isinstance(node, ast.JoinedStr) else []
         parts += [node.slice] if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else []
         skipped |= {id(each) for part in parts if isinstance(part, ast.AST) for each in ast.walk(part)}
     for number, node in enumerate(ast.walk(tree)):
@@ -137,15 +185,71 @@ def changed(mutant: Mutant) -> tuple[str, str]:
     return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line
 
 
-def passes(tree: Path, room: str, seconds: float | None) -> bool:
-    """Run a room's tests on a copy of the package until the first failure; too slow is a failure."""
+def passes(tree: Path, tests: list[str], seconds: float | None = None) -> bool:
+    """Run tests on a copy of the package until the first failure; too slow is a failure."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS[room]]
+    environment.pop("NUMBA_CACHE_DIR", None)  # the cache is next to the copy's own files
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--junitxml=ran.xml", "-o", "junit_family=xunit1", *tests]
     try:
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
+
+
+def quick_first(ran: Path) -> list[str]:
+    """Return the tests of a run: those that were quick in their order, then the others, shortest first."""
+    cases = [case for case in ElementTree.parse(ran).iter("testcase") if case.find("skipped") is None]
+    times = {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases}
+    slow = sorted((name for name, seconds in times.items() if seconds >= QUICK), key=times.__getitem__)
+    return [name for name in times if name not in slow] + slow
+
+
+class Runner:
+    """A warm copy of the tree, from which every mutant has its own, and how each room's tests run unchanged."""
+
+    def __init__(self, folder: Path, rooms: set[str]) -> None:
+        self.folder, self.warm = folder, folder / "unchanged"
+        for name in COPIED:
+            copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+            (self.warm / name).parent.mkdir(parents=True, exist_ok=True)
+            copied(ROOT / name, self.warm / name)  # with what Numba has compiled
+        self.tests, self.limits = dict[str, list[str]](), dict[str, float]()
+        for room in sorted(rooms):
+            began = time.monotonic()
+            if not passes(self.warm, list(TESTS[room])):
+                raise SystemExit(f"The tests of {room} fail without any change: {' '.join(TESTS[room])}")
+            self.limits[room] = LIMIT * (time.monotonic() - began) + 60
+            self.tests[room] = quick_first(self.warm / "ran.xml")
+            print(f"{room}: {len(self.tests[room])} tests in {time.monotonic() - began:.0f} s unchanged", flush=True)
+
+    def run(self, mutant: Mutant) -> Outcome:
+        """Change one place of a copy and run its room's tests."""
+        source, change = changed(mutant)
+        with TemporaryDirectory(dir=self.folder) as own:
+            tree = Path(own)
+            for name in COPIED[:-1]:
+                shutil.copytree(self.warm / name, tree / name, copy_function=os.link)
+            shutil.copy2(self.warm / COPIED[-1], tree)
+            (tree / mutant.file).unlink()
+            (tree / mutant.file).write_text(source, encoding="utf-8")
+            if "njit" in source:  # Numba does not see that a kernel of another file has changed
+                for compiled in tree.rglob("*.nbi"):
+                    compiled.unlink()
+            began = time.monotonic()
+            caught = not passes(tree, self.tests[mutant.room], self.limits[mutant.room])
+        return Outcome(mutant, content(mutant.file), change, caught, round(time.monotonic() - began, 1))
+
+
+def table(found: list[Outcome]) -> str:
+    """Return how many were caught, by room and operator."""
+    rooms = sorted({each.mutant.room for each in found})
+    lines = [f"| operator | {' | '.join(rooms)} | all |", "|---" * (len(rooms) + 2) + "|"]
+    for operator in (*OPERATORS, "all"):
+        own = [each for each in found if operator in (each.mutant.operator, "all")]
+        cells = [[each.caught for each in own if room in (each.mutant.room, "all")] for room in (*rooms, "all")]
+        lines.append(f"| {operator} | {' | '.join(f'{sum(c)} of {len(c)}' if c else '' for c in cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -154,44 +258,29 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--room", action="append", choices=TESTS, help="may be repeated (default: all)")
-    parser.add_argument("--out", type=Path, required=True, help="a file of JSON lines")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants that run at a time")
+    parser.add_argument("--out", type=Path, help="a file of JSON lines: what is in it is not run again")
     asked = parser.parse_args()
-    rooms = tuple(asked.room or TESTS)
-    lines = asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else []
-    known = {tuple(each["mutant"]): each for each in map(json.loads, lines)}
-    mutants = drawn(rooms, asked.count, asked.seed)
-    with TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in ("src", "tests", "benchmarks", "pyproject.toml"):
-            copy_of = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            copy_of(ROOT / name, tree / name)
-        limits = dict[str, float]()
-        for number, mutant in enumerate(mutants, 1):
-            if mutant in known:
-                continue
-            room = Path(mutant.file).parts[2]
-            if room not in limits:
-                passes(tree, room, None)  # compiles
-                began = time.monotonic()
-                assert passes(tree, room, None), f"the tests of {room} fail without any change"
-                limits[room] = LIMIT * (time.monotonic() - began) + 60
-            source, change = changed(mutant)
-            (tree / mutant.file).write_text(source, encoding="utf-8")
-            caught = not passes(tree, room, limits[room])
-            shutil.copy2(ROOT / mutant.file, tree / mutant.file)
-            known[mutant] = {"mutant": mutant, "change": change, "caught": caught}
-            with asked.out.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(known[mutant]) + "\n")
-            print(f"{number}/{len(mutants)} {'caught' if caught else 'SURVIVED'}: {change}", flush=True)
-    found = [known[mutant] for mutant in mutants]
-    for name, key in (("room", lambda m: Path(m[0]).parts[2]), ("operator", lambda m: m[2])):
-        count, caught_by = Counter(), Counter()  # type: Counter[str], Counter[str]
-        for each in found:
-            count[key(each["mutant"])] += 1
-            caught_by[key(each["mutant"])] += each["caught"]
-        print(f"caught by {name}: " + ", ".join(f"{k} {caught_by[k]} of {n}" for k, n in sorted(count.items())))
-    survivors = [each["change"] for each in found if not each["caught"]]
-    print(f"caught {len(found) - len(survivors)} of {len(found)}; survivors:", *survivors, sep="\n  ")
+    mutants = drawn(tuple(asked.room or TESTS), asked.count, asked.seed)
+    known = dict[tuple[Mutant, str], Outcome]()
+    if asked.out and asked.out.exists():
+        for line in asked.out.read_text(encoding="utf-8").splitlines():
+            place, *rest = json.loads(line)
+            outcome = Outcome(Mutant(*place), *rest)
+            known[outcome.mutant, outcome.content] = outcome
+    wanted = [mutant for mutant in mutants if (mutant, content(mutant.file)) not in known]
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool:
+        runner = Runner(Path(folder), {mutant.room for mutant in wanted})
+        for number, done in enumerate(pool.map(runner.run, wanted), 1):
+            known[done.mutant, done.content] = done
+            if asked.out:
+                with asked.out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(done) + "\n")
+            verdict = "caught" if done.caught else "SURVIVED"
+            print(f"{number}/{len(wanted)} {verdict} in {done.seconds:.0f} s: {done.change}", flush=True)
+    found = [known[mutant, content(mutant.file)] for mutant in mutants]
+    survivors = sorted(each.change for each in found if not each.caught)
+    print(table(found), *(["survivors:"] if survivors else []), *survivors, sep="\n")
     return 0
 
 
