@@ -78,13 +78,13 @@ class DenseTable(Table):
 
     def step(self, rate: float, l2: float) -> None:
         if self.marks[2, -1]:
-            self.data[1] += F(l2) * self.value
+            self.data[:, 1] += F(l2) * self.value
             self.marks[1], self.marks[2] = 1, np.arange(len(self.value) + 1)
             super().step(rate, 0.0)
 
     def rest(self) -> int:
         """All rows have moved; the unknown one is the average of them."""
-        self.data[0, -1] = self.value[:-1].mean(0, dtype=np.float64)
+        self.value[-1] = self.value[:-1].mean(0, dtype=np.float64)
         return 0
 
 

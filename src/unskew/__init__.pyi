@@ -32,8 +32,7 @@ from .nets.factors import MF, NCF
 from .nets.towers import SharedEmbedding
 from .propensity.additive import Additive
 from .propensity.base import Propensity
-from .propensity.bayes import NaiveBayes
-from .propensity.counted import Known, Popularity, Uniform
+from .propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from .propensity.factors import Factors
 from .propensity.logistic import Logistic
 from .registry import make, register, registered

@@ -40,7 +40,7 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
     form = _form(model.part("prediction")) if own is None else None
     roles, parts, found = model.method.plan().roles, copy(model.parts), dict[str, Part]()
     for name, part in model.parts.parts.items():
-        found[name] = part.extended(counts, 0, found.get(roles[name].shares_with))
+        found[name] = part.extended(counts, found.get(roles[name].shares_with))
     parts.parts = found if own is None else {**found, "prediction": own}
     note = f"{new.n_users:,} new users were folded in from {len(new):,} ratings"
     if n_left_out:

@@ -63,7 +63,7 @@ def test_the_calibrated_mean_is_that_of_the_labels(spec, rng, answers, examples)
 @pytest.mark.parametrize("spec", ALL[2:-1], ids=repr)
 def test_new_users_are_calibrated_as_unknown_ones(spec, rng, examples):
     fitted = spec.fit(examples(labels=rng.random(4000)), rng=rng)
-    longer, s = fitted.extended(np.array([3, 0]), 7), np.linspace(-3, 3, 9, dtype=np.float32)
+    longer, s = fitted.extended(np.array([3, 0])), np.linspace(-3, 3, 9, dtype=np.float32)
     for user in (40, 41, -1):
         np.testing.assert_array_equal(longer.calibrated(s, np.full(9, user)), fitted.calibrated(s, np.full(9, -1)))
 

@@ -15,8 +15,7 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.propensity.additive import Additive
-from unskew.propensity.bayes import NaiveBayes
-from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic

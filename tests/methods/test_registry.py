@@ -135,7 +135,7 @@ def test_rules_are_translated_for_a_log():
     assert L2.setting(L2.at_rule(log), log) is None
     assert L2.at_rule(log) > L2_PER_SCARCITY * 0.1
     assert LogUniform(0.1, 1.0).setting(0.123456, log) == 0.1235
-    assert not LogUniform(0.1, 1.0).holds(2.0)
+    assert 2.0 not in LogUniform(0.1, 1.0)
 
 
 def test_ends_of_the_trade_off_are_not_searched():

@@ -8,8 +8,7 @@ from unskew.errors import DataError
 from unskew.losses.weighting import snips
 from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import AT, EIB, IPS, SNIPS, Naive
-from unskew.propensity.bayes import NaiveBayes
-from unskew.propensity.counted import Known, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Uniform
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.weights import weights_of

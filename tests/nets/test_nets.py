@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unskew.errors import ParameterError
-from unskew.nets.base import NetContext, Part, Table, extended_rows
+from unskew.nets.base import NetContext, Part, Table
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 
@@ -29,7 +29,7 @@ def build(spec, seed=0):
     owner = SharedEmbedding(n_factors=4).build(CONTEXT, rng) if isinstance(spec, Tower) else None
     net = spec.build(CONTEXT, rng, owner)
     for table in net.tables.values():
-        table.data[0] += rng.normal(0, 0.1, table.value.shape).astype(np.float32)
+        table.data[:, 0] += rng.normal(0, 0.1, table.value.shape).astype(np.float32)
     return net
 
 
@@ -75,7 +75,7 @@ def test_learned_gradients_are_differences_of_logits(spec):
         return sum(s * formula(spec, net, u, i) for u, i, s in zip(*again, strict=True))
 
     for table in tables_of(net).values():
-        gradient = table.data[1].copy()
+        gradient = table.data[:, 1].copy()
         for place in np.ndindex(table.value.shape):
             start, found = table.value[place], []
             for step in (1e-3, -1e-3):
@@ -100,24 +100,26 @@ def test_ncf_without_hidden_layer_is_additive():
     np.testing.assert_allclose(interaction, 0, atol=1e-6)
 
 
-def test_sizes_out_of_range_are_refused():
-    for wrong in (lambda: MF(n_factors=0, biases=False), lambda: NCF(n_factors=-1), lambda: MF(n_factors=10**6)):
-        with pytest.raises(ParameterError, match=r"n_factors of .* must be"):
-            wrong()
-    with pytest.raises(ParameterError, match="init_std of SharedEmbedding must be"):
-        SharedEmbedding(init_std=-1.0)
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: MF(n_factors=0, biases=False), "n_factors of MF must be"),
+        (lambda: NCF(n_factors=-1), "n_factors of NCF must be"),
+        (lambda: MF(n_factors=10**6), "n_factors of MF must be"),
+        (lambda: SharedEmbedding(init_std=-1.0), "init_std of SharedEmbedding must be"),
+        (lambda: Tower().build(CONTEXT, np.random.default_rng(0)), "needs the vectors of a SharedEmbedding"),
+        (lambda: build(NCF()).know_users(np.zeros((1, 16))), "cannot be folded into a ConcatenationNet"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        wrong()
 
 
-def test_a_tower_without_vectors_is_refused():
-    with pytest.raises(ParameterError, match="needs the vectors of a SharedEmbedding"):
-        Tower().build(CONTEXT, np.random.default_rng(0))
-
-
-def plain_adam(value, gradients, rate, l2=0.0, decay=1.0):
-    """Kingma & Ba 2015 in float64, all rows at every step."""
+def plain_adam(value, gradients, rate):
+    """Kingma & Ba 2015 in float64."""
     value, m, s = value.astype(np.float64), 0.0, 0.0
-    for t, gradient in enumerate(gradients, 1):
-        g = gradient + l2 * decay * value
+    for t, g in enumerate(gradients, 1):
         m, s = 0.9 * m + 0.1 * g, 0.999 * s + 0.001 * g * g
         value = value - rate * (m / (1 - 0.9**t)) / (np.sqrt(s / (1 - 0.999**t)) + 1e-8)
     return value
@@ -128,30 +130,20 @@ def fresh(rows=4, decay=1.0):
 
 
 def teach(table, rows, gradient):
-    from unskew.nets.kernels import scatter
-
-    rows = np.asarray(rows)
-    scatter(rows, np.broadcast_to(np.asarray(gradient, np.float32), (len(rows), 3)), table.data, table.marks)
+    table.learn(np.asarray(rows), np.broadcast_to(gradient, (len(rows), 3)))
 
 
-def test_reading_all_rows_once_a_step_is_plain_adam():
-    table, start = fresh(), fresh().value
-    draws = np.random.default_rng(1).normal(size=(50, 4, 3)).astype(np.float32)
-    for gradient in draws:
-        teach(table, range(4), gradient)
-        table.step(0.1, 0.0)
-    np.testing.assert_allclose(table.value, plain_adam(start, draws, 0.1), rtol=2e-4, atol=2e-5)
-
-
-def test_rows_have_step_counts_of_their_own():
-    """A row that was read in some steps only ends where plain Adam of those steps ends."""
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_a_row_ends_where_plain_adam_of_its_own_steps_ends(share):
+    """Whether rows are read in every step or in some, each counts its own."""
     table, start, rng = fresh(), fresh().value, np.random.default_rng(2)
     taken = {row: [] for row in range(4)}
     for _ in range(40):
-        rows, gradient = np.flatnonzero(rng.random(4) < 0.4), rng.normal(size=3).astype(np.float32)
-        teach(table, rows, gradient)
+        rows = np.flatnonzero(rng.random(4) < share)
+        gradients = rng.normal(size=(len(rows), 3)).astype(np.float32)
+        table.learn(rows, gradients)
         table.step(0.05, 0.0)
-        for row in rows:
+        for row, gradient in zip(rows, gradients, strict=True):
             taken[row].append(gradient)
     for row, gradients in taken.items():
         np.testing.assert_allclose(table.value[row], plain_adam(start[row], gradients, 0.05), rtol=2e-4, atol=2e-5)
@@ -169,7 +161,7 @@ def test_only_rows_that_were_read_move_by_the_sum_of_their_gradients(rows):
         each.step(0.1, 0.0)
     assert np.flatnonzero((table.value != fresh(rows).value).any(1)).tolist() == [0, 2]
     np.testing.assert_array_equal(table.value, once.value)
-    assert not table.data[1].any()
+    assert not table.data[:, 1].any()
     before = table.value.copy()
     table.step(0.1, 1.0)  # nothing was read since
     np.testing.assert_array_equal(table.value, before)
@@ -182,7 +174,7 @@ def test_rows_share_the_l2_by_their_readings():
     table.step(0.1, 0.3)
     share = np.bincount(rows, minlength=4) / 4
     gradient = 0.7 * np.bincount(rows, minlength=4)[:, None] + 0.3 * 0.5 * share[:, None] * fresh().value
-    np.testing.assert_allclose(table.data[2], 0.1 * gradient, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(table.data[:, 2], 0.1 * gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_what_never_learned_answers_as_the_average_of_what_did():
@@ -222,7 +214,7 @@ def test_a_tower_leaves_the_shared_vectors_to_their_owner():
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != NCF(n_factors=4, init_std=0.5)], ids=repr)
 def test_new_users_answer_as_unknown_until_their_rows_are_known(spec):
     net, counts, items = build(spec), np.array([1, 2, 3]), np.arange(N_ITEMS, dtype=np.int32)
-    larger = net.extended(counts, 2, net.owner.extended(counts, 2) if isinstance(spec, Tower) else None)
+    larger = net.extended(counts, net.owner.extended(counts) if isinstance(spec, Tower) else None)
     nobody, new = np.full(N_ITEMS, -1, np.int32), np.full(N_ITEMS, N_USERS + 1, np.int32)
     for users in (new, nobody):
         np.testing.assert_array_equal(larger.logits(users, items), net.logits(nobody, items))
@@ -231,17 +223,6 @@ def test_new_users_answer_as_unknown_until_their_rows_are_known(spec):
     form = larger.linear()
     by_hand = rows[1] @ form.items[:N_ITEMS].T + form.offsets[:N_ITEMS]
     np.testing.assert_allclose(larger.logits(new, items), by_hand, rtol=1e-4, atol=1e-5)
-
-
-def test_a_net_that_is_not_linear_in_a_user_refuses_new_ones():
-    assert build(NCF()).linear() is None
-    with pytest.raises(ParameterError, match="cannot be folded into a ConcatenationNet"):
-        build(NCF()).know_users(np.zeros((1, 16)))
-
-
-def test_nets_side_by_side_are_extended_each_by_itself():
-    value = np.arange(5.0)[:, None]  # two nets of two rows, and the average
-    np.testing.assert_array_equal(extended_rows(value, 1, n_nets=2)[:, 0], [0, 1, 4, 2, 3, 4, 4])
 
 
 def test_a_part_without_answers_says_so():

@@ -8,8 +8,8 @@ from unskew.data.log import RatingLog
 from unskew.datasets.world import simulate
 from unskew.errors import DataError, ParameterError
 from unskew.propensity.base import FittedPropensity, refuse_collapsed
-from unskew.propensity.bayes import NaiveBayes
-from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.training.options import Training
 
@@ -152,7 +152,7 @@ def test_a_known_column_answers_for_seen_pairs_alone(world):
     with pytest.raises(DataError, match="unknown users or items"):
         fitted.logits(np.array([-1]), np.array([0]))
     with pytest.raises(ParameterError, match="do not cover new users"):
-        fitted.extended(np.array([1]), 0)
+        fitted.extended(np.array([1]))
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.1, 1.5, np.nan])
@@ -166,3 +166,20 @@ def test_known_may_depend_on_the_rating(world):
     known = Known(lambda u, i: np.full(len(u), 0.1), given_rating=lambda u, i, r: 0.05 + 0.1 * r)
     given = known.fit(world.log).given_rating(np.zeros(2, int), np.zeros(2, int), [0.0, 1.0])
     np.testing.assert_allclose(given, [0.05, 0.15], rtol=1e-6)
+
+
+def test_new_users_of_a_cross_fitted_propensity_are_as_active_as_their_counts(world):
+    spec = Factors(n_folds=3)
+    fitted = spec.fit(world.log, training=Training(max_epochs=5, progress=False))
+    counts, items = np.array([5, 40, 90]), np.arange(200, dtype=np.int32)
+    longer = fitted.extended(counts[:1]).extended(counts[1:])
+    again = spec.from_state(longer.state())
+    for user, count in enumerate(counts, 400):
+        found = again.pair(np.full(200, user, np.int32), items)
+        assert found.sum() == pytest.approx(count, rel=1e-4)
+        np.testing.assert_array_equal(found, longer.pair(np.full(200, user, np.int32), items))
+    assert longer.sizes() == again.sizes() == (403, 200)
+    known = np.arange(200, dtype=np.int32), items
+    np.testing.assert_array_equal(longer.pair(*known), fitted.pair(*known))
+    vectors = longer.user_vectors(np.array([401, -1]))
+    np.testing.assert_array_equal(*vectors)

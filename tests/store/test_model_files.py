@@ -32,8 +32,7 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.model import Recommender
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
-from unskew.propensity.bayes import NaiveBayes
-from unskew.propensity.counted import Known, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
 from unskew.registry import register, registered

@@ -65,7 +65,7 @@ class PlattMaps(Part):
         of_experts = {"usage": self.usage, "entropy": np.array(self.entropy)} if len(self.usage) else {}
         return tables | {"n_parameters": np.array(self.n_parameters)} | of_experts
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> PlattMaps:
+    def extended(self, counts: Array, owner: Part | None = None) -> PlattMaps:
         """New users are calibrated as unknown ones."""
         found = copy(self)
         found.tables = tuple(extended_rows(table, len(counts)) if len(table) > 1 else table for table in self.tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -66,8 +66,7 @@ class Rows:
         self.parts, self.block, self.where = parts, block, where
         self.cells = cells if own is None else np.float32(cells) * own[where]
         self.users, self.items = block.users[where], block.items[where]
-        self._logits: dict[str, Array] = {}
-        self._terms: dict[str, dict[Any, Terms]] = {}
+        self._found: dict[str, dict[Any, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.users)
@@ -88,24 +87,20 @@ class Rows:
         """1 for drawn pairs that are in the log, 0 for all others."""
         return np.asarray(self.column("seen", None))
 
-    def logits(self, role: str) -> Array:
+    def _once(self, role: str, what: Any, find: Callable[[], Any]) -> Any:
+        """What is found once of a role, until it moves."""
+        found = self._found.setdefault(role, {})
+        if what not in found:
+            found[what] = find()
+        return found[what]
+
+    def logits(self, role: str) -> Any:
         """Logits of a role, uncalibrated and without slopes."""
-        if role not in self._logits:
-            self._logits[role] = self.parts[role].logits(self.users, self.items)
-        return self._logits[role]
+        return self._once(role, "logits", lambda: self.parts[role].logits(self.users, self.items))
 
-    def terms(self, role: str, kind: Callable[[Array], Terms]) -> Terms:
-        """What an error of a role is made of, found once for all labels."""
-        found = self._terms.setdefault(role, {})
-        if kind not in found:
-            found[kind] = kind(self.logits(role))
-        return found[kind]
-
-    def forget(self, roles: Collection[str]) -> None:
-        """Drop the answers of roles that have moved."""
-        for role in roles:
-            self._logits.pop(role, None)
-            self._terms.pop(role, None)
+    def terms(self, role: str, kind: Callable[[Array], Terms]) -> Any:
+        """What an error of a role is made of, whatever the label."""
+        return self._once(role, kind, lambda: kind(self.logits(role)))
 
     def probability(self, role: str = "prediction") -> Any:
         """The probability of a role: raw and with slopes while it learns, calibrated at rest."""
@@ -141,7 +136,7 @@ class Rows:
 
     def label_effect(self, role: str = "prediction") -> Array:
         """e1 - e0: how much the error of a role depends on the label; without slopes."""
-        return self.terms(role, self.parts.error).effect
+        return np.asarray(self.terms(role, self.parts.error).effect)
 
     def inverse_propensity(self, role: str = "propensity") -> Any:
         """1 / max(p, clip) of a role at rest."""
@@ -180,11 +175,11 @@ class View:
         """The value of x, which a loss takes for a constant although what learns may move it."""
         return value_of(x)
 
-    def forget(self, roles: Collection[str]) -> Self:
+    def forget(self, roles: Collection[str]) -> None:
         """Drop the answers of roles that have moved."""
-        self.observed.forget(roles)
-        self.sampled.forget(roles)
-        return self
+        for role in roles:
+            self.observed._found.pop(role, None)
+            self.sampled._found.pop(role, None)
 
 
 Loss = Callable[[View], Any]  # gives a Total, or a plain number if nothing learns

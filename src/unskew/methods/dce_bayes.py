@@ -109,9 +109,9 @@ class BayesianPart(Part):
     def state(self) -> dict[str, Array]:
         return flat(self)
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> BayesianPart:
-        n_users, n_old = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
-        return replace(self, posterior=self.posterior.extended(n_users + len(counts), n_old + n_items))
+    def extended(self, counts: Array, owner: Part | None = None) -> BayesianPart:
+        n_users, n_items = (len(side) for side in (self.posterior.user_bias, self.posterior.item_bias))
+        return replace(self, posterior=self.posterior.extended(n_users + len(counts), n_items))
 
     @one_blas_thread
     def continued(self, log: RatingLog, sweeps: int) -> BayesianPart:

@@ -16,7 +16,7 @@ from unskew.losses.joint import balance, worst_weights
 from unskew.losses.weighting import seen_likelihood, snips
 from unskew.methods.base import NetMethod, PropensityMethod
 from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space
-from unskew.nets.base import NetSpec, Part, PartSpec, State
+from unskew.nets.base import NetSpec, Part, PartSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
@@ -82,14 +82,13 @@ class DRJL(PropensityMethod):
 class ConstantRating(Part):
     """The same rating for every pair."""
 
+    other_arrays = ("logit",)
+
     def __init__(self, logit: Array) -> None:
         self.logit = np.asarray(logit, np.float32)
 
     def logits(self, users: Array, items: Array) -> Array:
         return np.full(len(users), self.logit, np.float32)
-
-    def state(self) -> dict[str, Array]:
-        return {"logit": self.logit}
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,11 @@ class MeanRating(FitSpec):
     """An imputation that learns nothing: the mean rating of the training rows for every pair."""
 
     kind: ClassVar[str] = "imputation"
+    fitted = ConstantRating
 
     def fit_in(self, context: FitContext) -> ConstantRating:
         mean = min(max(context.split.train_mean, 1e-6), 1 - 1e-6)
         return ConstantRating(np.log(mean / (1 - mean)))
-
-    def from_state(self, state: State, owner: Part | None = None) -> ConstantRating:
-        return ConstantRating(state["logit"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,11 +272,10 @@ def candidates(rows: Rows) -> tuple[Any, ...]:
 class Shares(Part):
     """The fitted combination of MR: one share for each candidate, 1/p of every propensity and e of every imputation."""
 
+    other_arrays = ("shares",)
+
     def __init__(self, shares: Array) -> None:
         self.shares = np.asarray(shares, np.float64)
-
-    def state(self) -> dict[str, Array]:
-        return {"shares": self.shares}
 
     def combined(self, rows: Rows) -> Any:
         """u . eta, with the slopes of the imputed errors."""
@@ -307,15 +303,14 @@ def solve_shares(u: NDArray[np.float64], error: NDArray[np.float64], ridge: floa
 class Combination(FitSpec):
     """The role of the combination: solved anew on all training rows whenever it is asked for."""
 
+    fitted = Shares
+
     ridge: float
 
     def fit_in(self, context: FitContext) -> Shares:
         o = context.train.observed
         u = np.column_stack([value_of(column) for column in candidates(o)]).astype(np.float64)
         return Shares(solve_shares(u, value_of(o.error()).astype(np.float64), self.ridge))
-
-    def from_state(self, state: State, owner: Part | None = None) -> Shares:
-        return Shares(state["shares"])
 
 
 @dataclass(frozen=True, kw_only=True)

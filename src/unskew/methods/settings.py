@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
@@ -14,14 +13,10 @@ from unskew.registry import settings_of
 from unskew.training.loop import L2_PER_SCARCITY
 
 
-class Dimension(ABC):
+class Dimension:
     """What a search may choose for a setting; `when_none` is what a method's None amounts to."""
 
     when_none: Any = None
-
-    @abstractmethod
-    def holds(self, chosen: Any) -> bool:
-        """Whether a search may choose this."""
 
     def at_rule(self, log: RatingLog) -> Any:
         """What a setting that is left to its rule amounts to for a log."""
@@ -43,7 +38,7 @@ class LogUniform(Dimension):
     high: float
     when_none: float | None = None
 
-    def holds(self, chosen: Any) -> bool:
+    def __contains__(self, chosen: Any) -> bool:
         return chosen is not None and self.low <= chosen <= self.high
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
@@ -72,7 +67,7 @@ class Choice(Dimension):
     values: tuple[Any, ...]
     when_none: Any = None
 
-    def holds(self, chosen: Any) -> bool:
+    def __contains__(self, chosen: Any) -> bool:
         return chosen in self.values
 
 
@@ -106,7 +101,7 @@ def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | N
     """Where in the space the method stands as it is, for a log; None if it stands outside."""
     held = {name: attrgetter(name)(method) for name in space}
     chosen = {name: space[name].at_rule(log) if value is None else value for name, value in held.items()}
-    return chosen if all(space[name].holds(value) for name, value in chosen.items()) else None
+    return chosen if all(value in space[name] for name, value in chosen.items()) else None
 
 
 def with_chosen(method: Any, space: Space, chosen: Mapping[str, Any], log: RatingLog) -> Any:

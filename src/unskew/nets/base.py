@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
-from unskew.nets.kernels import CORRECTIONS, adam
+from unskew.nets.kernels import CORRECTIONS, adam, scatter
 from unskew.settings import check_settings
 
 State = Mapping[str, Array]
@@ -26,6 +26,9 @@ class Part:
     """
 
     orders: ClassVar[tuple[str, ...]] = ("liking",)  # that lists can be ranked by, the usual one first
+    user_rows: ClassVar[tuple[str, ...]] = ()  # its arrays with a row for each user, the last for unknown ones
+    item_rows: ClassVar[tuple[str, ...]] = ()  # and for each item
+    other_arrays: ClassVar[tuple[str, ...]] = ()
     notes: Sequence[str] = ()
     history: Any = None
     answers_unseen: bool = True
@@ -72,23 +75,26 @@ class Part:
 
     def state(self) -> dict[str, Array]:
         """All that the part knows, as arrays: for stopping at the best epoch and for model folders."""
-        return {}
+        return {name: getattr(self, name) for name in (*self.user_rows, *self.item_rows, *self.other_arrays)}
 
     def sizes(self) -> tuple[int | None, int | None]:
         """How many users and items it knows, None for any number."""
-        return None, None
+        users, items = (len(getattr(self, of[0])) - 1 if of else None for of in (self.user_rows, self.item_rows))
+        return users, items
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
-        """The same part with new users after the known ones, given how many ratings each has, and `n_items` new items.
+    def extended(self, counts: Array, owner: Part | None = None) -> Part:
+        """The same part with new users after the known ones, given how many ratings each has.
 
-        `owner` is the extended part whose vectors it shares; `n_nets` nets may stand side by side, each with new ones.
+        Here they are as unknown ones are. `owner` is the extended part whose vectors it shares.
         """
-        return self
+        longer = {name: extended_rows(getattr(self, name), len(counts)) for name in self.user_rows}
+        return type(self)(**self.state() | longer) if longer else self
 
 
-class PartSpec(ABC):
+class PartSpec:
     """Settings of a part; equal settings are equal specifications."""
 
+    fitted: ClassVar[type[Part]] = Part  # made of the arrays that it names
     reads_features: ClassVar[bool] = False  # of users or items
     learns_from_all: ClassVar[bool] = False  # ratings of the log, the hold-out included
     needs_all_pairs: ClassVar[bool] = False  # as the population: no rows that were listed as seen or not
@@ -96,9 +102,9 @@ class PartSpec(ABC):
     def __post_init__(self) -> None:
         check_settings(self)
 
-    @abstractmethod
     def from_state(self, state: State, owner: Part | None = None) -> Part:
         """The part with this state; `owner` is the part whose vectors it shares, if any."""
+        return self.fitted(**state)
 
 
 class Linear(NamedTuple):
@@ -160,7 +166,7 @@ class Net(Part, ABC):
         return all(bool(np.isfinite(value).all()) for value in self.state().values())
 
 
-class NetSpec(PartSpec):
+class NetSpec(PartSpec, ABC):
     """The architecture of a net, before it knows the data."""
 
     kind: ClassVar[str] = "net"
@@ -173,7 +179,7 @@ class NetSpec(PartSpec):
 class Table:
     """Rows that learn one by one: a step moves only what was touched, by Adam with a step count of its own for each.
 
-    data[value, gradient, first moment, second moment][row, column]; marks[steps, readings, touched][row], whose last
+    data[row][value, gradient, first moment, second moment][column]; marks[steps, readings, touched][row], whose last
     column counts. The last row is nobody's: at rest it holds the average of all that have learned, and the code -1
     reads it. `decay` is the share of the L2 that each column takes.
     """
@@ -182,32 +188,36 @@ class Table:
         self.decay = np.asarray(decay, np.float32)
         if value.shape[1:] != self.decay.shape:
             raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
-        self.data = np.zeros((4, *value.shape), np.float32)
-        self.data[0] = value
+        self.data = np.zeros((len(value), 4, len(self.decay)), np.float32)
+        self.data[:, 0] = value
         self.marks = np.zeros((3, len(value) + 1), np.int32)
         self.inherited = np.zeros(len(value), np.bool_)
 
     @property
     def value(self) -> Array:
-        return np.asarray(self.data[0])
+        return self.data[:, 0]
 
     @property
     def learned(self) -> Array:
         """Whether each row has learned, in this net or in one whose state it took over."""
         return (self.marks[0, :-1] > 0) | self.inherited
 
+    def learn(self, codes: Array, gradient: Array) -> None:
+        """Add a gradient to the row of each code."""
+        scatter(codes, np.ascontiguousarray(gradient, np.float32), self.data, self.marks)
+
     def step(self, rate: float, l2: float) -> None:
         adam(self.data, self.marks, self.decay, rate, l2, CORRECTIONS)
 
     def move(self, gradient: Array, rate: float) -> None:
         """Take one step of all rows."""
-        self.data[1], self.marks[1], self.marks[2] = gradient, 1, np.arange(len(gradient) + 1)
+        self.data[:, 1], self.marks[1], self.marks[2] = gradient, 1, np.arange(len(gradient) + 1)
         self.step(rate, 0.0)
 
     def rest(self) -> int:
         """Let rows that have learned nothing answer as the average of those that have; tells how many there are."""
         if self.learned.any():
-            self.data[0, ~self.learned] = self.value[self.learned].mean(0, dtype=np.float64)
+            self.value[~self.learned] = self.value[self.learned].mean(0, dtype=np.float64)
         return int((~self.learned[:-1]).sum())
 
 
@@ -219,9 +229,6 @@ def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Ar
     return start
 
 
-def extended_rows(value: Array, n_new: int, n_nets: int = 1) -> Array:
-    """Rows with `n_new` new ones after those of each net, all of them those of the average one, which is the last."""
-    width, average = value.shape[1], value[-1:]
-    old = value[:-1].reshape(n_nets, -1, width)
-    both = np.concatenate([old, np.broadcast_to(average, (n_nets, n_new, width))], axis=1)
-    return np.concatenate([both.reshape(-1, width), average])
+def extended_rows(value: Array, n_new: int) -> Array:
+    """Rows with new ones like the average one, which is the last before and after."""
+    return np.concatenate([value, np.repeat(value[-1:], n_new, axis=0)])

@@ -10,7 +10,7 @@ import numpy as np
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
 from unskew.nets.base import Linear, Net, NetContext, NetSpec, Part, State, Table, extended_rows, rows_for
-from unskew.nets.kernels import dot, dot_learn, scatter
+from unskew.nets.kernels import dot, dot_learn
 from unskew.settings import setting
 
 MOST_FACTORS, MOST_STD = 100_000, 1e9
@@ -36,7 +36,7 @@ class TableNet(Net):
 
     def restore(self, state: State) -> None:
         for name, table in self.tables.items():
-            table.data[0] = state[name]
+            table.value[:] = state[name]
 
     def sizes(self) -> tuple[int | None, int | None]:
         n_users, n_items = (len(self.value(side)) - 1 for side in self.of_sides)
@@ -53,15 +53,12 @@ class TableNet(Net):
     def user_vectors(self, users: Array) -> Array:
         return self.value(self.of_sides[0])[users]
 
-    def extended_tables(self, counts: Array, n_items: int, n_nets: int) -> dict[str, Table]:
-        added = dict(zip(self.of_sides, (len(counts), n_items), strict=True))
-        return {
-            name: Table(extended_rows(table.value, added[name], n_nets), table.decay) if name in added else table
-            for name, table in self.tables.items()
-        }
+    def extended_tables(self, counts: Array) -> dict[str, Table]:
+        name, table = self.of_sides[0], self.tables[self.of_sides[0]]
+        return self.tables | {name: Table(extended_rows(table.value, len(counts)), table.decay)}
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Self:
-        return type(self)(**self.extended_tables(counts, n_items, n_nets))
+    def extended(self, counts: Array, owner: Part | None = None) -> Self:
+        return type(self)(**self.extended_tables(counts))
 
     def know_users(self, rows: Array) -> None:
         if self.linear() is None:
@@ -148,8 +145,7 @@ class ConcatenationNet(TableNet):
         found |= {"outer": np.einsum("n,nd->d", slopes, last)[None], "offset": slopes.sum(keepdims=True)[None]}
         found["users"], found["items"] = np.split(of_last, 2, axis=1)
         for name, gradient in found.items():
-            codes, table = {"users": users, "items": items}.get(name, np.arange(len(gradient))), self.tables[name]
-            scatter(codes, np.ascontiguousarray(gradient, np.float32), table.data, table.marks)
+            self.tables[name].learn({"users": users, "items": items}.get(name, np.arange(len(gradient))), gradient)
 
     def linear(self) -> Linear | None:
         """Without a hidden layer the net is additive, and all items see the same of a user."""

@@ -1,8 +1,8 @@
 """Compiled loops over rows of tables: scores of pairs, what pairs teach, and Adam.
 
-A table is data[value, gradient, first moment, second moment][row, column] and marks[steps, readings, touched][row],
-whose last column counts the touched rows (see `nets.base.Table`). One thread: the bits do not depend on how many there
-are.
+A table is data[row][value, gradient, first moment, second moment][column], so that all of a row lies together in
+memory, and marks[steps, readings, touched][row], whose last column counts the touched rows (see `nets.base.Table`).
+One thread: the bits do not depend on how many there are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def dot(users: Any, items: Any, V: Any, W: Any, offset: Any, biased: Any, out: A
     """v_u . w_i (+ b_u + b_i + c); biases are the last columns."""
     width = V.shape[2] - biased
     for n in range(len(users)):
-        user, item = V[0, users[n]], W[0, items[n]]
+        user, item = V[users[n], 0], W[items[n], 0]
         total = user[width] + item[width] + offset[0, 0, 0] if biased else _ZERO
         for c in range(width):
             total += user[c] * item[c]
@@ -62,7 +62,7 @@ def dot_learn(
     count(items, i_marks)
     for n in range(len(users)):
         u, i, slope = users[n], items[n], slopes[n]
-        user, item, of_user, of_item = V[0, u], W[0, i], V[1, u], W[1, i]
+        user, item, of_user, of_item = V[u, 0], W[i, 0], V[u, 1], W[i, 1]
         if biased:
             of_user[width] += slope
             of_item[width] += slope
@@ -72,46 +72,7 @@ def dot_learn(
     if biased:
         o_marks[1, 0] = o_marks[2, -1] = 1
         for n in range(len(slopes)):
-            offset[1, 0, 0] += slopes[n]
-
-
-@kernel
-def tower_dot(users: Any, items: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any, out: Any) -> None:
-    """m . (v_u * w_i) + b_u + b_i + c."""
-    m = mix[0, 0]
-    for n in range(len(users)):
-        user, item = V[0, users[n]], W[0, items[n]]
-        total = bu[0, users[n], 0] + bi[0, items[n], 0] + offset[0, 0, 0]
-        for c in range(len(m)):
-            total += m[c] * user[c] * item[c]
-        out[n] = total
-
-
-@kernel
-def tower_learn(
-    users: Any, items: Any, slopes: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any,
-    u_marks: Any, i_marks: Any, m_marks: Any, bu_marks: Any, bi_marks: Any, o_marks: Any,
-) -> None:  # fmt: skip
-    """Add to all gradients of a tower what its pairs teach; its vectors may be another net's."""
-    m, of_mix = mix[0, 0], mix[1, 0]
-    for marks in (u_marks, bu_marks):
-        count(users, marks)
-    for marks in (i_marks, bi_marks):
-        count(items, marks)
-    for n in range(len(users)):
-        u, i, slope = users[n], items[n], slopes[n]
-        bu[1, u, 0] += slope
-        bi[1, i, 0] += slope
-        user, item, of_user, of_item = V[0, u], W[0, i], V[1, u], W[1, i]
-        for c in range(len(m)):
-            to_user, to_item = of_user[c] + slope * m[c] * item[c], of_item[c] + slope * m[c] * user[c]
-            of_user[c], of_item[c] = to_user, to_item
-        for c in range(len(m)):
-            of_mix[c] += slope * user[c] * item[c]
-    for marks in (o_marks, m_marks):
-        marks[1, 0] = marks[2, -1] = 1
-    for n in range(len(slopes)):
-        offset[1, 0, 0] += slopes[n]
+            offset[0, 1, 0] += slopes[n]
 
 
 @kernel
@@ -119,7 +80,7 @@ def scatter(index: Any, gradient: Any, data: Any, marks: Any) -> None:
     """Add a gradient for each reading to the rows that were read."""
     count(index, marks)
     for n in range(len(index)):
-        of_row = data[1, index[n]]
+        of_row = data[index[n], 1]
         for c in range(gradient.shape[1]):
             of_row[c] += gradient[n, c]
 
@@ -127,7 +88,7 @@ def scatter(index: Any, gradient: Any, data: Any, marks: Any) -> None:
 @kernel
 def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any) -> None:
     """Move each touched row by Adam (Kingma & Ba 2015) with its own step count; rows share the L2 by their readings."""
-    n_rows, n_touched, readings = data.shape[1], marks[2, -1], 0
+    n_rows, n_touched, readings = len(data), marks[2, -1], 0
     for t in range(n_touched):
         readings += marks[1, marks[2, t]]
     in_order = 8 * n_touched > n_rows  # memory is read fastest in order
@@ -139,7 +100,7 @@ def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any
         step = marks[0, row] if marks[0, row] < corrections.shape[1] else corrections.shape[1] - 1
         stride, shrink = F(rate) * corrections[0, step], corrections[1, step]
         share = F(l2 * marks[1, row] / readings)
-        value, gradient, first, second = data[0, row], data[1, row], data[2, row], data[3, row]
+        value, gradient, first, second = data[row, 0], data[row, 1], data[row, 2], data[row, 3]
         for c in range(len(value)):  # all is read before anything is written: the compiler cannot know rows are apart
             slope = gradient[c] + decay[c] * share * value[c]
             m, s = first[c] + _FIRST * (slope - first[c]), second[c] + _SECOND * (slope * slope - second[c])

@@ -104,10 +104,8 @@ class TorchNet(Net):
         self.known = [count > 0 for count in counts]
         return sum(int((~side).sum()) for side in self.known)
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Part:
-        raise ParameterError(
-            "New users and items cannot be added to a module of PyTorch: fit again with their ratings."
-        )
+    def extended(self, counts: Array, owner: Part | None = None) -> Part:
+        raise ParameterError("New users cannot be added to a module of PyTorch: fit again with their ratings.")
 
 
 class TorchSpec(NetSpec):

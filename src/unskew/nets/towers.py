@@ -9,9 +9,8 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
-from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table, rows_for
-from unskew.nets.factors import MOST_FACTORS, MOST_STD, FactorNet, TableNet
-from unskew.nets.kernels import tower_dot, tower_learn
+from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table
+from unskew.nets.factors import MF, MOST_FACTORS, MOST_STD, FactorNet, TableNet
 from unskew.settings import setting
 
 
@@ -22,13 +21,15 @@ class SharedEmbedding(NetSpec):
     n_factors: int = setting(64, least=1, most=MOST_FACTORS)
     init_std: float = setting(0.2, least=0, most=MOST_STD)
 
+    @property
+    def factors(self) -> MF:
+        return MF(n_factors=self.n_factors, biases=False, init_std=self.init_std)
+
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
-        users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
-        return self.from_state({"users": users, "items": items})
+        return self.factors.build(context, rng)
 
     def from_state(self, state: State, owner: Part | None = None) -> FactorNet:
-        users, items = (Table(state[side], np.ones(self.n_factors)) for side in ("users", "items"))
-        return FactorNet(users, items)
+        return self.factors.from_state(state)
 
 
 class TowerNet(TableNet):
@@ -42,16 +43,25 @@ class TowerNet(TableNet):
     def __init__(self, owner: FactorNet, **tables: Table) -> None:
         super().__init__(**tables)
         self.owner = owner
-        used = owner.tables["users"], owner.tables["items"], *tables.values()
-        self._data, self._marks = [t.data for t in used], [t.marks for t in used]
 
     def logits(self, users: Array, items: Array) -> Array:
-        out = np.empty(len(users), np.float32)
-        tower_dot(users, items, *self._data, out)
-        return out
+        v, w, m = self.owner.value("users")[users], self.owner.value("items")[items], self.value("mix")[0]
+        biases = self.value("user_bias")[users, 0] + self.value("item_bias")[items, 0]
+        return np.asarray(np.einsum("nc,nc,c->n", v, w, m) + biases + self.value("offset")[0, 0])
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
-        tower_learn(users, items, slopes, *self._data, *self._marks)
+        v, w, s, one = (
+            self.owner.value("users")[users],
+            self.owner.value("items")[items],
+            slopes[:, None],
+            np.zeros(1, int),
+        )
+        self.owner.tables["users"].learn(users, s * self.value("mix") * w)
+        self.owner.tables["items"].learn(items, s * self.value("mix") * v)
+        self.tables["mix"].learn(one, np.einsum("n,nc,nc->c", slopes, v, w)[None])
+        self.tables["user_bias"].learn(users, s)
+        self.tables["item_bias"].learn(items, s)
+        self.tables["offset"].learn(one, s.sum(0, keepdims=True))
 
     def user_vectors(self, users: Array) -> Array:
         return np.hstack([self.owner.user_vectors(users), self.value("user_bias")[users]])
@@ -69,8 +79,8 @@ class TowerNet(TableNet):
         self.owner.know_users(rows[:, :-1])
         super().know_users(rows[:, -1:])
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> Self:
-        return type(self)(_shared(owner), **self.extended_tables(counts, n_items, n_nets))
+    def extended(self, counts: Array, owner: Part | None = None) -> Self:
+        return type(self)(_shared(owner), **self.extended_tables(counts))
 
 
 @dataclass(frozen=True, kw_only=True)

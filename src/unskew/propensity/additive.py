@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.losses.columns import Array
 from unskew.losses.elementwise import root, sigmoid
-from unskew.nets.base import Part, State, extended_rows
+from unskew.nets.base import Part
 from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
 from unskew.training.plan import Given
 
@@ -21,6 +21,8 @@ WIDEST = 60.0  # logits: farther out a sigmoid is 0 or 1
 class AdditivePropensity(FittedPropensity):
     """p = sigmoid(a_u + b_i); the last user and item are the average ones."""
 
+    user_rows, item_rows = ("of_user",), ("of_item",)
+
     def __init__(self, of_user: Array, of_item: Array) -> None:
         self.of_user, self.of_item = of_user.astype(np.float32), of_item.astype(np.float32)
 
@@ -30,14 +32,10 @@ class AdditivePropensity(FittedPropensity):
     def user_vectors(self, users: Array) -> Array:
         return self.of_user[users, None]
 
-    def state(self) -> dict[str, Array]:
-        return {"of_user": self.of_user, "of_item": self.of_item}
-
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> AdditivePropensity:
-        """New users are as active as their counts tell, new items as exposed as the average one."""
+    def extended(self, counts: Array, owner: Part | None = None) -> AdditivePropensity:
+        """New users are as active as their counts tell."""
         known, average = np.split(self.of_user, [-1])
-        users = np.concatenate([known, activity(counts, self.of_item[:-1]), average])
-        return AdditivePropensity(users, extended_rows(self.of_item[:, None], n_items)[:, 0])
+        return AdditivePropensity(np.concatenate([known, activity(counts, self.of_item[:-1]), average]), self.of_item)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,7 @@ class Additive(Propensity):
     counts as half a rating, and whoever lacks none as lacking half of one; all counts are then scaled to |O| again.
     """
 
-    needs_all_pairs = True
+    fitted, needs_all_pairs = AdditivePropensity, True
 
     def fit_in(self, given: Given) -> AdditivePropensity:
         log, sides, notes = given.log, [], []
@@ -67,9 +65,6 @@ class Additive(Propensity):
         fitted = AdditivePropensity(np.append(a, average_user), np.append(b, average_item))
         fitted.notes = tuple(notes)
         return fitted
-
-    def from_state(self, state: State, owner: Part | None = None) -> AdditivePropensity:
-        return AdditivePropensity(state["of_user"], state["of_item"])
 
 
 def activity(counts: Array, of_item: Array) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -19,45 +19,49 @@ from unskew.training.history import History
 from unskew.training.loop import train
 from unskew.training.plan import Given, Plan, Role, Stage, Update
 
+F = np.float32
 LARGE_LOG = 100_000  # ratings: from here on half of them teach a net as much as four fifths
 
 
 class CrossFitted(FittedPropensity):
-    """One net a fold of pairs, side by side in one; a pair, seen or not, is answered by the one trained without it."""
+    """One net a fold of pairs, side by side in one; a pair, seen or not, is answered by the one trained without it.
 
-    def __init__(self, net: Net, folds: Folds, history: History | None = None) -> None:
+    `new_users` are the effects of users that came after the fit, who are as the average user else.
+    """
+
+    def __init__(self, net: Net, folds: Folds, history: History | None = None, new_users: Any = ()) -> None:
         self.net, self.folds, self.history, self.out_of_fold = net, folds, history, folds.n > 1
+        self.new_users = np.asarray(new_users, np.float32)
 
     def logits(self, users: Array, items: Array) -> Array:
-        return self.net.logits(*self.folds.placed(users, items, -1))
+        new = users - self.folds.population.n_users
+        known = self.net.logits(*self.folds.placed(np.where(new < 0, users, -1), items, -1))
+        return known if not len(self.new_users) else known + np.append(self.new_users, F(0))[np.maximum(new, -1)]
 
     def user_vectors(self, users: Array) -> Array:
         """The vectors that the nets have of these users, one after the other."""
         n_users = self.folds.population.n_users
+        users = np.where(users < n_users, users, -1)
         return np.hstack([self.net.user_vectors(shifted(users, n * n_users)) for n in range(self.folds.n)])
 
     def state(self) -> dict[str, Array]:
         n, seed, population = self.folds
-        return {**self.net.state(), "folds": np.array([n, seed, *population], np.int64)}
+        new = {"new_users": self.new_users} if len(self.new_users) else {}
+        return {**self.net.state(), "folds": np.array([n, seed, *population], np.int64), **new}
 
     def sizes(self) -> tuple[int | None, int | None]:
         n, _, population = self.folds
         known = (size is None or size == n * own for size, own in zip(self.net.sizes(), population, strict=True))
-        return population if all(known) else (0, 0)
+        return (population.n_users + len(self.new_users), population.n_items) if all(known) else (0, 0)
 
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> CrossFitted:
+    def extended(self, counts: Array, owner: Part | None = None) -> CrossFitted:
         """New users are as the average user but for their activity, which only nets with biases can tell."""
-        n, seed, old = self.folds
-        net = cast(Net, self.net.extended(counts, n_items, n_nets=n))
-        folds = Folds(n, seed, AllPairs(old.n_users + len(counts), old.n_items + n_items))
-        state = net.state()
-        if "offset" in state:
-            items = np.arange(old.n_items, dtype=np.int32)
-            logits = CrossFitted(net, folds).logits(np.full_like(items, -1), items).astype(np.float64)
-            of_nets = state["users"][:-1].reshape(n, folds.population.n_users, -1)
-            of_nets[:, old.n_users :, -1] += activity(np.clip(counts, 1, len(items) - 1), logits)
-            net.restore(state)
-        return CrossFitted(net, folds, self.history)
+        new = np.zeros(len(counts))
+        if "offset" in self.net.state():
+            items = np.arange(self.folds.population.n_items, dtype=np.int32)
+            logits = self.logits(np.full_like(items, -1), items)
+            new = activity(np.clip(counts, 1, len(items) - 1), logits)
+        return CrossFitted(self.net, self.folds, self.history, np.append(self.new_users, new))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,5 +99,5 @@ class Factors(Propensity):
 
     def from_state(self, state: State, owner: Part | None = None) -> CrossFitted:
         n, seed, n_users, n_items = (int(number) for number in state["folds"])
-        net = self.net.from_state({name: value for name, value in state.items() if name != "folds"})
-        return CrossFitted(cast(Net, net), Folds(n, seed, AllPairs(n_users, n_items)))
+        net = self.net.from_state({name: of for name, of in state.items() if name not in ("folds", "new_users")})
+        return CrossFitted(cast(Net, net), Folds(n, seed, AllPairs(n_users, n_items)), None, state.get("new_users", ()))

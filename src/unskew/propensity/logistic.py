@@ -11,7 +11,6 @@ from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError
 from unskew.losses.columns import Array
 from unskew.losses.elementwise import sigmoid
-from unskew.nets.base import Part, State, extended_rows
 from unskew.propensity.base import FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.settings import setting
 from unskew.training.plan import Given
@@ -23,6 +22,8 @@ class LogisticPropensity(FittedPropensity):
     The last user and item have average features.
     """
 
+    user_rows, item_rows, other_arrays = ("users",), ("items",), ("weights",)
+
     def __init__(self, users: Array, items: Array, weights: Array) -> None:
         self.users, self.items, self.weights = (x.astype(np.float32) for x in (users, items, weights))
         self._rows = np.einsum("uc,cd->ud", self.users, self.weights)
@@ -33,13 +34,6 @@ class LogisticPropensity(FittedPropensity):
     def user_vectors(self, users: Array) -> Array:
         return self.users[users]
 
-    def state(self) -> dict[str, Array]:
-        return {"users": self.users, "items": self.items, "weights": self.weights}
-
-    def extended(self, counts: Array, n_items: int, owner: Part | None = None, n_nets: int = 1) -> LogisticPropensity:
-        users, items = extended_rows(self.users, len(counts)), extended_rows(self.items, n_items)
-        return LogisticPropensity(users, items, self.weights)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(Propensity):
@@ -49,7 +43,7 @@ class Logistic(Propensity):
     times as many unseen ones, weighted back to the true base rate. Missing feature values become the column's mean.
     """
 
-    reads_features = True
+    fitted, reads_features = LogisticPropensity, True
 
     l2: float = setting(1.0, least=0)
     pairs_per_row: float = setting(10.0, above=0, most=1e6)
@@ -72,9 +66,6 @@ class Logistic(Propensity):
             fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)
         refuse_collapsed(fitted, log, given.seed)
         return fitted
-
-    def from_state(self, state: State, owner: Part | None = None) -> LogisticPropensity:
-        return LogisticPropensity(state["users"], state["items"], state["weights"])
 
 
 def _table(features: Features | None, side: str) -> Values:

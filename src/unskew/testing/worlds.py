@@ -66,7 +66,8 @@ class ListedView(View):
         """What the loss returns while these roles learn, with the constants of another evaluation if there are any."""
         self.parts.learning = tuple(learning)
         self.constants, self.replayed = [], None if constants is None else iter(constants)
-        return self.forget(tuple(self.parts.parts)) and loss(self)
+        self.forget(tuple(self.parts.parts))
+        return loss(self)
 
     def slopes(self, loss: Loss, role: str, learning: Collection[str] = ()) -> Array:
         """d loss / d logit of a role for each listed pair."""
