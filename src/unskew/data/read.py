@@ -32,6 +32,7 @@ NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)
 HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
+MANY = 100_000  # rows of Parquet that threads read: those started for fewer can abort a process that ends meanwhile
 TEXT = pa.large_string()
 STANDARD_INPUT = "-"
 LOGGER = logging.getLogger(__name__)
@@ -250,7 +251,8 @@ class File:
 
         schema = pq.read_schema(self._seekable())
         texts = [name for name in names if encode and is_text(schema.field(name).type)]
-        found = pq.read_table(self._seekable(), columns=names, read_dictionary=texts)
+        with pq.ParquetFile(self._seekable(), read_dictionary=texts, pre_buffer=False) as held:
+            found = held.read(names, use_threads=held.metadata.num_rows > MANY)
         found.validate(full=True)  # Parquet promises neither valid text nor valid places
         return found
 
