@@ -10,7 +10,20 @@ ORDER = (
     *("_version", "errors", "gone", "special", "runtime", "compiled", "settings", "registry"),
     *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
     *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity"),
-    *("topk", "neighbours", "model", "methods", "store", "fold_in", "export", "evaluation", "diagnosis", "bench"),
+    *(
+        "topk",
+        "explore",
+        "neighbours",
+        "model",
+        "methods",
+        "store",
+        "fold_in",
+        "export",
+        "serve",
+        "evaluation",
+        "diagnosis",
+        "bench",
+    ),
     *("report", "testing", "cli", "__main__"),
 )
 FACADES = {("model", "fold_in"): "fold_in", ("model", "diagnosis"): "diagnose", ("model", "store"): "save"}

@@ -21,12 +21,14 @@ from unskew.data.guess import columns_by_name
 from unskew.data.ids import Vocabulary, as_arrow, as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
+from unskew.explore import draw_lists
 from unskew.losses.batch import Parts
 from unskew.neighbours import alike, contributions, form_of
 from unskew.nets.base import NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
-from unskew.topk import top_items, top_listed
+from unskew.special import ndtr
+from unskew.topk import TopItems, seen_pairs, top_items, top_listed
 from unskew.training.history import History
 from unskew.training.loop import resolved
 from unskew.training.options import Training
@@ -166,6 +168,7 @@ class Recommender:
         filter_items: Any = None,
         candidates: Any = None,
         on_unknown: OnUnknown = "raise",
+        explore: float | None = None,
         seed: int = 0,
     ) -> Any:
         """The k best items for each user: a frame with user, item, title if there are any, score and rank.
@@ -176,10 +179,13 @@ class Recommender:
         from what is possible, by `seed`; None is the model's usual one. `items` limits what may be recommended,
         `filter_items` leaves some out, `candidates` is a frame of users and items that lists what each may get, and
         `exclude_seen` leaves out what the user has rated. A user with fewer than k items left gets fewer rows. Lists
-        that are nearly the same for everybody are warned of.
+        that are nearly the same for everybody are warned of. With `explore`, the share of lists that are a random order
+        of what is allowed, a column `pscore` has the chance that the item was shown at that place: exact, also for 0,
+        and with by="thompson" over all that could have been drawn.
         """
         limits = {"items": items, "filter_items": filter_items, "candidates": candidates}
-        table = self.lists(users, k, by=by, exclude_seen=exclude_seen, on_unknown=on_unknown, seed=seed, **limits)
+        rules: Any = {"exclude_seen": exclude_seen, "on_unknown": on_unknown, "explore": explore, "seed": seed}
+        table = self.lists(users, k, by=by, **limits, **rules)
         if note := (table.schema.metadata or {}).get(b"note"):
             warnings.warn(note.decode(), stacklevel=2)
         return framed(table, self.log.library)
@@ -195,6 +201,7 @@ class Recommender:
         filter_items: Any = None,
         candidates: Any = None,
         on_unknown: OnUnknown = "raise",
+        explore: float | None = None,
         seed: int = 0,
     ) -> pa.Table:
         """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
@@ -203,28 +210,62 @@ class Recommender:
             raise ParameterError(f"exclude_seen must be True or False, not {exclude_seen!r}.")
         if exclude_seen:
             self._with_log("what users have rated: pass exclude_seen=False")
+        if explore is not None:
+            within(0, 1, "included", explore=explore)
         score = self.ranking(by, checked_seed(seed))
         asked = None if users is None else as_ids(listed(users), "users")
         if candidates is not None:
             if items is not None or users is not None:
                 raise ParameterError("candidates says who may get what: leave users and items out.")
             who, what = self._pairs(candidates)
+            if filter_items is not None:
+                kept = ~np.isin(what, _codes(log.item_ids, listed(filter_items), "item", "raise"))
+                who, what = who[kept], what[kept]
             asked, position = np.unique(who, return_inverse=True)
             ids, user_codes = log.user_ids.take(asked), asked
-            found = top_listed(score, log, user_codes, position, what, k, exclude_seen)
+            allowed: Any = lambda place: np.unique(what[position == place])  # noqa: E731
+            if explore is None:
+                found = top_listed(score, log, user_codes, position, what, k, exclude_seen)
         else:
             user_codes = np.arange(log.n_users) if asked is None else _codes(log.user_ids, asked, "user", on_unknown)
             ids = log.user_ids.take(user_codes) if asked is None else asked
-            allowed = np.arange(log.n_items) if items is None else _codes(log.item_ids, listed(items), "item", "raise")
+            limits: NDArray[Any] = np.arange(log.n_items)
+            if items is not None:
+                limits = _codes(log.item_ids, listed(items), "item", "raise")
             if filter_items is not None:
-                allowed = np.setdiff1d(allowed, _codes(log.item_ids, listed(filter_items), "item", "raise"))
-            found = top_items(score, log, user_codes, np.unique(allowed), k, exclude_seen)
+                limits = np.setdiff1d(limits, _codes(log.item_ids, listed(filter_items), "item", "raise"))
+            limits = np.unique(limits)
+            allowed = lambda place: limits  # noqa: E731
+            if explore is None:
+                found = top_items(score, log, user_codes, limits, k, exclude_seen)
+        chances = {}
+        if explore is not None:
+            found, chances["pscore"] = self._explored(by, score, user_codes, allowed, k, exclude_seen, explore, seed)
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
         columns = {log.names.user: ids.take(pa.array(found.position)), **self._named(found.items)}
-        note = self._alike(found.items, found.position)
-        return pa.table(columns | {"score": scores, "rank": found.rank}).replace_schema_metadata(
+        note = "" if chances else self._alike(found.items, found.position)
+        return pa.table(columns | {"score": scores, "rank": found.rank} | chances).replace_schema_metadata(
             {"order": by} | ({"note": note} if note else {})
         )
+
+    def _explored(
+        self, by: str, score: Any, users: NDArray[Any], allowed: Any, k: int, exclude_seen: bool, explore: float,
+        seed: int,
+    ) -> tuple[TopItems, NDArray[np.float64]]:  # fmt: skip
+        """Lists with the chance of every item at its place; see `unskew.explore`."""
+        part, seen = self.part("prediction"), seen_pairs(self.log) if exclude_seen else None
+
+        def candidates(place: int) -> NDArray[np.int64]:
+            items = np.asarray(allowed(place), np.int64)
+            user = int(users[place])
+            return items if seen is None or user < 0 else np.setdiff1d(items, seen.of_user(user))
+
+        def moments(place: int, items: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            user = np.full(len(items), users[place])
+            return part.order_moments(user, items) if by == "thompson" else (score(user, items), np.zeros(len(items)))
+
+        found, chance = draw_lists(candidates, moments, len(users), k, explore, np.random.default_rng([seed, 1]))
+        return found._replace(scores=ndtr(found.scores)) if by == "thompson" else found, chance
 
     def similar(self, items: Any = None, *, users: Any = None, k: int = 10) -> Any:
         """The k items most like each of some items, or users most like each of some users, as a frame.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,14 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 
 CELLS_AT_ONCE = 1 << 21
+_SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
+
+
+def seen_pairs(log: RatingLog) -> SeenPairs:
+    """What was seen, sorted once for as long as the log lives."""
+    if log not in _SEEN:
+        _SEEN[log] = SeenPairs(log)
+    return _SEEN[log]
 
 
 class TopItems(NamedTuple):
@@ -32,7 +41,7 @@ def top_items(
     exclude_seen: bool,
 ) -> TopItems:
     """The k best of the sorted candidates for each user; equal scores go by the order of the catalogue."""
-    seen = SeenPairs(log) if exclude_seen else None
+    seen = seen_pairs(log) if exclude_seen else None
     at_once = max(1, CELLS_AT_ONCE // max(len(candidates), 1))
     parts = []
     for start in range(0, len(users) if len(candidates) else 0, at_once):
@@ -59,7 +68,7 @@ def top_listed(
     """The k best of the pairs that are listed, each by the position of its user among `users` and its item."""
     pairs = np.unique(np.stack([position, items]), axis=1)
     if exclude_seen:
-        pairs = pairs[:, ~SeenPairs(log)(users[pairs[0]], pairs[1])]
+        pairs = pairs[:, ~seen_pairs(log)(users[pairs[0]], pairs[1])]
     return _ranked(pairs[0], pairs[1], predict(users[pairs[0]], pairs[1]), k)
 
 

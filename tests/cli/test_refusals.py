@@ -33,6 +33,7 @@ WORDS = {  # that each command would take
     "benchmark": "ratings.csv --out new",
     "reproduce": "table3 --dataset world --out new",
     "export": "model --to parquet --new-users new.csv",
+    "serve": "model",
     "list": "",
     "doctor": "",
 }

@@ -29,6 +29,7 @@ from unskew.cli import (
     predict,
     recommend,
     reproduce,
+    serve,
     similar,
     split,
     tune,
@@ -40,7 +41,7 @@ from unskew.cli.reading import Reading
 COMMANDS = {
     **{"demo": demo, "fit": fit, "predict": predict, "recommend": recommend, "similar": similar, "split": split},
     **{"evaluate": evaluate, "diagnose": diagnose, "compare": compare, "tune": tune, "benchmark": benchmark},
-    **{"reproduce": reproduce, "export": export, "list": lists, "doctor": doctor},
+    **{"reproduce": reproduce, "export": export, "serve": serve, "list": lists, "doctor": doctor},
 }
 app = typer.Typer(
     cls=OneSentenceErrors,

@@ -12,7 +12,7 @@ import typer
 Duplicates = Literal["error", "last", "mean"]
 EmptyUsers = Literal["skip", "one", "zero"]
 OnUnknown = Literal["raise", "fallback"]
-LARGEST = {"--k": 10_000, "--seeds": 10_000, "--trials": 100_000, "--tune": 100_000, "--workers": 256}
+LARGEST = {"--k": 10_000, "--seeds": 10_000, "--trials": 100_000, "--tune": 100_000, "--workers": 256, "--port": 65_535}
 LARGEST |= {"--seed": 2**63 - 1, "--epochs": 1_000_000}
 
 

@@ -161,9 +161,15 @@ class BayesianPart(Part):
             return found
         if by == "liking":
             return self.logits(users, items)
-        f, deviation, noise = p.scores(users, items), np.sqrt(p.variance(users, items)), p.noise_variance(users, items)
+        mean, deviation = self.order_moments(users, items)
         drawn = rng.standard_normal(len(users)) if by == "thompson" else np.full(len(users), -LOWER)
-        return np.asarray(ndtr((f + drawn * deviation - p.threshold()) / np.sqrt(noise)))
+        return np.asarray(ndtr(mean + drawn * deviation))
+
+    def order_moments(self, users: Array, items: Array) -> tuple[Array, Array]:
+        """Mean and deviation of z with P(liked) = Phi(z), over what the log leaves open of f."""
+        p, users, items = self.posterior, np.asarray(users, np.int64), np.asarray(items, np.int64)
+        noise = np.sqrt(p.noise_variance(users, items))
+        return (p.scores(users, items) - p.threshold()) / noise, np.sqrt(p.variance(users, items)) / noise
 
     def level_chances(self, users: Array, items: Array) -> tuple[Array, Array]:
         """The levels of ratings, and the chance of each for every pair."""

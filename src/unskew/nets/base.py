@@ -59,7 +59,7 @@ class Part:
             "of ratings; use the method 'dce-bayes'."
         )
 
-    std = liked = expected = continued = level_chances  # what a posterior knows besides
+    std = liked = expected = continued = order_moments = level_chances  # what a posterior knows besides
 
     def linear(self) -> Linear | None:
         """The part as inner products of users and items, the unknown ones last; None if it has no such form."""

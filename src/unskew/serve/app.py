@@ -1,0 +1,287 @@
+"""The doors of a served model: what can be asked, in which words, and how it is answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import escape
+from typing import Annotated, Any, Literal
+
+import anyio
+import pyarrow as pa
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr
+from starlette.exceptions import HTTPException
+
+from unskew._version import __version__
+from unskew.errors import LARGEST_SEED, UnskewError
+from unskew.model import as_arrow_table
+from unskew.serve.limits import Bounded
+from unskew.serve.live import Live, Loaded
+from unskew.serve.shown import ShownLog
+
+MOST_CELLS = 1 << 24  # pairs of a user and an item that one request may have scored
+THREADS = 8
+LOGGER = logging.getLogger(__name__)
+
+Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=1000)]
+Ids = Annotated[list[Id], Field(max_length=10_000)]
+OnUnknown = Literal["raise", "fallback"]
+
+
+class Asked(BaseModel):
+    """Refuse what is not asked for by name: a misspelled setting must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Pairs(Asked):
+    """Pairs to predict: the n-th user with the n-th item."""
+
+    users: Ids
+    items: Ids
+    return_std: bool = False
+    liked_from: FiniteFloat | None = None
+    on_unknown: OnUnknown = "raise"
+
+
+class ListRules(Asked):
+    """How lists are made; see `Recommender.recommend`."""
+
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+    by: Annotated[str, Field(max_length=100)] | None = None
+    exclude_seen: bool = True
+    items: Ids | None = None
+    filter_items: Ids | None = None
+    explore: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+
+
+class ListsAsked(ListRules):
+    """Whose lists: users, or candidates, items by user."""
+
+    users: Annotated[list[Id], Field(max_length=1000)] | None = None
+    candidates: Annotated[dict[str, Ids], Field(max_length=1000)] | None = None
+    on_unknown: OnUnknown = "raise"
+
+
+class NewUser(Asked):
+    """Somebody the model does not know, by a few ratings on the scale of its log."""
+
+    user: Id
+    items: Annotated[list[Id], Field(min_length=1, max_length=1000)]
+    ratings: Annotated[list[FiniteFloat], Field(min_length=1, max_length=1000)]
+
+
+class NewUsersAsked(ListRules):
+    """Lists for new users, learned from their ratings without training; nothing of them is kept."""
+
+    new_users: Annotated[list[NewUser], Field(min_length=1, max_length=100)]
+    on_unknown: OnUnknown = "raise"
+
+
+class Alike(Asked):
+    """Items like some items, or users like some users."""
+
+    items: Annotated[list[Id], Field(max_length=1000)] | None = None
+    users: Annotated[list[Id], Field(max_length=1000)] | None = None
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+class RefusedError(UnskewError):
+    """A request that asks for too much."""
+
+
+def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
+    """Build the application that serves a model; lists go to the log of what is shown, if there is one."""
+    registry = CollectorRegistry()
+    rows = Counter("unskew_shown_rows", "Rows of the log of what was shown.", registry=registry)
+    Gauge("unskew_model_loads", "Models taken up since the start.", registry=registry).set_function(lambda: live.loads)
+    Gauge("unskew_model_refused", "1 if the folder as it stands was refused.", registry=registry).set_function(
+        lambda: float(live.refused is not None)
+    )
+    Gauge("unskew_model_since", "When the model was taken up, in seconds since 1970.", registry=registry).set_function(
+        lambda: live.current.since
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        watcher = threading.Thread(target=live.watch, name="model", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            live.stop()
+            watcher.join()
+            if shown is not None:
+                shown.close()
+
+    app = FastAPI(title="unskew", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    def health() -> Any:
+        """Tell whether the server answers, by which model, and why a newer one was refused."""
+        model, name, since = live.current
+        facts = {"status": "ok" if live.refused is None else "old model", "model": name, "since": since}
+        sizes = {"users": model.log.n_users, "items": model.log.n_items, "orders": model.part("prediction").orders}
+        return facts | sizes | {"refused": live.refused}
+
+    def predict(asked: Pairs) -> Any:
+        """Predict the ratings of pairs; with return_std also how far the log leaves each open."""
+        model, name, _ = live.current
+        found = model.predict(
+            as_texts(asked.users), as_texts(asked.items), return_std=asked.return_std, liked_from=asked.liked_from,
+            on_unknown=asked.on_unknown,
+        )  # fmt: skip
+        values, std = found if asked.return_std else (found, None)
+        return {"model": name, "predictions": values.tolist(), "std": None if std is None else std.tolist()}
+
+    def recommend(asked: ListsAsked) -> Any:
+        """Make a list for each user; with explore every item has its chance, `pscore`, and all of it is logged."""
+        loaded = live.current
+        names = loaded.model.log.names
+        rules: dict[str, Any] = {"on_unknown": asked.on_unknown}
+        if asked.candidates is not None:
+            pairs = [(user, item) for user, items in asked.candidates.items() for item in items]
+            users: list[Any] = list(asked.candidates)
+            columns = [as_texts([pair[side] for pair in pairs]) for side in (0, 1)]
+            rules["candidates"] = pa.table(dict(zip((names.user, names.item), columns, strict=True)))
+            if asked.users is not None:
+                raise RefusedError("candidates says who may get what: leave users out.")
+        else:
+            users = distinct(asked.users or [])
+            rules["users"] = as_texts(users)
+        return answered(loaded, users, asked, rules)
+
+    def fold_in(asked: NewUsersAsked) -> Any:
+        """Learn new users from a few ratings each, without training, and make their lists; nothing of them is kept."""
+        loaded = live.current
+        names, people = loaded.model.log.names, asked.new_users
+        for person in people:
+            if len(person.items) != len(person.ratings):
+                raise RefusedError(f"{person.user!r} has {len(person.items)} items and {len(person.ratings)} ratings.")
+        ids = [person.user for person in people for _ in person.items]
+        items = [item for person in people for item in person.items]
+        ratings = [rating for person in people for rating in person.ratings]
+        frame = {names.user: as_texts(ids), names.item: as_texts(items), names.rating: pa.array(ratings)}
+        model = loaded.model.fold_in(pa.table(frame), on_unknown=asked.on_unknown)
+        users = distinct([person.user for person in people])
+        return answered(loaded._replace(model=model), users, asked, {"users": as_texts(users)})
+
+    def answered(loaded: Loaded, users: list[Any], asked: ListRules, rules: dict[str, Any]) -> Any:
+        model, name, _ = loaded
+        if len(users) * model.log.n_items > MOST_CELLS:
+            most = MOST_CELLS // model.log.n_items
+            raise RefusedError(f"{len(users):,} users are too many for one request: ask for at most {most:,}.")
+        rules |= {"by": asked.by, "exclude_seen": asked.exclude_seen, "explore": asked.explore}
+        rules |= {"items": given(asked.items), "filter_items": given(asked.filter_items)}
+        seed = secrets.randbits(63) if asked.seed is None else asked.seed
+        table = model.lists(k=asked.k, seed=seed, **rules) if users else None
+        order = model.order(asked.by)
+        request, moment, policy = secrets.token_hex(8), time.time(), order
+        policy += "" if asked.explore is None else f" explore={asked.explore:g}"
+        lists: dict[str, list[Any]] = {str(user): [] for user in users}
+        for row in [] if table is None else table.to_pylist():
+            user, item, position = (row.pop(key) for key in (model.log.names.user, model.log.names.item, "rank"))
+            lists[str(user)].append({"item": item, "position": position} | row)
+        found = [{"user": user, "items": lists[str(user)]} for user in users]
+        if shown is not None:
+            same = {"policy": policy, "model": name, "time": moment}
+            for one in found:
+                places = [{key: row.get(key, 1.0) for key in ("item", "position", "pscore")} for row in one["items"]]
+                shown.append([{"request": request, "user": one["user"]} | place | same for place in places])
+                rows.inc(len(places))
+        return {"model": name, "request": request, "policy": policy, "lists": found}
+
+    def similar(asked: Alike) -> Any:
+        """Find the items most like some items, or the users most like some users."""
+        model, name, _ = live.current
+        n = model.log.n_items if asked.users is None else model.log.n_users
+        if max(len(asked.items or []), len(asked.users or [])) * n > MOST_CELLS:
+            raise RefusedError(f"That is too much for one request: ask for at most {MOST_CELLS // n:,}.")
+        found = model.similar(given(asked.items), users=given(asked.users), k=asked.k)
+        return {"model": name, "similar": as_arrow_table(found).to_pylist()}
+
+    def metrics() -> PlainTextResponse:
+        """Count requests, their time, models and rows, in the text form of Prometheus."""
+        return PlainTextResponse(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def page() -> HTMLResponse:
+        """Show what can be asked; /openapi.json has the same for programs."""
+        return HTMLResponse(reference(app.openapi()))
+
+    for path, function in (("/health", health), ("/metrics", metrics), ("/docs", page)):
+        app.add_api_route(path, function, methods=["GET"])
+    for path, door in (("/predict", predict), ("/recommend", recommend), ("/fold-in", fold_in), ("/similar", similar)):
+        app.add_api_route(path, door, methods=["POST"])
+
+    handlers: dict[Any, Any] = {
+        UnskewError: lambda _, error: sentence(str(error), 422),
+        RequestValidationError: invalid,
+        HTTPException: lambda _, error: sentence(f"{error.detail}.", error.status_code),
+        Exception: failed,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+    return Bounded(app, registry)
+
+
+def as_texts(ids: list[Any]) -> pa.Array:
+    """The ids as text: 12 and "12" are the same id everywhere."""
+    return pa.array([str(each) for each in ids], pa.large_string())
+
+
+def distinct(ids: list[Any]) -> list[Any]:
+    """Each id once, in the order of asking."""
+    return list({str(each): each for each in ids}.values())
+
+
+def given(ids: list[Any] | None) -> pa.Array | None:
+    """The same of ids that may be left out."""
+    return None if ids is None else as_texts(ids)
+
+
+def sentence(text: str, status: int) -> JSONResponse:
+    """An answer that says in a sentence what is wrong."""
+    return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
+
+
+def invalid(_: Request, error: Any) -> JSONResponse:
+    """Say the first thing that is wrong with a request, and where."""
+    first = error.errors()[0]
+    parts = [str(part) for part in first["loc"] if part != "body"]
+    words, of_id = first["msg"][:300], [part for part in parts if part.startswith("constrained-")]
+    if of_id:  # neither of the two kinds that an id may be
+        parts, words = parts[: parts.index(of_id[0])], "an id is a whole number or a text of 1 to 1,000 characters"
+    return sentence(f"{'.'.join(parts)[:200] or 'the body'}: {words}; /docs shows what can be asked.", 422)
+
+
+def failed(request: Request, error: Exception) -> JSONResponse:
+    """A defect of ours: logged here, and no word of it to the client."""
+    LOGGER.error("%s failed", request.url.path, exc_info=error)
+    return sentence("The server failed to answer; its log has the reason.", 500)
+
+
+def reference(schema: dict[str, Any]) -> str:
+    """What can be asked as a page that loads nothing from elsewhere."""
+    parts = []
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            name = body.get("$ref", "").rpartition("/")[2]
+            fields = schema["components"]["schemas"][name]["properties"] if name else {}
+            listed = "".join(
+                f"<li><code>{escape(key)}</code> {escape(json.dumps(held))}" for key, held in fields.items()
+            )
+            parts.append(
+                f"<h2>{method.upper()} {escape(path)}</h2><p>{escape(operation['description'])}</p><ul>{listed}</ul>"
+            )
+    return f"<!doctype html><html lang=en><meta charset=utf-8><title>unskew</title><h1>unskew</h1>{''.join(parts)}"

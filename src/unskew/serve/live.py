@@ -1,0 +1,76 @@
+"""The model that answers, and the next one, taken up from its folder when that changes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from unskew.errors import UnskewError
+from unskew.model import Recommender
+from unskew.store.atomic import PathLike, checked_path, standing
+from unskew.store.model import JUDGE, MANIFEST, load
+
+CHECKED_EVERY = 1.0  # seconds
+
+
+class Loaded(NamedTuple):
+    """A model with the name that answers and logs know it by, from its manifest, and since when it serves."""
+
+    model: Recommender
+    name: str
+    since: float
+
+    @classmethod
+    def of(cls, folder: Path) -> Loaded:
+        """Load a model and ask it once: what cannot answer is refused, and what must be compiled is."""
+        model = load(folder)
+        name = hashlib.sha256((standing(folder) / MANIFEST).read_bytes()).hexdigest()[:12]
+        model.lists(model.log.user_ids.arrow[:1], 1, exclude_seen=len(model.log) > 0)
+        return cls(model, name, time.time())
+
+
+class Live:
+    """Hold the model that answers. Whoever asks takes `current` once: a request is answered by one model throughout.
+
+    `refused` is why the folder as it stands is not served, None if it is.
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        self.folder = checked_path(folder)
+        self._mark = self._marked()
+        self.current = Loaded.of(self.folder)
+        self.refused: str | None = None
+        self.loads = 1
+        self._stopped = threading.Event()
+
+    def refresh(self) -> None:
+        """Take the model of the folder up if its files have changed; a broken one is refused, and the old goes on."""
+        mark = self._marked()
+        if mark == self._mark:
+            return
+        self._mark = mark
+        try:
+            self.current, self.refused = Loaded.of(self.folder), None
+            self.loads += 1
+        except (UnskewError, OSError) as error:
+            self.refused = str(error)
+
+    def watch(self) -> None:
+        """Refresh now and then until `stop` is called; for a thread of its own."""
+        while not self._stopped.wait(CHECKED_EVERY):
+            self.refresh()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _marked(self) -> tuple[tuple[str, int, int, int], ...]:
+        """What tells whether any file of the folder was written since; the judge's own file is none of the model's."""
+        try:
+            entries = [(entry.name, entry.stat()) for entry in os.scandir(standing(self.folder)) if entry.name != JUDGE]
+        except OSError:
+            return ()
+        return tuple(sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in entries))

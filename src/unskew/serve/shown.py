@@ -1,0 +1,96 @@
+"""The log of what was shown: JSON lines that only grow, in parts, whole after a kill.
+
+A line is an item at a place, with the columns of `COLUMNS`. The lines of a list are written by one call before the list
+is answered, its first place last: a list whose first place is there is whole. Each process begins parts of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from unskew.errors import DataError, ParameterError
+from unskew.store.atomic import PathLike, checked_path, reason
+
+COLUMNS = ("request", "user", "item", "position", "pscore", "policy", "model", "time")
+PART_BYTES = 64 << 20
+
+
+class ShownLog:
+    """Append lists to the newest part in a folder; a part of `part_bytes` is followed by the next."""
+
+    def __init__(self, folder: PathLike, part_bytes: int = PART_BYTES) -> None:
+        self.folder, self.part_bytes, self.rows = checked_path(folder), part_bytes, 0
+        self._lock, self._file, self._parts, self._written = threading.Lock(), -1, 0, 0
+        try:
+            self.folder.mkdir(exist_ok=True)
+            self._next_part()
+        except OSError as error:
+            raise ParameterError(f"The log of what is shown cannot be written to {folder}: {reason(error)}.") from error
+
+    def append(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write the lines of whole lists; they are in the system's hands when this returns, whatever becomes of us."""
+        lines = "".join(json.dumps(row, allow_nan=False) + "\n" for row in reversed(rows))
+        data = lines.encode()
+        with self._lock:
+            if self._written and self._written + len(data) > self.part_bytes:
+                self._next_part()
+            while data:
+                done = os.write(self._file, data)
+                self._written, data = self._written + done, data[done:]
+            self.rows += len(rows)
+
+    def close(self) -> None:
+        """Flush the last part to the disk."""
+        with self._lock:
+            if self._file >= 0:
+                os.fsync(self._file)
+                os.close(self._file)
+                self._file = -1
+
+    def _next_part(self) -> None:
+        if self._file >= 0:
+            os.fsync(self._file)
+            os.close(self._file)
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        name = f"shown-{stamp}-{os.getpid()}-{self._parts:05}.jsonl"
+        self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
+        self._parts, self._written = self._parts + 1, 0
+
+
+def read_shown(folder: PathLike) -> tuple[pa.Table, int]:
+    """Read all parts: a table of `COLUMNS`, lists whole and in order, and how many torn lines were left out."""
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    torn = 0
+    parts = sorted(checked_path(folder).glob("shown-*.jsonl"))
+    if not parts:
+        raise DataError(f"{folder} holds no parts shown-*.jsonl: give the folder that `unskew serve --log` writes.")
+    for part in parts:
+        pending: list[dict[str, Any]] = []
+        for number, line in enumerate(part.read_bytes().splitlines(keepends=True), 1):
+            if not line.endswith(b"\n"):
+                torn += 1
+                break
+            try:
+                row = json.loads(line)
+                pending.append({name: row[name] for name in COLUMNS})
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"line {number} of {part.name} is no line of a served log: {error}.") from None
+            if row["position"] == 1:
+                for held in reversed(pending):
+                    for name in COLUMNS:
+                        columns[name].append(held[name])
+                pending = []
+        torn += len(pending)
+    return pa.table({name: _column(values) for name, values in columns.items()}), torn
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Ids may be numbers in some parts and text in others: then they are text."""
+    return pa.array(values if len({type(value) for value in values}) < 2 else [str(value) for value in values])

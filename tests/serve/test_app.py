@@ -1,0 +1,279 @@
+"""A served model answers as it does in Python, goes on whatever happens to its folder, and refuses in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from unskew.model import Recommender
+from unskew.serve.shown import read_shown
+
+Serve = Callable[..., Any]
+REQUESTS = 10_000 if os.environ.get("UNSKEW_LONG") else 400
+
+
+def test_answers_are_those_of_the_model(serve: Serve, served_model: Recommender) -> None:
+    server = serve()
+    status, found = server.ask("/predict", {"users": [3, "5"], "items": [1, 2], "return_std": True})
+    values, std = served_model.predict([3, 5], [1, 2], return_std=True)
+    assert (status, found["predictions"], found["std"]) == (200, values.tolist(), std.tolist())
+    _, found = server.ask("/recommend", {"users": [3, "5", 3], "k": 4, "by": "liking", "filter_items": [0]})
+    expected = served_model.lists([3, 5], 4, by="liking", filter_items=[0])
+    assert [one["user"] for one in found["lists"]] == [3, "5"]
+    assert [row["item"] for one in found["lists"] for row in one["items"]] == expected["item_id"].to_pylist()
+    assert [row["position"] for one in found["lists"] for row in one["items"]] == expected["rank"].to_pylist()
+    _, found = server.ask("/recommend", {"candidates": {"3": [1, 2, 4], "7": [9]}, "exclude_seen": False})
+    assert [{row["item"] for row in one["items"]} for one in found["lists"]] == [{1, 2, 4}, {9}]
+    _, found = server.ask("/similar", {"items": [2], "k": 3})
+    assert [row["similar_item_id"] for row in found["similar"]] == served_model.similar(2, k=3)[
+        "similar_item_id"
+    ].to_pylist()
+
+
+def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, served_model: Recommender) -> None:
+    server = serve()
+    people = [{"user": "ann", "items": [1, 4], "ratings": [1, 0]}, {"user": "bob", "items": [2], "ratings": [1]}]
+    status, found = server.ask("/fold-in", {"new_users": people, "k": 3, "by": "liking"})
+    frame = pa.table({"user_id": ["ann", "ann", "bob"], "item_id": [1, 4, 2], "rating": [1, 0, 1]})
+    expected = served_model.fold_in(frame).lists(["ann", "bob"], 3, by="liking")
+    assert status == 200
+    assert [row["item"] for one in found["lists"] for row in one["items"]] == expected["item_id"].to_pylist()
+    status, found = server.ask("/predict", {"users": ["ann"], "items": [1]})
+    assert (status, "'ann' is not in the log" in found["error"]) == (422, True)
+
+
+def test_health_metrics_and_reference_say_what_there_is(serve: Serve) -> None:
+    server = serve()
+    for _ in range(3):
+        server.ask("/predict", {"users": [3], "items": [1]})
+    _, health = server.ask("/health")
+    assert health["status"] == "ok"
+    assert (health["users"], health["items"], health["refused"]) == (60, 30, None)
+    _, text = server.ask("/metrics")
+    assert 'unskew_requests_total{path="/predict",status="200"} 3.0' in text
+    assert 'unskew_request_seconds_count{path="/predict"} 3.0' in text
+    _, page = server.ask("/docs")
+    assert "POST /fold-in" in page
+    assert "http" not in page  # nothing is loaded from elsewhere
+    _, schema = server.ask("/openapi.json")
+    assert set(schema["paths"]) == {*("/health", "/metrics", "/docs", "/predict", "/recommend", "/fold-in", "/similar")}
+
+
+REFUSED = {
+    ("/predict", '{"users": [1], "items": [1, 2]}'): (422, "There are 1 users for 2 items"),
+    ("/predict", '{"users": [1], "items": [1], "as": 3}'): (422, "as: Extra inputs are not permitted"),
+    ("/predict", '{"users": [1.5], "items": [1]}'): (422, "users.0: an id is a whole number"),
+    ("/predict", '{"users": ["\\ud800"], "items": [1]}'): (422, "users.0: an id is a whole number or a text"),
+    ("/predict", '{"users": [1], "items": [1], "liked_from": NaN}'): (422, "liked_from"),
+    ("/predict", "{"): (422, "JSON"),
+    ("/recommend", '{"users": [1], "by": "stars"}'): (422, "by must be 'choice' or 'liking'"),
+    ("/recommend", '{"users": [1], "k": 0}'): (422, "k: Input should be greater than or equal to 1"),
+    ("/recommend", '{"users": [1], "candidates": {"1": [2]}}'): (422, "leave users out"),
+    ("/recommend", '{"users": [1], "explore": 2}'): (422, "explore"),
+    ("/fold-in", '{"new_users": [{"user": 99, "items": [1], "ratings": [1, 0]}]}'): (422, "1 items and 2 ratings"),
+    ("/fold-in", '{"new_users": [{"user": 3, "items": [1], "ratings": [1]}]}'): (422, "in the log already"),
+    ("/similar", "{}"): (422, "similar needs items or users"),
+    ("/nothing", "{}"): (404, "Not Found"),
+    ("/health", "{}"): (405, "Method Not Allowed"),
+}
+
+
+def test_refusals_are_one_sentence(serve: Serve) -> None:
+    server = serve()
+    for (path, body), (status, words) in REFUSED.items():
+        found = server.ask(path, raw=body.encode())
+        assert found[0] == status, (path, body, found)
+        assert words in found[1]["error"], (path, body, found)
+
+
+def anything(rng: random.Random, depth: int = 0) -> Any:
+    """Any JSON: what is asked for, nearly that, and what nobody would send."""
+    plain = (
+        *(lambda: rng.choice([0, 1, -1, 7, 59, 60, 2**31, 2**63, -(2**63) - 1, 10**30, True, None]),),
+        *(lambda: rng.choice([0.5, -0.0, 1e308, float("nan"), float("inf"), 1e-320]),),
+        *(lambda: rng.choice(["", "3", "x", "\0", "\ud800", "é", "9" * 2000, "liking", "thompson", "raise"]),),
+    )
+    if depth > 3 or rng.random() < 0.5:
+        return rng.choice(plain)()
+    if rng.random() < 0.5:
+        return [anything(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {str(rng.choice(plain)()): anything(rng, depth + 1) for _ in range(rng.randrange(4))}
+
+
+def request(rng: random.Random) -> tuple[str, bytes]:
+    """A request that would be answered, with some of it replaced by anything."""
+    ids = [rng.choice([rng.randrange(60), str(rng.randrange(60))]) for _ in range(rng.randrange(1, 4))]
+    lists = {
+        "k": rng.randrange(1, 9),
+        "by": rng.choice([None, "liking", "choice", "lower", "thompson"]),
+        "explore": 0.1,
+    }
+    known = {
+        "/predict": {"users": ids, "items": [1] * len(ids), "return_std": True, "liked_from": 1},
+        "/recommend": lists | {"users": ids, "items": [1, 2, 3, 4], "filter_items": [2]},
+        "/fold-in": lists | {"new_users": [{"user": "ann", "items": [1, 2], "ratings": [1, 0]}]},
+        "/similar": {"items": [1, 2], "k": 3},
+        "/health": {},
+    }
+    path = rng.choice(list(known))
+    body: Any = known[path]
+    for _ in range(rng.randrange(3)):
+        body[rng.choice([*body, "candidates", "other"])] = anything(rng)
+    if rng.random() < 0.1:
+        body = anything(rng)
+    data = json.dumps(body).encode()
+    if rng.random() < 0.1:
+        data = bytes(byte if rng.random() > 0.02 else rng.randrange(256) for byte in data)
+    return path, b"[" * 5000 if rng.random() < 0.01 else data
+
+
+def test_fuzzed_requests_are_answered_without_a_failure(serve: Serve, tmp_path: Path) -> None:
+    server, rng, statuses = serve(tmp_path / "shown"), random.Random(0), set()
+    for number in range(REQUESTS):
+        path, data = request(rng)
+        status, found = server.ask(path, raw=data)
+        statuses.add(status)
+        assert status < 500, (number, path, data, found)
+        assert "Traceback" not in json.dumps(found)
+        assert (status == 200) == ("error" not in found)
+    assert {200, 422} <= statuses
+
+
+def test_large_requests_are_refused_and_slow_ones_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unskew.serve.limits.SECONDS", 0.5)
+    server = serve()
+    status, found = server.ask("/predict", raw=b" " * (2**20 + 1))
+    assert (status, "larger than 1,048,576 bytes" in found["error"]) == (413, True)
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    for sent, answer in (
+        (b"GET /heal", b""),  # never a whole line
+        (head + b"Content-Length: 50\r\n\r\n{", b""),  # never a whole body
+        (head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk, b"HTTP/1.1 413"),  # larger than announced
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+            client.sendall(sent)
+            try:
+                assert client.recv(12) == answer
+                while client.recv(65536):
+                    pass
+            except ConnectionResetError:
+                assert answer == b""
+    assert server.ask("/health")[0] == 200
+
+
+def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(
+    serve: Serve, served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unskew.serve.live.CHECKED_EVERY", 0.05)
+    server, folder = serve(), tmp_path / "model"
+    first = server.ask("/health")[1]["model"]
+    names, failures, stop = set(), [], threading.Event()
+
+    def load() -> None:
+        while not stop.is_set():
+            status, found = server.ask("/predict", {"users": [3], "items": [1]})
+            names.add(found.get("model"))
+            failures.extend([found] * (status != 200))
+
+    asking = threading.Thread(target=load)
+    asking.start()
+    served_model.more_sweeps(6).save(folder)
+    until(lambda: server.ask("/health")[1]["model"] != first)
+    second = server.ask("/health")[1]["model"]
+    (folder / "weights.safetensors").write_bytes(b"broken")
+    until(lambda: server.ask("/health")[1]["refused"])
+    health = server.ask("/health")[1]
+    assert (health["status"], health["model"]) == ("old model", second)
+    assert "weights.safetensors" in health["refused"]
+    assert server.ask("/predict", {"users": [3], "items": [1]})[0] == 200
+    shutil.rmtree(folder)
+    until(lambda: "no such folder" in str(server.ask("/health")[1]["refused"]))
+    served_model.save(folder)
+    until(lambda: server.ask("/health")[1]["model"] == first)
+    stop.set()
+    asking.join()
+    assert not failures
+    assert names == {first, second}
+    assert server.ask("/health")[1]["status"] == "ok"
+
+
+def until(holds: Callable[[], Any], seconds: float = 30) -> None:
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def start(folder: Path, *words: str) -> tuple[subprocess.Popen[str], int]:
+    """The command itself, and the port that it names."""
+    command = [sys.executable, "-m", "unskew", "serve", str(folder), "--port", "0", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    return process, int(line.partition("127.0.0.1:")[2].partition(";")[0])
+
+
+def ask(port: int, path: str, body: Any) -> bytes:
+    """Send a request by hand and read to its end, which is early if the server dies."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        found = b""
+        while part := client.recv(65536):
+            found += part
+        return found
+
+
+def test_the_command_ends_gracefully_with_what_it_has_answered(served_model: Recommender, tmp_path: Path) -> None:
+    served_model.save(tmp_path / "model")
+    process, port = start(tmp_path / "model", "--log", str(tmp_path / "shown"), "--json")
+    ask(port, "/recommend", {"users": [3], "k": 2})
+    answers: list[bytes] = []
+    slow = {"users": list(range(60)), "k": 30, "by": "thompson", "explore": 0.5}
+    asking = threading.Thread(target=lambda: answers.append(ask(port, "/recommend", slow)))
+    asking.start()
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=60)
+    asking.join()
+    assert answers[0].startswith(b"HTTP/1.1 200")
+    assert "Traceback" not in errors
+    table, torn = read_shown(tmp_path / "shown")
+    assert torn == 0
+    assert json.loads(out)["rows"] == len(table) > 2
+
+
+def test_a_port_that_is_taken_or_an_extra_that_is_missing_is_a_sentence(
+    served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from unskew.cli import app
+
+    served_model.save(tmp_path / "model")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        found = CliRunner().invoke(app, ["serve", str(tmp_path / "model"), "--port", port])
+    assert found.exit_code == 2
+    assert f"error: 127.0.0.1:{port} cannot be listened on" in found.output
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    found = CliRunner().invoke(app, ["serve", str(tmp_path / "model")])
+    assert found.output == "error: `unskew serve` needs uvicorn: pip install 'unskew[serve]'.\n"

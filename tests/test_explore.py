@@ -1,0 +1,124 @@
+"""Chances of places are those of the lists that are drawn: closed forms, enumeration, 20,000 lists."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import unskew
+from unskew.errors import ParameterError
+from unskew.explore import chance_of_places, draw_list
+from unskew.model import Recommender
+from unskew.special import ndtr
+
+LISTS = 20_000
+
+
+@pytest.fixture(scope="module")
+def model() -> Recommender:
+    world = unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5)
+    return unskew.make("bayes", sweeps=30).fit(world.log)
+
+
+def test_two_items_have_the_closed_form() -> None:
+    mean, sd = np.array([0.3, 0.0]), np.array([0.5, 1.0])
+    first = ndtr(0.3 / np.sqrt(1.25))
+    np.testing.assert_allclose(chance_of_places(mean, sd, np.array([0, 1])), first, atol=1e-9)
+    np.testing.assert_allclose(chance_of_places(mean, sd, np.array([1, 0])), 1 - first, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_the_chances_of_all_items_at_a_place_sum_to_one(n: int) -> None:
+    rng = np.random.default_rng(n)
+    mean, sd = rng.normal(size=n), rng.uniform(0.02, 1.0, n)
+    for place in (0, 3):
+        total = 0.0
+        for item in range(n):
+            others = np.delete(np.arange(n), item)
+            total += chance_of_places(mean, sd, np.insert(others[:4], place, item)[: place + 1])[place]
+        assert total == pytest.approx(1, abs=1e-7)
+
+
+def test_equal_items_are_equally_likely_everywhere() -> None:
+    chances = chance_of_places(np.zeros(50), np.ones(50), np.arange(10))
+    np.testing.assert_allclose(chances, 1 / 50, atol=1e-9)
+
+
+def test_far_items_do_not_change_what_is_near() -> None:
+    rng = np.random.default_rng(1)
+    mean, sd, shown = rng.normal(size=300), rng.uniform(0.1, 0.5, 300), np.arange(5)
+    few = chance_of_places(mean, sd, shown)
+    more = chance_of_places(np.append(mean, np.full(5000, -9.0)), np.append(sd, np.full(5000, 0.3)), shown)
+    np.testing.assert_allclose(few, more, atol=1e-10)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_frequency_of_every_item_at_every_place_is_its_chance(fixed: bool) -> None:
+    """Chi-square over 20,000 lists, by draws and by a fixed order with random lists among them."""
+    rng, n, k, epsilon = np.random.default_rng(0), 6, 3, 0.2
+    mean, sd = np.linspace(0.5, -0.5, n), np.zeros(n) if fixed else np.linspace(0.2, 0.6, n)
+    counts, expected = np.zeros((k, n)), np.zeros((k, n))
+    for _ in range(LISTS):
+        _, chosen, chance = draw_list(mean, sd, k, epsilon, rng)
+        counts[np.arange(k), chosen] += 1
+        expected[np.arange(k), chosen] = chance  # the same whatever else was shown
+    np.testing.assert_allclose(expected.sum(axis=1), 1, atol=1e-7)
+    statistic = ((counts - LISTS * expected) ** 2 / (LISTS * expected)).sum(axis=1)
+    assert chi2.sf(statistic, n - 1).min() > 0.001
+
+
+def test_lists_of_a_model_have_their_chances(model: Recommender) -> None:
+    lists = [model.lists([5], 2, by="thompson", explore=0.1, seed=seed) for seed in range(1000)]
+    rows = [row for table in lists for row in table.to_pylist()]
+    chance = {(row["item_id"], row["rank"]): row["pscore"] for row in rows}
+    for rank in (1, 2):
+        held = {item: p for (item, place), p in chance.items() if place == rank}
+        counts = {item: sum(row["item_id"] == item and row["rank"] == rank for row in rows) for item in held}
+        statistic = sum((counts[item] - 1000 * p) ** 2 / (1000 * p) for item, p in held.items())
+        assert chi2.sf(statistic, len(held)) > 0.001
+    again = model.lists([5], 2, by="thompson", explore=0.1, seed=7)
+    assert again.equals(lists[7])
+
+
+def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model: Recommender) -> None:
+    plain, sure = model.lists(k=3, by="liking"), model.lists(k=3, by="liking", explore=0.0)
+    assert sure.select(plain.column_names).equals(plain)
+    assert set(sure["pscore"].to_pylist()) == {1.0}
+    some = model.lists([5], 2, by="liking", explore=1.0, items=[0, 1, 2, 3], exclude_seen=False)
+    assert some["pscore"].to_pylist() == [0.25, 0.25]
+    listed = {"user_id": [5, 5, 5, 6], "item_id": [0, 1, 2, 3]}
+    drawn = model.lists(candidates=unskew_table(listed), k=2, by="thompson", explore=0.0, exclude_seen=False)
+    assert drawn["user_id"].to_pylist() == [5, 5, 6]
+    assert drawn["pscore"][2].as_py() == pytest.approx(1)
+    kept = model.lists(candidates=unskew_table(listed), filter_items=[3], exclude_seen=False)
+    assert set(kept["user_id"].to_pylist()) == {5}
+
+
+def unskew_table(columns: dict[str, list[int]]) -> object:
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def test_three_items_agree_with_a_million_draws() -> None:
+    rng, mean, sd = np.random.default_rng(2), np.array([0.2, 0.0, -0.3]), np.array([0.1, 0.7, 0.4])
+    order = np.argsort(-(mean + sd * rng.standard_normal((1_000_000, 3))), axis=1)
+    for shown in permutations(range(3)):
+        share = (order == np.array(shown)).mean(axis=0)
+        np.testing.assert_allclose(chance_of_places(mean, sd, np.array(shown)), share, atol=0.003)
+
+
+def test_chances_need_no_posterior_but_draws_do() -> None:
+    naive = unskew.Naive().fit(
+        unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5).log, training=unskew.Training(max_epochs=1)
+    )
+    assert set(naive.lists([5], 2, explore=0.5)["pscore"].to_pylist()) <= {0.5 + 0.5 / 12, 0.5 / 12} | {
+        0.5 + 0.5 / n for n in range(1, 13)
+    } | {0.5 / n for n in range(1, 13)}
+    with pytest.raises(ParameterError, match="by must be 'liking'"):
+        naive.lists([5], 2, by="thompson", explore=0.5)
+    with pytest.raises(ParameterError, match="explore is 2: give a number from 0 to 1"):
+        naive.recommend([5], 2, explore=2)
