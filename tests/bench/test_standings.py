@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
 
-from unskew.bench.standings import direction, holm, label, p_value, results, standing, standings_of
+from unskew.bench.standings import Figure, holm, p_value, results, standing, standings_of
 
 SCORES = {
     "naive": [{"mse": 0.30, "auc": 0.70}, {"mse": 0.31, "auc": 0.71}, {"mse": 0.33, "auc": 0.69}],
@@ -27,8 +27,8 @@ def test_the_best_is_lowest_in_error_and_highest_in_auc():
     assert [name for name in SCORES if auc.is_best(name)] == ["naive"]
     assert mse.sd("ips") == pytest.approx(0.02)
     assert standing("mse", {"naive": [{"mse": 0.25}]}).sd("naive") is None
-    assert [direction(figure) for figure in ("mse", "auc", "ndcg@5", "true_risk", "seconds")] == [-1, 1, 1, -1, 0]
-    assert [label(figure) for figure in ("mse", "ndcg@50", "parameters")] == ["MSE ↓", "nDCG@50 ↑", "parameters"]
+    assert [Figure.of(key).direction for key in ("mse", "auc", "ndcg@5", "true_risk", "seconds")] == [-1, 1, 1, -1, 0]
+    assert [Figure.of(key).heading for key in ("mse", "ndcg@50", "parameters")] == ["MSE ↓", "nDCG@50 ↑", "parameters"]
 
 
 def test_each_is_compared_with_the_best_of_the_others():

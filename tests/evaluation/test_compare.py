@@ -105,7 +105,7 @@ def test_a_file_a_frame_and_a_function_are_judged_alike(world, scores, tmp_path)
 def test_models_of_one_log_are_fitted_again_without_what_judges_them(world):
     models = [unskew.make(name).fit(world.log, seed=0, training=QUICK) for name in ("naive", "snips")]
     found = unskew.compare(*models, names=("plain", "snips"))
-    assert found.n_ratings == len(world.log)
+    assert found.witnesses.evidence.n_held == len(world.log)
     with pytest.raises(unskew.DataError, match="was trained on"):
         unskew.compare(*models, world.draw(0).take(np.arange(2000)))
     with pytest.raises(unskew.ParameterError, match="only two models of one log need no other"):

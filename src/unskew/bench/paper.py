@@ -12,7 +12,7 @@ from unskew.bench.measure import Setup
 from unskew.bench.protocol import RECORDS, made_folder, measured
 from unskew.bench.run import opened
 from unskew.bench.search import Validation
-from unskew.bench.standings import COUNTS, Standing, figure_name, label, shown, standing
+from unskew.bench.standings import Figure, Standing, standing
 from unskew.bench.suite import Dataset, Entry, Suite, dataset_of, suite
 from unskew.charts import Chart, Point, Row, lines, rows
 from unskew.data.log import RatingLog
@@ -58,14 +58,13 @@ class Reproduced:
         """Return every entry by every figure, and where the paper has a number, that too."""
         header, columns, strong = ["entry"], [[entry.name for entry in self.suite.entries]], set()
         for place, each in enumerate(self.standings):
-            means = [(each.means.get(entry.name), entry.name) for entry in self.suite.entries]
-            strong |= {(n, len(header)) for n, (_, own) in enumerate(means) if each.is_best(own)}
-            header.append(label(each.figure))
-            columns.append([shown(each.figure, m, each.sd(own)) if m is not None else "–" for m, own in means])
+            strong |= {(n, len(header)) for n, entry in enumerate(self.suite.entries) if each.is_best(entry.name)}
+            header.append(each.figure.heading)
+            columns.append([each.shown(entry.name, missing="–") for entry in self.suite.entries])
             paper = [(self.stated(e, place), self.stated(e, place, "paper_sd")) for e in self.suite.entries]
             if any(value is not None for value, _ in paper):
                 header.append("paper")
-                columns.append([shown(each.figure, value, sd) for value, sd in paper])
+                columns.append([each.figure.shown(value, sd) for value, sd in paper])
         return Table(
             "Mean ± standard deviation over seeds.", header, list(zip(*columns, strict=True)), frozenset(strong)
         )
@@ -77,23 +76,22 @@ class Reproduced:
     def charts(self) -> dict[str, Chart]:
         """Return a chart a figure, or a panel; by name."""
         if self.suite.picture == "rows":
-            return {each.figure: self._rows(each, place) for place, each in enumerate(self.standings) if each.order}
+            return {each.key: self._rows(each, place) for place, each in enumerate(self.standings) if each.order}
         return {f"{y}-by-{x}": self._points(x, y) for x, y in self.suite.panels}
 
     def _rows(self, each: Standing, place: int) -> Chart:
-        form = ",.0f" if each.figure in COUNTS else ".4f"
         data = []
         for entry in (entry for entry in self.suite.entries if entry.name in each.means):
             mean, sd, paper = each.means[entry.name], each.sd(entry.name) or 0.0, self.stated(entry, place)
             other = None if paper is None else Interval(paper)
-            data.append(Row(entry.name, Interval(mean, mean - sd, mean + sd, form), other=other))
-        log = each.figure in ("seconds", "parameters")
+            data.append(Row(entry.name, Interval(mean, mean - sd, mean + sd, each.figure.form), other=other))
+        log = each.key in ("seconds", "parameters")
         legend = {"accent": "ours ± standard deviation", "plain": "paper"} if any(r.other for r in data) else {}
         title = f"{self.suite.title} ({self.dataset.title})"
-        return rows(title, figure_name(each.figure), data, axis=label(each.figure), log=log, legend=legend)
+        return rows(title, each.figure.name, data, axis=each.figure.heading, log=log, legend=legend)
 
     def _points(self, x: str, y: str) -> Chart:
-        across, up = ({s.figure: s for s in self.standings}.get(figure) for figure in (x, y))
+        across, up = ({s.key: s for s in self.standings}.get(figure) for figure in (x, y))
         series: dict[str, list[Point]] = {}
         for entry in self.suite.entries:
             at = entry.place.get(x) if across is None else across.means.get(entry.name)
@@ -103,10 +101,10 @@ class Reproduced:
             point = Point(float(at), Interval(mean, mean - sd, mean + sd, ".4f"), entry.place.get("mark", ""))
             series.setdefault(entry.place["series"], []).append(point)
         title = f"{self.suite.title} ({self.dataset.title})"
-        words = f"{figure_name(y)} against {figure_name(x)}, ± standard deviation over seeds."
-        x_name = f"number of {x}" if across is None else label(x)
+        words = f"{Figure.of(y).name} against {Figure.of(x).name}, ± standard deviation over seeds."
+        x_name = f"number of {x}" if across is None else Figure.of(x).heading
         joined = self.suite.picture == "lines"
-        return lines(title, words, series, x=x_name, y=label(y), log=joined, joined=joined)
+        return lines(title, words, series, x=x_name, y=Figure.of(y).heading, log=joined, joined=joined)
 
     def to_dict(self) -> dict[str, Any]:
         facts = {"target": self.suite.target, "dataset": self.dataset.name, "files": [str(path) for path in self.files]}
@@ -116,7 +114,7 @@ class Reproduced:
         """Write stem.csv, stem.md and a chart each as SVG; the same to the byte whenever the same was found."""
         charts = {stem.with_name(f"{stem.name}-{key.replace('@', '-')}.svg"): c for key, c in self.charts().items()}
         cells = [
-            (e.name, s.figure, s.means.get(e.name), s.sd(e.name), *(self.stated(e, place, what) for what in PRINTED))
+            (e.name, s.key, s.means.get(e.name), s.sd(e.name), *(self.stated(e, place, what) for what in PRINTED))
             for e in self.suite.entries
             for place, s in enumerate(self.standings)
         ]

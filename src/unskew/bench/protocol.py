@@ -14,7 +14,7 @@ from unskew.bench.measure import Setup
 from unskew.bench.records import Records, versions
 from unskew.bench.run import Job, Outcome, opened, run
 from unskew.bench.search import Search, Validation, search
-from unskew.bench.standings import NAIVE, SURE, Standing, figure_name, results, shown, standings_of
+from unskew.bench.standings import NAIVE, SURE, Standing, results, standings_of
 from unskew.charts import Chart
 from unskew.data.log import RatingLog
 from unskew.datasets.world import World
@@ -71,8 +71,8 @@ class Benchmark:
             return "No method has a result for every seed: run the same command again."
         first = self.shown[0]
         best = first.order[0]
-        mean = shown(first.figure, first.means[best])
-        words = f"{best} is best of {len(first.order)} methods by {figure_name(first.figure)}: {mean}"
+        mean = first.figure.shown(first.means[best])
+        words = f"{best} is best of {len(first.order)} methods by {first.figure.name}: {mean}"
         versus = [first.against_best.get(best), first.against_naive.get(best)]
         for one in dict.fromkeys(v for v in versus if v is not None):
             sure = "beyond chance" if one.p_holm < SURE else "which may be chance"

@@ -17,7 +17,7 @@ from unskew.datasets.world import simulate
 from unskew.errors import ParameterError, UnskewError
 from unskew.methods.robust import DRJL
 from unskew.propensity.additive import Additive
-from unskew.runtime import bar, say, side_by_side
+from unskew.runtime import Bar, bar, say, side_by_side
 from unskew.store.atomic import locked
 from unskew.training.options import Training
 
@@ -75,18 +75,13 @@ def run(jobs: Sequence[Job], records: Records | Path, workers: int = 1, given: A
     _announce(jobs, left, records)
     forecast = Forecast([job.kind for job in left], workers)
     try:
-        with (
-            bar("jobs", len(jobs), "job", done=len(values)) as shown,
-            closing(side_by_side(partial(_attempt, given=given), left, workers)) as attempts,
-        ):
-            for job, found, failure, seconds in attempts:
+        with bar("jobs", len(jobs), "job", done=len(values)) as shown:
+            for job, found, failure, _ in attempts(left, workers, given, shown, forecast):
                 if failure:
                     failures[job.key] = failure
                 else:
                     records.add(job.key, job.recipe, found)
                     values[job.key] = found
-                forecast.learn(job.kind, seconds)
-                shown.advance(job.key)
     except KeyboardInterrupt:
         kept = "lost" if records.file is None else f"kept in {records.file}"
         sentence = f"Stopped with {len(values)} of {len(jobs)} jobs finished and {kept}; "
@@ -122,20 +117,31 @@ class Forecast:
             say(f"The other {len(self.left)} will take about {timedelta(seconds=round(total))}, by one of each kind.")
 
 
-class _Attempt(NamedTuple):
+class Attempt(NamedTuple):
+    """What a job has found, or the sentence that says why it failed, and how long it took."""
+
     job: Job
     values: Values
     failure: str
     seconds: float
 
 
-def _attempt(job: Job, given: Any) -> _Attempt:
+def attempts(jobs: Sequence[Job], workers: int, given: Any, shown: Bar, forecast: Forecast) -> Iterator[Attempt]:
+    """Run jobs side by side, each given the same, and yield them as they finish."""
+    with closing(side_by_side(partial(_attempt, given=given), jobs, workers)) as finished:
+        for one in finished:
+            forecast.learn(one.job.kind, one.seconds)
+            yield one
+            shown.advance(one.job.key)
+
+
+def _attempt(job: Job, given: Any) -> Attempt:
     began = time.perf_counter()
     try:
         values, failure = job.work(given), ""
     except UnskewError as error:
         values, failure = {}, str(error)
-    return _Attempt(job, values, failure or ", ".join(_odd(values)), time.perf_counter() - began)
+    return Attempt(job, values, failure or ", ".join(_odd(values)), time.perf_counter() - began)
 
 
 def _odd(values: Values, prefix: str = "") -> Iterator[str]:

@@ -11,9 +11,7 @@ import hashlib
 import json
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,17 +20,17 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.bench.records import another_log, versions
-from unskew.bench.run import Forecast, Stopped, warm_up
+from unskew.bench.records import Values, another_log, versions
+from unskew.bench.run import Forecast, Job, Stopped, attempts, warm_up
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError, UnskewError, checked_seed, chosen, whole
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, defaults_of, with_chosen
 from unskew.metrics.table import find
 from unskew.registry import make
-from unskew.runtime import bar, say, side_by_side
+from unskew.runtime import bar, say
 from unskew.store.atomic import locked, reason
 from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain
@@ -159,27 +157,23 @@ def search(
         return searches
     say(f"{len(kinds)} fits to tune by: {N_FOLDS} for each of {trials} trials of every method, but for finished ones.")
     evidence, forecast = gather(log, seed=validation.seed), Forecast(kinds, workers)
-    rows = evidence.fold, evidence.users, evidence.items
-    work = partial(_answered, log, evidence.fold_of_ratings, rows, validation.training)
+    given = log, evidence.fold_of_ratings, (evidence.fold, evidence.users, evidence.items), validation.training
     try:
         with bar("tuning", len(kinds), "fit") as shown:
             for number in range(trials):
-                asked = {s.name: (s, s.ask(number)) for s in searches if len(s.trials) == number < s.wanted}
-                tasks = [
-                    _Task(name, fold, each.method, trial.params if number else {})
-                    for name, (each, trial) in asked.items()
+                asked = [(each, each.ask(number)) for each in searches if len(each.trials) == number < each.wanted]
+                tried = [(each, trial.params if number else {}) for each, trial in asked]  # the first as it is
+                jobs = [
+                    Job(f"{each.name}/{fold}", None, partial(_answered, each.method, chosen, fold))
+                    for each, chosen in tried
                     for fold in range(N_FOLDS)
                 ]
-                found: dict[tuple[str, int], _Answers] = {}
-                with closing(side_by_side(work, tasks, workers)) as attempts:
-                    for one in attempts:
-                        found[one.name, one.fold] = one
-                        forecast.learn(one.name, one.seconds)
-                        shown.advance(f"{one.name}, trial {number}")
-                for name, (each, trial) in asked.items():
-                    own = [found[name, fold] for fold in range(N_FOLDS)]
+                found = {one.job.key: one for one in attempts(jobs, workers, given, shown, forecast)}
+                for each, trial in asked:
+                    own = [found[f"{each.name}/{fold}"] for fold in range(N_FOLDS)]
                     failure = next((one.failure for one in own if one.failure), "")
-                    each.tell(trial, number, None if failure else _score(evidence, validation, own), failure)
+                    score = None if failure else _score(evidence, validation, [one.values["answers"] for one in own])
+                    each.tell(trial, number, score, failure)
     except OSError as error:
         raise ParameterError(
             f"The journal {journal} cannot be added to: {reason(error)}; make room and go on."
@@ -190,38 +184,20 @@ def search(
     return searches
 
 
-class _Task(NamedTuple):
-    name: str
-    fold: int
-    method: Method
-    chosen: Mapping[str, Any]
-
-
-class _Answers(NamedTuple):
-    name: str
-    fold: int
-    values: NDArray[np.float64]
-    failure: str
-    seconds: float
-
-
-def _answered(log: RatingLog, fold_of: NDArray[np.int64], rows: Any, training: Training, task: _Task) -> _Answers:
+def _answered(method: Method, chosen: Mapping[str, Any], fold: int, given: Any) -> Values:
     """Fit a method on the ratings outside a fold and answer for the rows that it is judged on."""
     warm_up()
-    train, of_fold, began = log.take(fold_of != task.fold), rows[0] == task.fold, time.perf_counter()
-    values, failure = np.empty(0), ""
-    try:
-        method = with_chosen(task.method, task.method.space(), task.chosen, train)
-        model = method.fit(train, seed=task.fold, training=replace(training, progress=False))
-        values = model.predict_codes(rows[1][of_fold], rows[2][of_fold])
-    except UnskewError as error:
-        failure = str(error)
-    return _Answers(task.name, task.fold, values, failure, time.perf_counter() - began)
+    log, fold_of, (fold_of_rows, users, items), training = given
+    train, rows = log.take(fold_of != fold), fold_of_rows == fold
+    model = with_chosen(method, method.space(), chosen, train).fit(
+        train, seed=fold, training=replace(training, progress=False)
+    )
+    return {"answers": model.predict_codes(users[rows], items[rows])}
 
 
-def _score(evidence: Evidence, validation: Validation, own: Sequence[_Answers]) -> float:
+def _score(evidence: Evidence, validation: Validation, answers: Sequence[NDArray[np.float64]]) -> float:
     """Return the criterion; rows are sorted by fold, and so are answers."""
-    return estimate(evidence, find(validation.criterion), "dr", np.concatenate([one.values for one in own])).value
+    return estimate(evidence, find(validation.criterion), "dr", np.concatenate(answers)).value
 
 
 def _studies(

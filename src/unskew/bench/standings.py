@@ -13,52 +13,51 @@ from scipy.special import stdtr, stdtrit
 from unskew.charts import Chart, Row, rows
 from unskew.errors import ParameterError
 from unskew.findings import Interval, Table
-from unskew.metrics.table import Metric, find
+from unskew.metrics.table import find
 
 NAIVE = "naive"
 Scores = Mapping[str, Sequence[Mapping[str, float]]]  # of each method, the figures of each seed
-LABELS = {  # of figures that are no metrics, all of which are better if lower
-    "true_risk": "true error",
-    "propensity_ece": "propensity ECE",
-    "propensity_ece_mass": "propensity ECE by mass",
-    "imputation_ece": "imputation ECE",
-    "bias": "bias",
-    "theorem_2": "bound (Theorem 2)",
-}
-COUNTS = ("parameters", "users", "items", "train", "test")
 SURE = 0.05  # of a p-value, after correction
 
 
-def _metric(figure: str) -> Metric | None:
-    try:
-        return find(figure)
-    except ParameterError:  # no metric: seconds, counts
-        return None
+class Figure(NamedTuple):
+    """What a figure is called, whether higher (1) or lower (-1) is better or it is only counted (0), and its form."""
+
+    name: str
+    direction: int = -1
+    form: str = ".4f"
+
+    @classmethod
+    def of(cls, figure: str) -> Figure:
+        """Return what is known of a figure by its key: of a metric, or of what a fit is and costs."""
+        if figure in FIGURES:
+            return FIGURES[figure]
+        try:
+            metric = find(figure)
+        except ParameterError:
+            return cls(figure.replace("_", " "), 0)
+        return cls(metric.label, 1 if metric.higher_is_better else -1)
+
+    @property
+    def heading(self) -> str:
+        """The name with an arrow to where it is better."""
+        return self.name + {1: " ↑", 0: "", -1: " ↓"}[self.direction]
+
+    def shown(self, value: float | None, sd: float | None = None) -> str:
+        """Return a number as tables have it, with its standard deviation if there is one; nothing for None."""
+        return "" if value is None else f"{value:{self.form}}" + (f" ± {sd:{self.form}}" if sd else "")
 
 
-def direction(figure: str) -> int:
-    """Return 1 if higher is better, -1 if lower is, 0 for what is only counted."""
-    metric = _metric(figure)
-    if metric is None:
-        return -1 if figure in LABELS else 0
-    return 1 if metric.higher_is_better else -1
-
-
-def figure_name(figure: str) -> str:
-    """Return what a figure is called."""
-    metric = _metric(figure)
-    return LABELS.get(figure, figure.replace("_", " ")) if metric is None else metric.label
-
-
-def label(figure: str) -> str:
-    """Return the heading of a figure, with an arrow to where it is better."""
-    return figure_name(figure) + {1: " ↑", 0: "", -1: " ↓"}[direction(figure)]
-
-
-def shown(figure: str, value: float | None, sd: float | None = None) -> str:
-    """Return a number as tables have it, with its standard deviation if there is one; nothing for None."""
-    form = ",.0f" if figure in COUNTS else ".1f" if figure == "seconds" else ".4f"
-    return "" if value is None else f"{value:{form}}" + (f" ± {sd:{form}}" if sd else "")
+FIGURES = {
+    "true_risk": Figure("true error"),
+    "propensity_ece": Figure("propensity ECE"),
+    "propensity_ece_mass": Figure("propensity ECE by mass"),
+    "imputation_ece": Figure("imputation ECE"),
+    "bias": Figure("bias"),
+    "theorem_2": Figure("bound (Theorem 2)"),
+    "seconds": Figure("seconds", 0, ".1f"),
+    **{count: Figure(count, 0, ",.0f") for count in ("parameters", "users", "items", "train", "test")},
+}
 
 
 class Versus(NamedTuple):
@@ -81,8 +80,12 @@ class Standing:
     p-values are corrected over the pairs of methods in one such comparison. With a single seed nothing is compared.
     """
 
-    figure: str
+    key: str
     values: dict[str, list[float]]
+
+    @property
+    def figure(self) -> Figure:
+        return Figure.of(self.key)
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -92,13 +95,17 @@ class Standing:
         own = self.values.get(method, ())
         return float(np.std(own, ddof=1)) if len(own) > 1 else None
 
+    def shown(self, method: str, missing: str = "failed") -> str:
+        """Return the mean ± standard deviation of a method."""
+        return self.figure.shown(self.means[method], self.sd(method)) if method in self.means else missing
+
     @cached_property
     def order(self) -> list[str]:
         """Methods, the best first."""
-        return sorted(self.means, key=lambda method: -(direction(self.figure) or -1) * self.means[method])
+        return sorted(self.means, key=lambda method: -(self.figure.direction or -1) * self.means[method])
 
     def is_best(self, method: str) -> bool:
-        ranked = direction(self.figure) != 0 and len(self.order) > 1
+        ranked = self.figure.direction != 0 and len(self.order) > 1
         return ranked and method in self.means and self.means[method] == self.means[self.order[0]]
 
     @cached_property
@@ -130,7 +137,7 @@ class Standing:
             (method, versus.other, str(versus), str(self.against_naive.get(method, "")))
             for method, versus in self.against_best.items()
         ]
-        caption = f"{label(self.figure)}: mean difference over seeds, p of a paired t-test, corrected by Holm."
+        caption = f"{self.figure.heading}: mean difference over seeds, p of a paired t-test, corrected by Holm."
         return Table(caption, ("method", "best competitor", "minus it", "minus naive"), cells)
 
     def chart(self) -> Chart:
@@ -139,8 +146,8 @@ class Standing:
             Row(method, _interval(self.values[method]), "accent" if n == 0 else "plain", dots=self.values[method])
             for n, method in enumerate(self.order)
         ]
-        best, name = self.order[0], label(self.figure)
-        meaning = f"A dot is a seed. Best is {best} with {shown(self.figure, self.means[best])}."
+        best, name = self.order[0], self.figure.heading
+        meaning = f"A dot is a seed. Best is {best} with {self.figure.shown(self.means[best])}."
         here = next((mean for method, mean in self.means.items() if method.lower() == NAIVE), None)
         return rows(f"{name} by method", meaning, data, axis=name, here=here)
 
@@ -165,11 +172,9 @@ def standing(figure: str, scores: Scores) -> Standing:
 
 def results(methods: Sequence[str], standings: Sequence[Standing], caption: str) -> Table:
     """Return the mean ± standard deviation of every method by every figure, the best marked."""
-    cells = [
-        (m, *(shown(s.figure, s.means[m], s.sd(m)) if m in s.means else "failed" for s in standings)) for m in methods
-    ]
+    cells = [(method, *(each.shown(method) for each in standings)) for method in methods]
     strong = {(n, k + 1) for n, m in enumerate(methods) for k, s in enumerate(standings) if s.is_best(m)}
-    return Table(caption, ("method", *(label(s.figure) for s in standings)), cells, frozenset(strong))
+    return Table(caption, ("method", *(each.figure.heading for each in standings)), cells, frozenset(strong))
 
 
 def p_value(own: Sequence[float], other: Sequence[float], paired: bool = True) -> float:

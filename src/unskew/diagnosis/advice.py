@@ -39,7 +39,7 @@ def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], 
     if alike:
         return f"Nearly everybody would get the same first item, so these lists are no recommendations. {level}".strip()
     if gain is None:
-        return f"Nothing here can be judged: {comparison.refusal}"
+        return f"Nothing here can be judged: {comparison.witnesses.refusal}"
     points = 100 * gain.order.value
     if decision == "use":
         if gain.order.z > Z:

@@ -28,6 +28,36 @@ ASSUMPTION = (
 CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
 
 
+class Witnesses(NamedTuple):
+    """What judges models: a log, its evidence or why there is none, and random ratings if any."""
+
+    log: RatingLog
+    evidence: Evidence | None
+    random: RatingLog | None
+    refusal: str  # why the log cannot judge
+
+    @property
+    def effective(self) -> float:
+        """How many equal ratings the log's are worth."""
+        return 0.0 if self.evidence is None else self.evidence.effective
+
+    @classmethod
+    def of(
+        cls, log: RatingLog, random_ratings: Any, seed: int, folder: Path | None, propensity: Values | None = None
+    ) -> Witnesses:
+        """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
+        random = None
+        if random_ratings is not None:
+            given = random_ratings if isinstance(random_ratings, RatingLog) else read_log(random_ratings, like=log)
+            random = in_codes(log, given)[0]
+        try:
+            return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random, "")
+        except DataError as error:
+            if random is None:
+                raise
+            return cls(log, None, random, str(error))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """The second of two models against the first: what is gained by the log, by random ratings, and what follows."""
@@ -35,10 +65,12 @@ class Comparison:
     names: tuple[str, str]
     by_log: Gain | None
     by_random: Gain | None
-    n_ratings: int
-    effective: float
-    n_random: int = 0
-    refusal: str = ""  # why the log cannot judge
+    witnesses: Witnesses
+
+    @property
+    def n_random(self) -> int:
+        """How many random ratings judge."""
+        return 0 if self.witnesses.random is None else len(self.witnesses.random)
 
     @property
     def decision(self) -> Decision:
@@ -68,10 +100,10 @@ class Comparison:
         """Say what was found, in a sentence or two."""
         (first, second), found = self.names, self.deciding
         if found is None:
-            return f"Nothing here can be judged: {self.refusal}"
+            return f"Nothing here can be judged: {self.witnesses.refusal}"
         order, ends = found.order.interval(), sorted(-end for end in found.band[1:3])
         error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
-        basis = f", depending on what drives seeing, by {self.n_ratings:,} ratings left out in turn"
+        basis = f", depending on what drives seeing, by {len(self.witnesses.log):,} ratings left out in turn"
         basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
         figures = (
             f"{100 * order.value:+.1f} points of liked items ranked above disliked ones "
@@ -99,8 +131,8 @@ class Comparison:
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
         else:
-            basis = f"{self.n_ratings:,} ratings, each judged by models of the other 80% of the log, worth "
-            basis += f"{self.effective:,.0f} equal ones. {ASSUMPTION}"
+            basis = f"{len(self.witnesses.log):,} ratings, each judged by models of the other 80% of the log, worth "
+            basis += f"{self.witnesses.effective:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
         action = asked if self.decision == "test" else ""
         return Finding("gain", answer, headline, self.sentence(), numbers, basis, action)
@@ -147,37 +179,12 @@ def compare(
     return compared((first, second), names, Witnesses.of(log, random_ratings, seed, folder, given))[0]
 
 
-class Witnesses(NamedTuple):
-    """What judges models: a log, its evidence or why there is none, and random ratings if any."""
-
-    log: RatingLog
-    evidence: Evidence | None
-    random: RatingLog | None
-    refusal: str
-
-    @classmethod
-    def of(
-        cls, log: RatingLog, random_ratings: Any, seed: int, folder: Path | None, propensity: Values | None = None
-    ) -> Witnesses:
-        """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
-        random = None
-        if random_ratings is not None:
-            given = random_ratings if isinstance(random_ratings, RatingLog) else read_log(random_ratings, like=log)
-            random = in_codes(log, given)[0]
-        try:
-            return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random, "")
-        except DataError as error:
-            if random is None:
-                raise
-            return cls(log, None, random, str(error))
-
-
 def compared(
     sources: tuple[Any, Any], names: tuple[str, str], witnesses: Witnesses
 ) -> tuple[Comparison, list[Values], list[Values]]:
     """Judge two models by what evidence there is; also what they answer to it, fold by fold, and to random ratings."""
     by_fold, as_fitted, by_log, by_random = list[Values](), list[Values](), None, None
-    log, evidence, random, refusal = witnesses
+    log, evidence, random, _ = witnesses
     if evidence is not None:
         by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
         by_log = gain(evidence, by_fold[0], by_fold[1])
@@ -186,6 +193,4 @@ def compared(
         asked = zip(sources, names, strict=True)
         as_fitted = [scores_of(source, log, name)(rows.users, rows.items) for source, name in asked]
         by_random = gain(rows, as_fitted[0], as_fitted[1])
-    n, effective = (0, 0.0) if evidence is None else (evidence.n_held, evidence.effective)
-    n_random = 0 if random is None else len(random)
-    return Comparison(names, by_log, by_random, n, effective, n_random, refusal), by_fold, as_fitted
+    return Comparison(names, by_log, by_random, witnesses), by_fold, as_fitted

@@ -6,7 +6,7 @@ Labels may be 0/1, soft, or true probabilities; the last take the sampling noise
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,14 +38,18 @@ class ReliabilityCurve:
         return np.abs(self.mean_label - self.mean_score)
 
 
+class Binning(TypedDict, total=False):
+    """How rows are grouped by score, and what they weigh: see `reliability_curve`."""
+
+    bins: Bins
+    n_bins: int
+    sample_weight: ArrayLike | None
+
+
 def reliability_curve(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    bins: Bins = "width",
-    n_bins: int = 15,
-    sample_weight: ArrayLike | None = None,
-) -> ReliabilityCurve:
+    y_true: ArrayLike, y_prob: ArrayLike, *,
+    bins: Bins = "width", n_bins: int = 15, sample_weight: ArrayLike | None = None,
+) -> ReliabilityCurve:  # fmt: skip
     """Group rows by score; rows of weight zero stand for no pair and enter no bin.
 
     width: `n_bins` bins of equal width on [0, 1], each holding its lower edge, the last its upper edge too;
@@ -67,13 +71,7 @@ def reliability_curve(
 
 
 def calibration_error(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    norm: Norm = "mean",
-    bins: Bins = "width",
-    n_bins: int = 15,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, y_prob: ArrayLike, *, norm: Norm = "mean", **binning: Unpack[Binning]
 ) -> float:
     """ECE_M = sum_m w_m |mean label - mean score| over M bins, or MCE_M, the largest gap of any filled bin.
 
@@ -82,20 +80,13 @@ def calibration_error(
     bins="mass" too. Even a perfectly calibrated score has gaps by chance, so neither reaches zero.
     """
     chosen(norm, "norm", get_args(Norm))
-    curve = reliability_curve(y_true, y_prob, bins=bins, n_bins=n_bins, sample_weight=sample_weight)
+    curve = reliability_curve(y_true, y_prob, **binning)
     filled = curve.count > 0
     return float(curve.gap[filled].max() if norm == "max" else curve.weight[filled] @ curve.gap[filled])
 
 
 def calibration_interval(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    norm: Norm = "mean",
-    bins: Bins = "width",
-    n_bins: int = 15,
-    sample_weight: ArrayLike | None = None,
-    seed: int = 0,
+    y_true: ArrayLike, y_prob: ArrayLike, *, norm: Norm = "mean", seed: int = 0, **binning: Unpack[Binning]
 ) -> Interval:
     """Return `calibration_error` with a 95% basic bootstrap interval over rows, widened to hold the value, not below 0.
 
@@ -103,13 +94,12 @@ def calibration_interval(
     Chance pushes a calibration error upwards, and its replicates once more: the basic interval (2 value - upper
     quantile, 2 value - lower quantile) takes both back, where plain percentiles double them (Davison & Hinkley, 1997).
     """
-    columns = _counted(y_true, y_prob, sample_weight)
+    columns = _counted(y_true, y_prob, binning.get("sample_weight"))
     if len(columns.labels) < 2:
         raise DataError("an interval of a calibration error needs at least two rows of positive weight.")
-    settings: Any = {"norm": norm, "bins": bins, "n_bins": n_bins}
-    value = calibration_error(*columns[:2], sample_weight=columns.weights, **settings)
+    value = calibration_error(y_true, y_prob, norm=norm, **binning)
     order = np.argsort(columns.predictions, kind="stable")
-    bin_of = _bins_of(columns, n_bins, bins)[order]
+    bin_of = _bins_of(columns, binning.get("n_bins", 15), binning.get("bins", "width"))[order]
     starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
     w, gap = columns.weights[order], (columns.weights * (columns.labels - columns.predictions))[order]
     rng, at_once = np.random.default_rng([checked_seed(seed), 83]), max(1, CELLS_AT_ONCE // len(w))
