@@ -10,7 +10,7 @@ import pytest
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
 from unskew.methods.calibrated import DoublyCalibrated
-from unskew.methods.robust import DRJL
+from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
@@ -49,7 +49,12 @@ CALIBRATORS = [
     UserPlatt(step_back=False),
     *(ExpertPlatt(step_back=False, assignment=assignment) for assignment in ("hard", "random", "expected")),
 ]
+ANY_NET = [make(name, net=NCF(n_factors=4)) for name in ("tdr-jl", "mr", "brd-dr", "at", "stable-dr")]
+ANY_IMPUTATION = [
+    make(name, propensity=Uniform(), imputation=MeanRating()) for name in ("dr-jl", "tdr-jl", "mr", "brd-dr")
+]
 PARTS = [
+    *(*ANY_NET, *ANY_IMPUTATION),
     *(Naive(net=net) for net in NETS),
     *(IPS(propensity=propensity) for propensity in PROPENSITIES),
     *(DoublyCalibrated(DRJL(propensity=Additive()), each, each) for each in CALIBRATORS),

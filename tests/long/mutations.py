@@ -32,9 +32,9 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 TESTS = {
-    "losses": ("tests/losses", "tests/methods/test_plans.py", "tests/methods/test_weighting.py"),
+    "losses": ("tests/losses", "tests/methods/test_methods.py"),
     "posterior": ("tests/posterior", "tests/methods/test_bayesian.py"),
-    "calibration": ("tests/calibration", "tests/methods/test_calibrated.py"),
+    "calibration": ("tests/calibration", "tests/methods/test_methods.py"),
     "evaluation": ("tests/evaluation", "tests/diagnosis"),
 }
 COPIED = ("src", "tests", "benchmarks", "pyproject.toml")

@@ -1,29 +1,27 @@
-"""Names of methods and parts, and the settings behind them: default, range and search space in one line."""
+"""Names of methods and parts, also of other packages, and the settings behind them."""
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
+from pathlib import Path
 
 import pytest
 
+import unskew
 from unskew.errors import ParameterError
 from unskew.gone import METHODS
 from unskew.methods.base import NetMethod
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR
 from unskew.methods.robust import DRJL, DRMSE
-from unskew.methods.settings import (
-    CLIP,
-    L2,
-    Choice,
-    LogUniform,
-    defaults_of,
-    searched,
-    with_chosen,
-)
+from unskew.methods.settings import CLIP, L2, Choice, LogUniform, defaults_of, searched, with_chosen
 from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF
 from unskew.registry import classes, make, register, registered
-from unskew.settings import check_settings, setting
+from unskew.settings import setting
 from unskew.testing.worlds import ordinary
 from unskew.training.loop import L2_PER_SCARCITY
 
@@ -49,13 +47,6 @@ def test_a_method_of_ones_own_has_a_name():
     register("mine")(Mine)  # the same module may say it again
 
 
-def test_a_taken_name_is_refused():
-    with pytest.raises(ParameterError, match=r"The name 'dr-jl' is taken by unskew\.methods\.robust; choose another"):
-        register("dr-jl", Mine())
-    with pytest.raises(ParameterError, match="dict is no method, net, propensity"):
-        register("dictionary", {})
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_a_name_that_went_answers_with_what_to_use(name):
     assert name not in NAMES
@@ -63,11 +54,21 @@ def test_a_name_that_went_answers_with_what_to_use(name):
         make(name)
 
 
-def test_unknown_names_and_settings_come_with_the_nearest():
-    with pytest.raises(ParameterError, match=r"no method 'drjl'.*dr-jl"):
-        make("drjl")
-    with pytest.raises(ParameterError, match=r"The method 'dr-jl' has no setting 'cilp'.*clip"):
-        make("dr-jl", cilp=0.1)
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: make("drjl"), r"no method 'drjl'.*dr-jl"),
+        (lambda: make("dr-jl", cilp=0.1), r"The method 'dr-jl' has no setting 'cilp'.*clip"),
+        (lambda: register("dr-jl", Mine()), r"'dr-jl' is taken by unskew\.methods\.robust; choose another"),
+        (lambda: register("dictionary", {}), "dict is no method, net, propensity"),
+        (lambda: DRJL(learning_rate=None), "learning_rate of DRJL must be a number above 0, not None"),
+        (lambda: DRMSE(trade_off=1.5), r"trade_off of DRMSE must be a number at least 0 and at most 1, not 1\.5"),
+        (lambda: Mine(strength=3.0), "strength of Mine must be"),
+    ],
+)
+def test_wrong_names_and_settings_are_refused(wrong, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        wrong()
 
 
 def test_settings_of_the_base_reach_it_through_the_wrapper():
@@ -99,19 +100,10 @@ def test_every_bound_of_every_setting_is_checked(name):
                 replace(method, **{each.name: value})
 
 
-def test_none_means_the_rule_where_it_is_the_default():
-    assert (DRJL(l2=None, clip=None).l2, IPS(l2=0.0).l2) == (None, 0.0)
-    with pytest.raises(ParameterError, match="learning_rate of DRJL must be a number above 0, not None"):
-        DRJL(learning_rate=None)
-    with pytest.raises(ParameterError, match=r"trade_off of DRMSE must be a number at least 0 and at most 1, not 1\.5"):
-        DRMSE(trade_off=1.5)
-
-
 def test_a_setting_declares_default_range_and_search():
     assert searched(Mine()) == {"l2": L2, "strength": LogUniform(0.1, 2.0), "net.n_factors": Choice((8, 16, 32, 64))}
-    with pytest.raises(ParameterError, match="strength of Mine"):
-        check_settings(Mine(strength=3.0))
     assert ESCM2DR().space()["entire_space_weight"] == LogUniform(0.01, 1.0)
+    assert (DRJL(l2=None, clip=None).l2, IPS(l2=0.0).l2) == (None, 0.0)  # None means the rule
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,3 +153,73 @@ def test_scikit_learn_clones_a_method_by_its_parameters():
     found = make("ips", net=MF(n_factors=3)).get_params()
     assert (found["net"], found["net__n_factors"]) == (MF(n_factors=3), 3)
     assert "net__n_factors" not in make("ips").get_params(deep=False)
+
+
+# Of other packages, by their entry points
+
+MODULE = """
+from dataclasses import dataclass
+import unskew
+
+@dataclass(frozen=True, kw_only=True)
+class MyNaive(unskew.Naive):
+    'Plain training by somebody else.'
+
+@dataclass(frozen=True, kw_only=True)
+class MyPopularity(unskew.Popularity):
+    'Popularity by somebody else.'
+"""
+POINTS = """
+[unskew.methods]
+my-naive = mine:MyNaive
+lost = nowhere:Lost
+
+[unskew.propensities]
+my-popularity = mine:MyPopularity
+"""
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """Runs a command where a package with entry points is installed."""
+    (tmp_path / "site" / "mine-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "site" / "mine.py").write_text(MODULE)
+    (tmp_path / "site" / "mine-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n"
+    )
+    (tmp_path / "site" / "mine-1.0.dist-info" / "entry_points.txt").write_text(POINTS)
+    rows = "".join(f"{user},{item},{1 + (user * item) % 5}\n" for user in range(12) for item in range(8))
+    (tmp_path / "ratings.csv").write_text(f"user_id,item_id,rating\n{rows}")
+    source = Path(unskew.__file__).parents[1]
+    paths = os.pathsep.join([str(tmp_path / "site"), str(source)])
+
+    def run(*words, code=0):
+        command, environment = [sys.executable, "-m", "unskew", *words], {**os.environ, "PYTHONPATH": paths}
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done
+
+    run.folder = tmp_path
+    return run
+
+
+def test_parts_of_other_packages_work_by_name_and_folders_name_their_package(outside):
+    short = ("--set", "training.max_epochs=1")
+    outside("fit", "ratings.csv", "--method", "my-naive", "--out", "a", *short)
+    outside("fit", "ratings.csv", "--method", "ips", "--set", "propensity=mypopularity", "--out", "b", *short)
+    outside("evaluate", "b", "ratings.csv")
+    manifest = outside.folder / "a" / "model.json"
+    text = json.loads(manifest.read_text())
+    assert text["method"]["kind"] == "mine:MyNaive"
+    for kind, code in (("mine:MyNaive", 0), ("MyNaive", 0), ("gone:MyNaive", 2), ("os:system", 2)):
+        text["method"]["kind"] = kind
+        manifest.write_text(json.dumps(text))
+        words = outside("recommend", "a", "--k", "2", "--keep-seen", code=code).stderr
+        assert not code or f"is a {kind} of the package {kind.partition(':')[0]!r}, which is not installed" in words
+
+
+def test_a_broken_part_of_another_package_is_named(outside):
+    listed = outside("list")
+    assert "my-naive" in listed.stdout
+    assert "warning: lost of mine cannot be used: ModuleNotFoundError: No module named 'nowhere'." in listed.stderr
+    assert "error: lost of mine cannot be used" in outside("fit", "ratings.csv", "--method", "lost", code=2).stderr

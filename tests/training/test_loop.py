@@ -9,7 +9,7 @@ from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split, scarcity
 from unskew.datasets.world import simulate
 from unskew.errors import DivergedError, ParameterError, PlanError
-from unskew.losses.columns import Column, Total, value_of
+from unskew.losses.columns import Column, value_of
 from unskew.losses.weighting import naive
 from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import Naive
@@ -46,9 +46,6 @@ def state(trained, role):
     return np.concatenate([value.ravel() for value in trained.parts[role].state().values()])
 
 
-# What moves
-
-
 def test_an_update_moves_the_roles_it_names_even_if_its_loss_uses_others(split):
     states, slopes = {}, {}
 
@@ -69,17 +66,6 @@ def test_a_trained_role_without_slopes_is_an_error(split):
         plan = plan_of((Update(("a",), loss),), (Update(("b",), loss_of("b")),))
         with pytest.raises(PlanError, match=r"gives no slopes to \['a'\], which it is to train"):
             train(plan, split, training=ONCE)
-
-
-def test_a_part_at_rest_cannot_be_moved_by_slopes_made_up_for_it(split):
-    """Only a net can learn; a part that fits itself has no place for slopes."""
-
-    def made_up(v):
-        return naive(v, "a") + Total(0.0, {("p", v.observed): np.ones(len(v.observed), np.float32)})
-
-    stages = Stage("p", fits=("p",)), Stage("a", ((Update(("a",), made_up),),))
-    with pytest.raises(AttributeError):
-        train(Plan({"a": Role(NET), "p": Role(Uniform())}, stages), split, training=ONCE)
 
 
 def test_updates_of_one_step_read_the_same_logits_and_move_once(split):
@@ -121,9 +107,6 @@ def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
     assert stage._replace(steps=stage.steps[:1]).moves(roles) == {"vectors", "a", "b"}
 
 
-# Stopping
-
-
 def test_the_best_state_is_restored_after_patience_is_exhausted(split):
     risks, seen = iter([0.5, 0.3, 0.4, 0.6, 0.7, 0.8]), []
 
@@ -139,12 +122,6 @@ def test_the_best_state_is_restored_after_patience_is_exhausted(split):
     assert history.stopped == {"only": "stopped: no better in 3 epochs"}
     learned = users.marks[0, :-1] > 0
     np.testing.assert_array_equal(users.value[learned], seen[1]["users"][learned])
-
-
-def test_without_validation_the_last_of_all_epochs_is_kept(split):
-    history = train(plan_of(roles=("a",)), split, training=SHORT).history
-    assert history.kept == {"only": 3}
-    assert history.stopped["only"] == "stopped after all 3 epochs"
 
 
 def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
@@ -170,20 +147,20 @@ def test_a_stage_chooses_its_own_rule_of_stopping(split):
     assert seen == [len(split.train_rows)]
 
 
-@pytest.mark.parametrize("wrong", [{"max_epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"holdout": 0.0},
-                                   {"holdout": 1.0}, {"holdout_by": "x"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"holdout": 0.0}, {"holdout": 1.0}, {"holdout_by": "x"}]
+    + [{"pairs_per_row": value} for value in (-1.0, float("nan"), 1e6)],
+)
 def test_options_out_of_range_are_refused_with_their_name(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
-        Training(**wrong)
+        replace(plan_of(), **wrong) if "pairs_per_row" in wrong else Training(**wrong)
 
 
 def test_the_default_batch_grows_with_the_square_root_of_the_log():
     assert [Training().batch_size_for(n) for n in (10, 6_264, 280_000, 10_000_000)] == [64, 256, 2048, 16_384]
     assert Training(batch_size=7).batch_size_for(10**6) == 7
     assert Training(progress=True).lasting == Training()
-
-
-# Fits, copies, batches
 
 
 class Tally(Part):
@@ -266,21 +243,16 @@ def test_what_learned_nothing_is_counted(split):
     np.testing.assert_array_equal(net.value("users")[65], net.value("users")[-1])
 
 
-# What goes wrong
-
-
-def test_a_loss_that_is_not_finite_is_reported_with_stage_role_and_epoch(split):
-    plan = plan_of((Update(("a",), lambda v: naive(v, "a") * float("inf")),), roles=("a",))
-    with (
-        np.errstate(invalid="ignore"),
-        pytest.raises(DivergedError, match=r"stage 'only', role 'a', epoch 1; lower its learning rate"),
-    ):
-        train(plan, split, training=SHORT)
-
-
-def test_a_validation_risk_that_is_not_finite_is_reported(split):
-    plan = plan_of(roles=("a",), validate=lambda v: float("nan"))
-    with pytest.raises(DivergedError, match="validation risk of stage 'only' is nan after epoch 1"):
+@pytest.mark.parametrize(
+    ("loss", "risk", "sentence"),
+    [
+        (float("inf"), 1.0, r"stage 'only', role 'a', epoch 1; lower its learning rate"),
+        (1.0, float("nan"), "validation risk of stage 'only' is nan after epoch 1"),
+    ],
+)
+def test_what_is_not_finite_is_reported_with_its_place(split, loss, risk, sentence):
+    plan = plan_of((Update(("a",), lambda v: naive(v, "a") * loss),), roles=("a",), validate=lambda v: risk)
+    with np.errstate(invalid="ignore"), pytest.raises(DivergedError, match=sentence):
         train(plan, split, training=SHORT)
 
 
@@ -298,15 +270,6 @@ def test_a_validation_risk_that_is_not_finite_is_reported(split):
 def test_a_plan_that_does_not_fit_together_is_refused(roles, stage, sentence):
     with pytest.raises(PlanError, match=sentence):
         Plan(roles, (stage,))
-
-
-@pytest.mark.parametrize("wrong", [-1.0, float("nan"), 1e6])
-def test_pairs_per_row_out_of_range_are_refused(wrong):
-    with pytest.raises(ParameterError, match="pairs_per_row of Plan"):
-        replace(plan_of(), pairs_per_row=wrong)
-
-
-# Rules, history
 
 
 def grid(n_users, n_items, **ids):
@@ -338,12 +301,6 @@ def test_a_plan_leaves_l2_and_clip_to_the_log_unless_a_method_has_numbers():
     assert resolved(make("tdr-jl").plan().roles, facts)["prediction"].l2 == pytest.approx(2 * rule)
 
 
-def test_the_rule_is_what_its_number_would_be(split):
-    numbered = Naive(l2=L2_PER_SCARCITY * scarcity(split.log))
-    one, other = (train(m.plan(), split, training=SHORT) for m in (Naive(), numbered))
-    np.testing.assert_array_equal(state(one, "prediction"), state(other, "prediction"))
-
-
 def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
     inner = History([Epoch("propensity", 1, {"propensity": 0.4}, 0.5, 0.1)], {"propensity": 1}, {}, [])
     part = Part()
@@ -362,7 +319,9 @@ def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
 
 def test_the_history_has_the_mean_loss_of_each_update(split):
     plan = plan_of((Update(("a",), lambda v: naive(v, "a") * 0 + 2.0), Update(("b",), loss_of("b"))))
-    epochs = train(plan, split, training=SHORT).history.of("only")
+    history = train(plan, split, training=SHORT).history
+    epochs = history.of("only")
+    assert (history.kept, history.stopped) == ({"only": 3}, {"only": "stopped after all 3 epochs"})
     assert [epoch.losses["a"] for epoch in epochs] == pytest.approx([2.0] * 3)
     assert set(epochs[0].losses) == {"a", "b"}
     assert epochs[0].validation is None
