@@ -349,7 +349,7 @@ def test_ratings_that_are_no_scale_and_positives_alone_are_refused_in_a_sentence
     with pytest.raises(DataError, match=r"only the rating 1: .* what people clicked or bought does not tell"):
         RatingLog.from_arrays(users, items, np.ones(1000))
     clicks = pa.table({"user": users, "item": items, "when": items})
-    with pytest.raises(DataError, match="a file of clicks or purchases alone does not say what people saw and left"):
+    with pytest.raises(DataError, match="a file of clicks or purchases alone does not tell what people saw and left"):
         RatingLog.from_frame(clicks)
 
 

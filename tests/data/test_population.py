@@ -7,7 +7,7 @@ import pytest
 
 from unskew import RatingLog, make
 from unskew.data.feed import Batch, Block, Chunk, Feed
-from unskew.data.impressions import cells_of, counted
+from unskew.data.impressions import counted
 from unskew.data.population import AllPairs, Folds, ListedRows
 from unskew.data.split import folds, holdout_split
 from unskew.errors import DataError, ParameterError
@@ -44,7 +44,7 @@ def enumerated(loss, *, imputed=IMPUTED, p=P, down_sampled, joined):
         chance_kept = np.where(seen, 1.0, KEPT if down_sampled else 1.0)
         chance = np.prod(np.where(seen, P, 1 - P)) * np.prod(np.where(kept, chance_kept, 1 - chance_kept))
         chance *= np.prod(np.where(seen, np.where(rated, Q, 1 - Q), 1.0))
-        cells = cells_of(chance_kept, "sample_rate") if down_sampled else None
+        cells = (1 / chance_kept).astype(np.float32) if down_sampled else None
         rows, ratings = ListedRows(USERS, ITEMS, seen, cells).take(kept), rated[kept].astype(float)
         if joined:
             rows, ratings = counted(rows, ratings, 3)
@@ -196,8 +196,8 @@ def test_folds_keep_repeats_together(log):
         ({"seen": [0, 0, 0, 0]}, "seens is 0 in every row"),
         ({"seen": [0, 1, 2, 1]}, "row 3 of seens holds 2, where only 0 and 1"),
         ({"seen": [0, 1, None, 1]}, "row 3 of seens holds nothing, where only 0 and 1"),
-        ({"sample_rate": [1, 1, 0, 1]}, "row 3 of sample_rate holds 0: a row is kept"),
-        ({"sample_rate": [1, 1, 1.5, 1]}, "row 3 of sample_rate holds 1.5: a row is kept"),
+        ({"sample_rate": [1, 1, 0, 1]}, "row 3 of sample_rates holds 0: it must be above 0"),
+        ({"sample_rate": [1, 1, 1.5, 1]}, "row 3 of sample_rates holds 1.5: it must be above 0"),
         ({"duplicates": "mean"}, "duplicates is 'mean': rows that are seen or not are kept"),
         ({"seen": [1, 1, 1]}, "ratings has 4 rows and seens 3"),
         ({"ratings": ["9", "0", "x", "1"]}, "row 3 of ratings holds 'x'"),

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Duplicates = Literal["error", "last", "mean"]
+Duplicates = Literal["error", "last", "mean", "keep", "count"]
+Target = Literal["click", "conversion", "click-and-conversion", "implicit"]
 EmptyUsers = Literal["skip", "one", "zero"]
 OnUnknown = Literal["raise", "fallback"]
 LARGEST = {"--k": 10_000, "--seeds": 10_000, "--trials": 100_000, "--tune": 100_000, "--workers": 256, "--port": 65_535}
@@ -68,7 +69,13 @@ Graded = Annotated[
     tuple[str, str] | None,
     file("--graded", "Keep ratings graded on the scale LOW to HIGH.", "LOW HIGH", show_default=False),
 ]
-DuplicatesOption = Annotated[Duplicates, flag("--duplicates", "What to do with a pair that is rated more than once.")]
+DuplicatesOption = Annotated[
+    Duplicates | None, flag("--duplicates", "What to do with a pair of several rows; impressions are kept, else error.")
+]
+SeenColumn = Annotated[
+    str | None, file("--seen", "Of impressions: column of what could be rated, such as clicked.", "COLUMN")
+]
+TargetOption = Annotated[Target | None, flag("--target", "Of impressions: what to learn; guessed by the columns.")]
 UserFeatures = Annotated[Path | None, file("--user-features", "A file with a row of features per user.")]
 ItemFeatures = Annotated[Path | None, file("--item-features", "A file with a row of features per item.")]
 ItemNames = Annotated[

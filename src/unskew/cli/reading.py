@@ -37,7 +37,9 @@ class Reading:
     rating: options.RatingColumn = None
     positive: options.Positive = None
     graded: options.Graded = None
-    duplicates: options.DuplicatesOption = "error"
+    duplicates: options.DuplicatesOption = None
+    seen: options.SeenColumn = None
+    target: options.TargetOption = None
     user_features: options.UserFeatures = None
     item_features: options.ItemFeatures = None
     item_names: options.ItemNames = None
@@ -159,7 +161,8 @@ class Reading:
 
     def _read(self, source: str, scale: Scale | None, **sides: Any) -> RatingLog:
         """Return the log of a file, on this scale unless options give another."""
-        settings: dict[str, Any] = {"duplicates": self.duplicates, **sides}
+        named = ("duplicates", "seen", "target")
+        settings: dict[str, Any] = {n: getattr(self, n) for n in named if getattr(self, n) is not None} | sides
         if self.positive is not None:
             settings["positive"] = self.positive
         elif self.graded is not None:
@@ -191,7 +194,7 @@ COLUMNS = ("user", "item", "rating")
 RATINGS = (*COLUMNS, "positive", "graded", "duplicates")
 Columns = Annotated[Reading, COLUMNS]
 Ratings = Annotated[Reading, RATINGS]
-Everything = Annotated[Reading, (*RATINGS, "user_features", "item_features", "item_names")]
+Everything = Annotated[Reading, (*RATINGS, "seen", "target", "user_features", "item_features", "item_names")]
 
 
 def is_model(source: str) -> bool:

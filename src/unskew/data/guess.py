@@ -39,10 +39,28 @@ NAMES = {
     ),
     "time": ("timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "reviewtime", "createdat", "unixtime"),
     "title": ("title", "name", "itemname", "itemtitle", "movietitle", "movie", "product", "book", "song", "artist"),
+    "clicked": ("clicked", "click", "isclick", "isclicked"),
+    "converted": ("converted", "conversion", "isconverted", "purchased", "purchase", "bought"),
+    "request": ("request", "requestid", "impressionid", "queryid"),
+    "position": ("position", "pos", "slot", "rank"),
+    "policy": ("policy", "policyid", "policyname"),
+    "pscore": ("pscore", "propensity", "propensityscore", "actionprob"),
+    "is_random": ("israndom", "random", "randomized"),
+    "sample_rate": ("samplerate", "samplingrate"),
 }
 ENDINGS = ("rating", "ratings", "stars", "score")  # of names that hold ratings where none of those above does
-PLURAL = {"user": "users", "item": "items", "rating": "ratings", "time": "times", "title": "titles"}
-DOCUMENTED = {"user": "user_id", "item": "item_id", "rating": "rating", "time": "timestamp", "title": "title"}
+PLURAL = {role: f"{role}s" for role in NAMES} | {
+    "seen": "what was seen",
+    "clicked": "clicks",
+    "converted": "conversions",
+}
+PLURAL |= {"policy": "policies", "is_random": "random rows"}
+DOCUMENTED = {role: role for role in NAMES} | {
+    "user": "user_id",
+    "item": "item_id",
+    "time": "timestamp",
+    "seen": "seen",
+}
 DELIMITERS = ("::", ",", ";", "\t", "|", " ")
 OLDEST = 1e8  # seconds since 1970 from which on a number is taken for a time: 1973
 MOST_STEPS = 101
@@ -137,7 +155,7 @@ def columns_by_name(
 def _positives_only(role: str) -> str:
     if role != "rating":
         return ""
-    return "; a file of clicks or purchases alone does not say what people saw and left, and cannot be learned from"
+    return "; a file of clicks or purchases alone does not tell what people saw and left: for it, set target='implicit'"
 
 
 def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -152,7 +170,7 @@ def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
         named = kept if len(named) > 1 and kept else named
     if role == "title":
         named = [name for name in named if not all(map(is_number, map(str, samples[name])))]
-    if role == "time":
+    if role not in ("user", "item", "rating", "title"):
         named = named[:1]
     return named
 

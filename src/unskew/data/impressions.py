@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from unskew.data.guess import NAMES, plain_name
 from unskew.data.ids import as_arrow, plain
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
@@ -16,18 +18,73 @@ from unskew.data.scale import as_ratings
 from unskew.errors import DataError
 
 Flags = NDArray[np.bool_]
+Target = Literal["click", "conversion", "click-and-conversion", "implicit"]
+CONTEXT = ("request", "position", "policy", "pscore", "is_random", "sample_rate")  # what a row may have besides
+RATED = {*NAMES["rating"]} - {*NAMES["clicked"], *NAMES["converted"]}
 
 
-def as_flags(values: Any, where: str) -> Flags:
-    """A column of 0 and 1, or of true and false, or a DataError that names the first row with anything else."""
+class Wanted(NamedTuple):
+    """The columns to look for by role, of which some may be missing; what they are read for; a guess in words."""
+
+    given: dict[str, str | None]
+    optional: tuple[str, ...] = ("time",)
+    target: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | None, where: str) -> Wanted:
+    """What to look for in a table with these columns.
+
+    `target` is what answers are wanted for: "click" (would it be clicked if shown, over all pairs), "conversion"
+    (would it convert if clicked, over everything shown), "click-and-conversion" (over all pairs) or "implicit" (would
+    it be liked, from rows that are all positive). Without it, a table with clicks and conversions and no ratings is
+    read for conversions, and one with clicks alone for clicks.
+    """
+    known = {plain_name(name): name for name in names}
+    clicked, converted = (next((known[n] for n in NAMES[e] if n in known), None) for e in ("clicked", "converted"))
+    given, notes = dict(given), tuple[str, ...]()
+    if target is None and not (given["rating"] or given["seen"]) and clicked and known.keys().isdisjoint(RATED):
+        target = "conversion" if converted else "click"
+        notes = (f"rows are what was shown, and answers are for target={target!r} (target= changes this)",)
+    if target == "implicit":
+        given["rating"] = given["rating"] or clicked
+    elif target is not None:
+        outcome = ("rating", "clicks", clicked) if target == "click" else ("rating", "conversions", converted)
+        for role, event, column in (outcome, *((("seen", "clicks", clicked),) if target == "conversion" else ())):
+            given[role] = given[role] or column
+            if given[role] is None:
+                raise DataError(f"{where} has no column that is known to hold {event}: set {role}= to the right one.")
+    if given["seen"] is None:
+        del given["seen"]
+    if target is None and "seen" not in given:
+        return Wanted(given)
+    free = [role for role in CONTEXT if role not in given]
+    optional = ("time", *free, *(("rating",) if target == "implicit" else ()))
+    return Wanted(given | dict.fromkeys(free), optional, target, notes)
+
+
+def as_flags(values: Any, where: str, missing: bool = False) -> Flags:
+    """A column of 0 and 1, or of true and false, or a DataError that names the first row with anything else.
+
+    With `missing`, what is missing counts as 0.
+    """
     column = plain(as_arrow(values, where))
     if pa.types.is_boolean(column.type) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
     numbers = as_ratings(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column, where)
+    numbers = np.nan_to_num(numbers) if missing else numbers
     if (bad := ~((numbers == 0) | (numbers == 1))).any():
         row = int(bad.argmax())
         raise DataError(f"row {row + 1} of {where} holds {_held(numbers[row])}, where only 0 and 1 tell yes from no.")
     return np.asarray(numbers == 1)
+
+
+def ones(values: Any, where: str) -> Flags:
+    """Which rows hold 1 or true, whatever the others hold."""
+    column = plain(as_arrow(values, where))
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return np.asarray(pc.equal(column.cast(pa.large_string()), "1").fill_null(False))
 
 
 def visible(ratings: Any, seen: Flags, where: str, seen_where: str) -> Any:
@@ -38,17 +95,6 @@ def visible(ratings: Any, seen: Flags, where: str, seen_where: str) -> Any:
     if len(column) != len(seen):
         raise DataError(f"{where} has {len(column):,} rows and {seen_where} {len(seen):,}: give one a row.")
     return pc.if_else(pa.array(seen), column, column[int(seen.argmax())])
-
-
-def cells_of(sample_rate: Any, where: str) -> NDArray[np.float32]:
-    """How many rows each stands for, of which a share of `sample_rate` was kept."""
-    rate = as_ratings(sample_rate, where)
-    if (bad := ~((rate > 0) & (rate <= 1))).any():
-        row = int(bad.argmax())
-        raise DataError(
-            f"row {row + 1} of {where} holds {_held(rate[row])}: a row is kept with a chance above 0 and at most 1."
-        )
-    return (1 / rate).astype(np.float32)
 
 
 def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[ListedRows, NDArray[Any]]:
@@ -74,3 +120,50 @@ def shares(keys: NDArray[np.int64]) -> NDArray[np.float32] | None:
 
 def _held(number: float) -> str:
     return "nothing" if np.isnan(number) else f"{number:g}"
+
+
+def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int) -> dict[str, NDArray[Any]]:
+    """What rows have besides, checked: requests and policies as numbers, positions, logged chances, what is random."""
+    found: dict[str, NDArray[Any]] = {}
+    for role in CONTEXT:
+        if role not in columns:
+            continue
+        if role in ("request", "policy"):
+            codes = plain(as_arrow(columns[role], at(role))).dictionary_encode()
+            column: NDArray[Any] = np.asarray(codes.indices.fill_null(-1), np.int32)
+        elif role == "is_random":
+            column = as_flags(columns[role], at(role))
+        else:
+            column = as_ratings(columns[role], at(role))
+            low = 0 if role == "position" else np.nextafter(0, 1)
+            most = np.inf if role == "position" else 1
+            if (bad := ~((column >= low) & (column <= most))).any():
+                row, span = int(bad.argmax()), "0 or more" if role == "position" else "above 0 and at most 1"
+                raise DataError(f"row {row + 1} of {at(role)} holds {_held(column[row])}: it must be {span}.")
+            column = column.astype(np.float32)
+        if len(column) != n_rows:
+            raise DataError(f"{at(role)} has {len(column):,} rows for {n_rows:,} of the log: give one a row.")
+        found[role] = column
+    return found
+
+
+def remarks(items: NDArray[Any], won: Flags, seen: Flags | None, context: Mapping[str, NDArray[Any]]) -> list[str]:
+    """What stands out in a log of impressions, in words; `won` are rows with the outcome, seen or not."""
+    notes = []
+    if seen is not None and (count := int((won & ~seen).sum())):
+        notes.append(f"{count:,} rows have an outcome and were not seen: it is not read")
+    happened = won if seen is None else seen
+    if "request" in context:
+        request = context["request"]
+        if again := len(items) - len(np.unique(pair_keys(request, items, int(items.max()) + 1))):
+            notes.append(f"{again:,} rows repeat another of the same request, and count as rows")
+        wins = np.bincount(request[happened & (request >= 0)])
+        if several := int((wins > 1).sum()):
+            notes.append(f"{several:,} requests have several rows that were chosen")
+    if "position" in context and len(np.unique(context["position"])) > 1:
+        places = np.unique(context["position"][happened])
+        if len(places) == 1:
+            notes.append(f"everything chosen stood at position {places[0]:g}: other places tell nothing")
+    if "policy" in context and len(np.unique(context["policy"])) == 1:
+        notes.append("the column of policies holds one policy alone")
+    return notes

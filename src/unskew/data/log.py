@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.features import FeatureFrame, Features, columns_of, missing_column, sample_of
 from unskew.data.guess import FEWEST, columns_by_name, guessed_scale
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
-from unskew.data.impressions import as_flags, cells_of, counted, shares, visible
+from unskew.data.impressions import Target, as_flags, context_of, counted, ones, remarks, shares, visible, wanted
 from unskew.data.pairs import pair_keys
 from unskew.data.population import AllPairs, ListedRows, Population
 from unskew.data.scale import Scale, as_ratings
@@ -99,21 +99,24 @@ class RatingLog:
         item: str | None = None,
         rating: str | None = None,
         time: str | None = None,
+        seen: str | None = None,
         **settings: Unpack[LogSettings],
     ) -> RatingLog:
-        """A log from a pandas, polars or pyarrow frame with one row per rating; see `LogSettings`.
+        """A log from a pandas, polars or pyarrow frame with one row per rating or impression; see `LogSettings`.
 
         Columns that are not named are guessed, by name and by what they hold.
         """
         columns = columns_of(frame)
         given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, settings.get("like"))
-        for name in given.values():
+        look = wanted(given | {"seen": seen}, columns, settings.get("target"), "the frame")
+        for name in look.given.values():
             if name is not None and name not in columns:
                 raise missing_column(str(name), list(columns), "the frame")
         samples = {name: sample_of(values) for name, values in columns.items()}
-        found, guessed = columns_by_name(samples, given, "the frame", optional=("time",))
+        found, guessed = columns_by_name(samples, look.given, "the frame", look.optional)
         library = next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
-        rows = Rows({role: columns[name] for role, name in found.items()}, found, "", library, tuple(guessed))
+        held = {role: columns[name] for role, name in found.items()}
+        rows = Rows(held, found, "", library, (*look.notes, *guessed), target=look.target)
         return rows.log(columns, **settings)
 
     @classmethod
@@ -126,7 +129,9 @@ class RatingLog:
         seen = clicked and ratings = bought, for all that was shown. Without it, answers are wanted over all pairs.
         """
         columns = {"user": users, "item": items, "rating": ratings}
-        return Rows(columns if seen is None else columns | {"seen": seen}).log(**settings)
+        given = {"seen": seen, "sample_rate": settings.get("sample_rate")}
+        columns |= {role: values for role, values in given.items() if values is not None}
+        return Rows(columns, target=settings.get("target")).log(**settings)
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:
@@ -229,6 +234,8 @@ class LogSettings(TypedDict, total=False):
     positive: float | Literal["guess"] | None
     rating_scale: tuple[float, float] | None
     duplicates: Duplicates
+    target: Target | None
+    window: float
     sample_rate: Any
     user_ids: Any
     item_ids: Any
@@ -247,17 +254,19 @@ class Rows(NamedTuple):
     library: str = "pyarrow"
     guessed: tuple[str, ...] = ()
     narrow: bool = False  # text that spells integers throughout becomes integers
+    target: str | None = None  # what answers are wanted for, of impressions
 
     def log(self, others: Any = (), **settings: Any) -> RatingLog:
         """The log of these rows; `others` are further columns of the same table, by name."""
         check_settings(settings)
+        if (window := settings.pop("window", None)) is not None:
+            return self._closed(window).log(others, **settings)
+        if self.target == "implicit" and "rating" in self.columns:
+            flags = as_flags(self.columns["rating"], self._at("rating"))
+            return self._kept(flags, "are not positive", "rating").log(others, **settings)
         like: RatingLog | None = settings.get("like")
         titles, notes = settings.get("item_names"), list(self.guessed)
-        seen, column = None, self.columns["rating"]
-        if "seen" in self.columns:
-            seen = as_flags(self.columns["seen"], self._at("seen"))
-            column = visible(column, seen, self._at("rating"), self._at("seen"))
-        ratings = as_ratings(column, self._at("rating"))
+        seen, ratings, won = self._outcomes()
         frames, sides = dict[str, FeatureFrame | None](), {}
         for side in ("user", "item"):
             given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
@@ -274,16 +283,21 @@ class Rows(NamedTuple):
                 f"{self._at('user')}, {self._at('item')} and {self._at('rating')} must be equally long, "
                 f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
             )
-        if not len(ratings):
+        n_rows = len(ratings)
+        if not n_rows:
             raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
         scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
-        how, cells, listed = settings.get("duplicates", "error" if seen is None else "keep"), None, None
-        if (rate := settings.get("sample_rate")) is not None:
-            cells = cells_of(rate, "sample_rate")
+        context = context_of(self.columns, self._at, len(users))
+        if self.target is not None or seen is not None:
+            notes += [] if won is None else remarks(items, won, seen, context)
+        kept = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
+        how, listed, cells = settings.get("duplicates", kept), None, None
+        if "sample_rate" in context:
+            cells = np.asarray(1 / context.pop("sample_rate"), np.float32)
         if seen is not None:
-            listed = ListedRows(users, items, seen, cells, {} if times is None else {"time": times})
+            listed = ListedRows(users, items, seen, cells, context if times is None else context | {"time": times})
             if how == "count":
                 listed, ratings = counted(listed, ratings, len(item_ids))
             elif how != "keep":
@@ -298,10 +312,11 @@ class Rows(NamedTuple):
             cells = part if cells is None or part is None else cells * part
         else:
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
-        scale.refuse_one_class(ratings.min(), ratings.max())
+        if self.target != "implicit":
+            scale.refuse_one_class(ratings.min(), ratings.max())
         unit = scale.to_unit(ratings)
         share = float(unit.mean())
-        if scale.binary and min(share, 1 - share) < FEWEST:
+        if scale.binary and min(share, 1 - share) < FEWEST and self.target != "implicit":
             notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
         features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
         notes += [note for each in features if each is not None for note in each.notes]
@@ -310,7 +325,8 @@ class Rows(NamedTuple):
             named = _titled(self.columns["item"], others[titles], item_ids, notes)
         elif titles is not None:
             named = titles_for(titles, item_ids, notes)
-        names = (like.names if like is not None else NAMES)._replace(**self.called)
+        called = {role: name for role, name in self.called.items() if role in Names._fields}
+        names = (like.names if like is not None else NAMES)._replace(**called)
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
             LOGGER.info("%s%s", prefix, note)
@@ -323,7 +339,7 @@ class Rows(NamedTuple):
             scale,
             user_features=features[0],
             item_features=features[1],
-            duplicates_merged=len(self.columns["rating"]) - len(unit),
+            duplicates_merged=n_rows - (len(unit) if listed is None else len(listed)),
             stars=ratings.astype(np.float32),
             times=times,
             titles=named,
@@ -334,6 +350,39 @@ class Rows(NamedTuple):
             listed=listed,
         )
 
+    def _closed(self, window: float) -> Rows:
+        """The rows at least `window` seconds older than the last one, whose outcomes have had time to come."""
+        times = _times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
+        if times is None or not window >= 0:
+            raise DataError(
+                f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
+            )
+        return self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
+
+    def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
+        """Some of the rows, and how many others are left out; `without` is a role that is known of all of them."""
+        columns = {
+            role: as_arrow(column, self._at(role)).filter(pa.array(kept))
+            for role, column in self.columns.items()
+            if role != without
+        }
+        left = f"{int((~kept).sum()):,} rows that {others} are left out"
+        return self._replace(columns=columns, guessed=(*self.guessed, *(() if kept.all() else (left,))))
+
+    def _outcomes(self) -> tuple[Any, NDArray[np.float64], Any]:
+        """Which rows were seen, their ratings, and which rows have the outcome; None where that is no question."""
+        where = self._at("rating")
+        if self.target == "implicit":
+            return None, np.ones(len(as_arrow(self.columns["user"], self._at("user")))), None
+        if "seen" in self.columns:
+            seen = as_flags(self.columns["seen"], self._at("seen"))
+            shown = as_ratings(visible(self.columns["rating"], seen, where, self._at("seen")), where)
+            return seen, shown, ones(self.columns["rating"], where)
+        if self.target is None:
+            return None, as_ratings(self.columns["rating"], where), None
+        flags = as_flags(self.columns["rating"], where, missing=self.target == "click-and-conversion")
+        return None, flags.astype(np.float64), flags
+
     def _at(self, role: str) -> str:
         """How sentences call a column."""
         if role not in self.called:
@@ -342,6 +391,8 @@ class Rows(NamedTuple):
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
+        if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
+            return Scale(1, 0, 1)
         if not _to_guess(positive):
             return Scale.of(positive, limits)
         if limits is None and like is not None:
@@ -398,6 +449,8 @@ def check_settings(settings: Any) -> None:
         if name not in known:
             raise ParameterError(f"a log has no setting {name!r}{nearest(name, known)}")
     chosen(settings.get("duplicates", "error"), "duplicates", get_args(Duplicates))
+    if settings.get("target") is not None:
+        chosen(settings["target"], "target", get_args(Target))
     if not _to_guess(settings.get("positive", "guess")):
         Scale.of(settings["positive"], settings.get("rating_scale"))
     if not isinstance(settings.get("like"), RatingLog | None):

@@ -21,6 +21,7 @@ import pyarrow.csv as pcsv
 from unskew.data.features import missing_column
 from unskew.data.guess import Layout, columns_by_name, columns_by_place, is_number, layout_of
 from unskew.data.ids import is_text
+from unskew.data.impressions import CONTEXT, wanted
 from unskew.data.log import LogSettings, RatingLog, Rows, check_settings, named_as
 from unskew.errors import DataError, ParameterError
 
@@ -45,6 +46,7 @@ def read_log(
     rating: str | None = None,
     time: str | None = None,
     *,
+    seen: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     **settings: Unpack[LogSettings],
@@ -58,7 +60,7 @@ def read_log(
     and item names may be frames or paths of files. The files of a folder are read in the order of their names. Of a
     SciPy sparse matrix rows are users and stored values ratings. Other settings: see `unskew.data.log.LogSettings`.
     """
-    given = {"user": user, "item": item, "rating": rating, "time": time}
+    given = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
     check_settings(settings)
     named = [name for name in given.values() if name is not None]
     if not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
@@ -127,30 +129,34 @@ def _from_files(
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
     first = File(paths[0], delimiter, header, [name for name in given.values() if name])
     given, layout, title = named_as(given, first.names, settings.get("like")), first.layout, settings.get("item_names")
+    look = wanted(given, first.names, settings.get("target"), first.name)
     by_place = layout is not None and not layout.header
     if by_place:
-        found, guessed = columns_by_place(first.sample, given, first.name), list[str]()
+        named = {role: name for role, name in look.given.items() if role not in CONTEXT}
+        found, guessed = columns_by_place(first.sample, named, first.name), list[str]()
     else:
-        found, guessed = columns_by_name(first.samples, given, first.name, optional=("time",))
+        found, guessed = columns_by_name(first.samples, look.given, first.name, look.optional)
     extra = [title] if isinstance(title, str) and title in first.names else []
     if isinstance(title, str) and not extra:
         raise DataError(f"item_names={title!r} is neither a column of {first.name} nor a file: check the name.")
     if layout is not None:
         notes += layout.notes
         header = layout.header  # which the names of columns by their places must not decide anew
-    wanted = dict.fromkeys([found["user"], found["item"], *extra], TEXT)
+    kinds = dict.fromkeys([found["user"], found["item"], *extra], TEXT)
     values = {role: [value.strip().casefold() for value in first.samples.get(name, ())] for role, name in found.items()}
-    words = set(values["rating"])
-    wanted[found["rating"]] = pa.bool_() if words and words <= {"true", "false"} else pa.float64()
-    if "time" in found:
-        numbers = values["time"] and all(map(is_number, values["time"]))
-        wanted[found["time"]] = pa.float64() if numbers else pa.string()
-    files = [first, *(File(other, delimiter, header, list(wanted)) for other in paths[1:])]
-    rows = _joined([file.read(wanted) for file in files], path)
+    for role in found.keys() - {"user", "item", "time", "request", "policy"}:
+        words = set(values[role])
+        kinds[found[role]] = pa.bool_() if words and words <= {"true", "false"} else pa.float64()
+    for role in found.keys() & {"time", "request", "policy"}:
+        numbers = role == "time" and values["time"] and all(map(is_number, values["time"]))
+        kinds[found[role]] = pa.float64() if numbers else pa.string()
+    kinds = {name: kinds[name] for name in dict.fromkeys([*found.values(), *extra])}
+    files = [first, *(File(other, delimiter, header, list(kinds)) for other in paths[1:])]
+    rows = _joined([file.read(kinds) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
     columns = {role: rows[name] for role, name in found.items()}
-    read = Rows(columns, found, where, "pyarrow", (*notes, *guessed), narrow=layout is not None)
+    read = Rows(columns, found, where, "pyarrow", (*notes, *look.notes, *guessed), layout is not None, look.target)
     log = read.log({name: rows[name] for name in extra}, **settings)
     return RatingLog.proved(**log.__dict__ | {"names": type(log.names)()}) if by_place else log
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from unskew.calibration.before_after import report_of
 from unskew.compiled import announced
+from unskew.data.impressions import Target
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import ParameterError, checked_seed
@@ -143,10 +144,16 @@ def fit(
     seed: int = 0,
     training: Training | None = None,
     random_ratings: Any = None,
+    rating: str | None = None,
+    seen: str | None = None,
+    target: Target | None = None,
     **settings: Any,
 ) -> Recommender:
     """Fit the method of this name, with these settings, to a log or whatever `unskew.read_log` makes one of:
     the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
+
+    Of impressions, `seen` and `rating` name the columns of what was seen and what came of it, or `target` says what is
+    wanted: "click", "conversion", "click-and-conversion" or "implicit".
 
     >>> import unskew
     >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
@@ -155,4 +162,6 @@ def fit(
     60
     """
     made: Method = make(method, **settings)
+    if rating is not None or seen is not None or target is not None:
+        source = read_log(source, rating=rating, seen=seen, target=target)
     return made.fit(source, seed=seed, training=training, random_ratings=random_ratings)
