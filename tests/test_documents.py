@@ -1,5 +1,7 @@
 """The documents tell the truth: their Python runs, their commands parse, their links exist, and nothing is left out."""
 
+import doctest
+import json
 import os
 import re
 import shlex
@@ -24,8 +26,13 @@ from unskew.metrics.table import METRICS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 COMMANDS = typer.main.get_command(app).commands
 METHODS = {entry.name for entry in unskew.registered()}
+EXAMPLES = {  # public names whose docstrings show how they are called
+    *("RatingLog", "read_log", "simulate", "holdout_split", "fit", "make", "registered", "register", "Recommender"),
+    *("load", "evaluate", "estimate_risk", "compare", "diagnose", "DoublyCalibrated", "BayesianFactors"),
+}
 NOT_RUN = "<!-- not run"  # and why, on the line before a Python block that the tests shall leave alone
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -157,7 +164,9 @@ def test_every_registered_method_has_its_formula_use_and_cost():
 
 
 def test_every_public_name_is_in_the_reference_once():
-    listed = re.findall(r"^::: unskew\.(\w+)$", read("docs/api.md"), re.MULTILINE)
+    pages = [page.read_text() for page in (ROOT / "docs" / "api").iterdir()]
+    assert len(pages) == 5
+    listed = re.findall(r"^::: unskew\.(\w+)$", "\n".join(pages), re.MULTILINE)
     assert sorted(listed) == sorted(set(unskew.__all__) - {"__version__"})
 
 
@@ -178,9 +187,42 @@ def table_of(name):
 
 
 def test_there_are_at_most_14_000_words():
-    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
-    assert sum(len(page.read_text().split()) for page in pages) <= 14_000
+    texts = [page.read_text() for page in PAGES if page.name != "CONTRIBUTING.md"]
+    texts += [text for notebook in NOTEBOOKS for kind, text, _ in cells(notebook) if kind == "markdown"]
+    assert sum(len(text.split()) for text in texts) <= 14_000
     assert len(read("README.md").split()) <= 450
+
+
+def cells(notebook):
+    """Kind, text and outputs of every cell."""
+    for cell in json.loads(notebook.read_text())["cells"]:
+        yield cell["cell_type"], "".join(cell["source"]), cell.get("outputs", [])
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_small_and_shows_what_it_printed(notebook):
+    """tests/long/test_tutorial.py executes it."""
+    text = notebook.read_text()
+    assert len(text) < 40_000
+    assert not re.search(r'["\s(](/(home|root|tmp|work|Users)/|[A-Z]:\\\\)', text), "a path of some machine"
+    outputs = [output for _, _, own in cells(notebook) for output in own]
+    assert {output.get("name") for output in outputs} == {"stdout"}, "errors and warnings are not to be shown"
+    for kind, source, own in cells(notebook):
+        if kind == "code":
+            compile(source, str(notebook), "exec")
+            assert own or "print" not in source, source
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", source if kind == "markdown" else ""):
+            assert "://" in target or (notebook.parent / target).exists(), target
+
+
+def test_examples_of_public_names_give_what_they_show():
+    runner, finder, shown = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False), set()
+    for name in unskew.__all__:
+        for example in finder.find(getattr(unskew, name), name, extraglobs={"unskew": unskew, "np": np}):
+            if example.examples:
+                assert not runner.run(example).failed
+                shown.add(name)
+    assert shown >= EXAMPLES
 
 
 def test_every_fragment_of_the_changelog_has_a_kind():

@@ -69,6 +69,10 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
 
     As a decorator, `@register("my-method")`, for a frozen dataclass; or `register("mine", MyMethod(weight=2))` for
     settings of one. A name that is taken by another module is refused.
+
+    >>> ips = unskew.register("ips-additive", unskew.IPS(propensity=unskew.Additive()))
+    >>> unskew.make("ips-additive") == ips
+    True
     """
 
     def enter(made: Any) -> Any:
@@ -91,7 +95,11 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
 
 
 def registered(kind: str = "method") -> tuple[Entry, ...]:
-    """All that is registered of a kind, in the order of the comparison."""
+    """All that is registered of a kind, in the order of the comparison.
+
+    >>> [entry.name for entry in unskew.registered()][:2]
+    ['naive', 'ips']
+    """
     if not _loaded:
         import_module(BUILT_IN)
         _loaded.append(BUILT_IN)
@@ -121,7 +129,11 @@ def _load_outside() -> None:
 
 
 def make(name: str, **settings: Any) -> Any:
-    """The method registered under this name, with these settings instead of its defaults."""
+    """The method registered under this name, with these settings instead of its defaults.
+
+    >>> unskew.make("ips", clip=0.02).clip
+    0.02
+    """
     known = {entry.name: entry for entry in registered()}
     if not isinstance(name, str):
         raise ParameterError(f"A method goes by its name, such as 'dce-bayes', not {name!r}.")

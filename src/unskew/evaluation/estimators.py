@@ -97,6 +97,11 @@ def estimate_risk(
     give scores (see `scores_of`) that were not trained on the log. `propensity` are known chances of being seen: a
     function of (users, items), or one number a rating. The interval of a mean error by dr reaches from how the log
     stands to how it would if liking drives rating; other estimators know of chance alone.
+
+    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+    >>> found = unskew.estimate_risk(unskew.make("naive").fit(world.log), metrics=("mse",))
+    >>> found["mse", "dr"].low < found["mse", "dr"].value < found["mse", "dr"].high
+    True
     """
     asked = [find(name) for name in metrics]
     for metric in asked:

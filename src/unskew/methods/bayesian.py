@@ -33,6 +33,9 @@ class BayesianFactors(Sampled):
     shrinkage learned by Gibbs sweeps (`posterior.gibbs`). Nothing needs tuning: `n_factors` and `prior_scale` are there
     for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
     in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
+
+    >>> unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=50)).imputation.sweeps
+    50
     """
 
     n_factors: int = setting(defaults.FACTORS, least=1, most=256)

@@ -20,6 +20,9 @@ class DoublyCalibrated(Method):
     propensity stands (to all training ratings if it is cross-fitted, else to the hold-out), the imputation's after
     every epoch. `propensity` and `imputation` choose the calibrators, `n_experts` sets K of both; None leaves that side
     alone, which gives the paper's ablations.
+
+    >>> unskew.DoublyCalibrated(unskew.DRJL(propensity=unskew.Factors()), n_experts=3).n_experts
+    3
     """
 
     base: Method
