@@ -19,6 +19,7 @@ import unskew
 from benchmarks.cases import Array, Figures, Job, Measured, tiny
 from unskew import BayesianFactors, Method, RatingLog, Recommender, World
 from unskew.metrics import UserLists, calibration_error
+from unskew.posterior.exposure import Pairs
 from unskew.training.plan import Plan, Role, Stage
 
 METRICS = ("mse", "auc", "ndcg@5", "ndcg@10")
@@ -123,10 +124,9 @@ def level_figures(model: Recommender, test: RatingLog) -> Figures:
     def mse(p: Array) -> float:
         return float(np.mean((p - test.ratings) ** 2))
 
-    margin = fitted.posterior.margin(users, items)
-    spread = fitted.posterior.spread(users, items)
+    margin, spread = fitted.margin(users, items), fitted.spread(users, items)
     best = minimize_scalar(lambda c: mse(ndtr(margin - c / spread)), bounds=(-3, 6), method="bounded")
-    at_one = fitted.probability(users, items, unexplained=1.0)
+    at_one = fitted.answer(users, items, unexplained=1.0)
     figures = {"raw mse": mse(ndtr(margin)), "k=1 mse": mse(at_one), "k=1 mean": at_one.mean()}
     return {f"level: {name}": float(x) for name, x in {**figures, "best shift mse": best.fun}.items()}
 
@@ -153,7 +153,7 @@ def propensity_figures(method: Method, log: RatingLog, seed: int) -> Figures:
     r p / (1 - p), r the share left out over the share of the rest: the slope of left out on its logit should be 1.
     """
     rng = np.random.default_rng([seed, 31])
-    left_out = rng.random(len(log)) < 0.1
+    left_out = Pairs.of(log).folds(10, rng) == 0  # an equal share of every user's: counts tell nothing of what is out
     rest, (users, items) = log.take(~left_out), (codes[left_out] for codes in (log.users, log.items))
     model = loaded(method.fit(rest, seed=seed, training=QUIET))
     known = np.bincount(rest.items, minlength=log.n_items) > 0

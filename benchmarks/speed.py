@@ -11,9 +11,8 @@ import numpy as np
 import unskew
 from benchmarks.cases import Job, Measured
 from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
-from unskew.posterior.answers import Ratings
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import Problem, Settings
+from unskew.posterior.factors import Problem
 
 SWEEPS = 8
 
@@ -32,9 +31,9 @@ def sweep(job: Job) -> Measured:
     """
     case, rng = job.case.train, np.random.default_rng(job.seed)
     stars = np.asarray(case.ratings * 2 + rng.integers(0, 3, len(case)), np.float64)
-    problem = Problem(Pairs.of(case, stars), Ratings.of(stars), Settings(), job.seed)
-    samplers = [problem.chain(Settings(threads=n), 0).sampler for n in (1, 2)]
-    for sampler in samplers:
+    problem = Problem(Pairs.of(case, stars), seed=job.seed)
+    samplers = [problem.chain(0).sampler for _ in range(2)]
+    for sampler, sampler.threads in zip(samplers, (1, 2), strict=True):
         sampler.sweep()
     own = min(seconds(samplers[0].sweep) for _ in range(SWEEPS))
     one, two = np.min([[seconds(s.sweep, time.perf_counter) for s in samplers] for _ in range(SWEEPS)], axis=0)
@@ -45,7 +44,7 @@ def sweep(job: Job) -> Measured:
     found = {"processor seconds": own, "seconds": one, "seconds, 2 threads": two}
     figures = {f"sweep: {name}": float(x) * 1e6 / len(case) for name, x in found.items()}
     figures |= {"sweep: gain": float(one / two), "sweep: same bits": float(same)}
-    return Measured(figures, {"d": problem.settings.d, "levels": problem.ratings.n_levels})
+    return Measured(figures, {"d": problem.settings.n_factors, "levels": samplers[0].n_levels})
 
 
 def whole(job: Job) -> Measured:

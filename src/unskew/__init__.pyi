@@ -22,7 +22,7 @@ from .evaluation.estimators import Risk, estimate_risk
 from .evaluation.evaluate import Evaluation, evaluate
 from .findings import Finding, Findings
 from .methods.base import Method, fit
-from .methods.bayesian import Bayes, BayesianFactors, DCEBayes
+from .methods.bayesian import Bayes, DCEBayes
 from .methods.calibrated import DoublyCalibrated
 from .methods.multitask import ESCM2DR, MultiDR
 from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, StableDR
@@ -30,6 +30,7 @@ from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
 from .model import Recommender
 from .nets.factors import MF, NCF
 from .nets.towers import SharedEmbedding
+from .posterior.factors import BayesianFactors
 from .propensity.additive import Additive
 from .propensity.base import Propensity
 from .propensity.counted import Known, NaiveBayes, Popularity, Uniform

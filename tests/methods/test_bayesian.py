@@ -7,7 +7,7 @@ import pytest
 
 import unskew
 from unskew.errors import ParameterError
-from unskew.methods.bayesian import BayesianFactors
+from unskew.posterior.factors import BayesianFactors
 from unskew.training.options import Training
 
 QUIET = Training(progress=False, max_epochs=3)
@@ -138,7 +138,7 @@ def test_vectors_are_exported_and_order_as_the_posterior_does(model, tmp_path):
     written = unskew.export.to_parquet(model, tmp_path / "vectors")
     users, items = (pq.read_table(tmp_path / "vectors" / f"{side}.parquet") for side in ("users", "items"))
     product = np.stack(users["vector"].to_pylist()) @ np.stack(items["vector"].to_pylist()).T
-    part = model.part("prediction").posterior
+    part = model.part("prediction")
     pairs = all_pairs(model)
     np.testing.assert_allclose(product.ravel(), part.scores(*pairs) - part.threshold(), atol=1e-4)
     assert "mapped" in written.notes[0]
@@ -166,7 +166,7 @@ def test_more_sweeps_go_on_from_a_saved_state(tmp_path):
     users, items = (codes.ravel() for codes in np.indices((80, 50)))
     one, two = (m.more_sweeps(30) for m in (model, unskew.load(tmp_path / "model")))
     assert np.array_equal(one.predict_codes(users, items), two.predict_codes(users, items))
-    assert one.part("prediction").posterior.sweeps == 70
+    assert one.part("prediction").sweeps == 70
     assert "70 sweeps were run" in str(one.history)
     assert "40 sweeps were run" not in str(one.history)
     with pytest.raises(unskew.ParameterError, match="not sampled in sweeps"):

@@ -5,11 +5,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtr
 
-from unskew.methods.dce_bayes import fit_part, part_from
+from unskew.methods.bayesian import Corrected, fit_corrected
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import Problem, Ratings, Settings
+from unskew.posterior.factors import BayesianFactors, Problem
+from unskew.posterior.flat import unflat
 
-SETTINGS = Settings(d=3, sweeps=80, history=False, liked_from=2.0)
+SETTINGS = BayesianFactors(n_factors=3, sweeps=80, history=False)
+
+
+def part_from(state):
+    return unflat(Corrected, {key: np.array(value) for key, value in state.items()})
 
 
 def world(seed, slope, n_users=220, n_items=140, level=0.12):
@@ -25,10 +30,10 @@ def world(seed, slope, n_users=220, n_items=140, level=0.12):
 
 def test_no_evidence_leaves_the_posterior_to_the_bit():
     log, _, (u, i) = world(0, 0.0)
-    part = fit_part(log, settings=SETTINGS)
+    part = fit_corrected(Problem(log, SETTINGS, liked_from=2.0))
     assert not part.slope.evidence
     assert not part.targeted.applied
-    assert np.array_equal(part.probability(u, i), part.posterior.probability(u, i))
+    assert np.array_equal(part.answer(u, i), part.probability(u, i))
     assert np.isfinite(part.logits(u, i)).all()
     for words in ("no evidence", "correction does not act", "Calibration by left-out ratings"):
         assert any(words in note for note in part.notes)
@@ -38,32 +43,31 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
     calibrated = replace(part, platt=platt)
     raw = part.logits(u, i).astype(float)
     assert np.allclose(calibrated.logits(u, i), 0.3 + 0.5 * raw, atol=1e-5)
-    again = part_from({key: np.array(value) for key, value in calibrated.state().items()})
-    assert np.array_equal(again.probability(u, i), calibrated.probability(u, i))
-    again = part_from({key: np.array(value) for key, value in part.state().items()})
+    again = part_from(calibrated.state())
+    assert np.array_equal(again.answer(u, i), calibrated.answer(u, i))
+    again = part_from(part.state())
     order, order_again = (each.order_scores("choice", u, i, np.random.default_rng(0)) for each in (part, again))
     assert np.isfinite(order).all()
     assert np.array_equal(order, order_again)
-    assert np.array_equal(again.probability(u, i), part.probability(u, i))
+    assert np.array_equal(again.answer(u, i), part.answer(u, i))
     assert np.array_equal(again.exposure.logits(u, i), part.exposure.logits(u, i))
-    assert np.array_equal(again.targeted.by_propensity.means, part.targeted.by_propensity.means)
-    assert again.targeted.by_expert.groups == part.targeted.by_expert.groups
+    assert np.array_equal(again.targeted.residuals, part.targeted.residuals)
     assert again.notes == part.notes
 
 
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():
     log, f, (u, i) = world(1, 0.7)
-    part = fit_part(log, settings=SETTINGS)
+    part = fit_corrected(Problem(log, SETTINGS, liked_from=2.0))
     truth, raw, ours = (
         ndtr(f[u, i] - 0.3).mean(),
-        part.posterior.probability(u, i).mean(),
         part.probability(u, i).mean(),
+        part.answer(u, i).mean(),
     )
     assert part.slope.evidence
     assert abs(part.slope.value - 0.7) < 0.3
     assert raw - truth > 0.01
     assert abs(ours - truth) < raw - truth
-    assert part.probability(u, i, 1.0).mean() < ours
+    assert part.answer(u, i, 1.0).mean() < ours
 
 
 def test_folds_have_not_seen_what_they_answer():
@@ -71,10 +75,10 @@ def test_folds_have_not_seen_what_they_answer():
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((120, 80)) < 0.15)
     ratings = rng.integers(2, size=len(users)).astype(float)
-    problem = Problem(Pairs(users, items, 120, 80, ratings), Ratings.of(ratings), SETTINGS)
+    settings = replace(SETTINGS, exposure=False, sweeps=None)
+    problem = Problem(Pairs(users, items, 120, 80, ratings), settings, liked_from=1.0)
     fold, margin = problem.folds(), np.zeros(len(users))
-    settings = Settings(d=3, exposure=False, history=False, liked_from=1.0)
     for k in range(5):
         rows = fold == k
-        margin[rows] = problem.without_fold(settings, fold, k).margin(users[rows], items[rows])
+        margin[rows] = problem.without_fold(fold, k).margin(users[rows], items[rows])
     assert np.corrcoef(margin, ratings)[0, 1] < 3 / np.sqrt(len(users))

@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ def world(seed, n_users=20, n_items=15, n=150, n_levels=3):
     rng = np.random.default_rng(seed)
     pairs = rng.permutation(n_users * n_items)[:n]
     columns = [
-        Columns.of(m, None, ("x", rng.standard_normal((m, 2)), False), ("h", rng.standard_normal((m, 3)), True))
+        Columns.of(m, ("x", rng.standard_normal((m, 2)), False), ("h", rng.standard_normal((m, 3)), True))
         for m in (n_users, n_items)
     ]
     ratings = rng.integers(n_levels, size=n) if n_levels > 1 else rng.standard_normal(n)
@@ -194,7 +193,7 @@ def test_geweke_joint_distribution(n_levels, monkeypatch):
     steps = 60_000 if LONG else 6000
     monkeypatch.setattr(defaults, "THRESHOLD_SD", 1.0)  # tails that a chain of this length visits often enough
     users, items, ratings, columns = world(1, n=100, n_levels=n_levels)
-    columns = [replace(side, values=side.values * np.array([0.5] + 5 * [0.3])) for side in columns]
+    columns = [side._replace(values=side.values * np.array([0.5] + 5 * [0.3])) for side in columns]
     s = Sampler(users, items, ratings, n_levels, *columns, d=2, seed=3, column_shape=5.0, prior_scale=0.3, row_df=13)
     rng, found = np.random.default_rng(4), {"prior": [], "sweep": []}
     for kind, n in (("prior", steps // 2), ("sweep", steps)):
@@ -217,7 +216,7 @@ def test_geweke_joint_distribution(n_levels, monkeypatch):
 def test_bits_depend_on_seed_and_sweep_and_not_on_threads():
     rng, found = np.random.default_rng(0), []
     pairs = rng.permutation(700 * 300)[:30_000]
-    columns = Columns.of(700, rng.standard_normal((700, 3))), Columns.of(300)
+    columns = Columns.of(700, ("x", rng.standard_normal((700, 3)), False)), Columns.of(300)
     for seed, threads in ((1, 1), (1, 2), (1, 3), (2, 1)):
         s = Sampler(pairs // 300, pairs % 300, pairs % 5, 5, *columns, seed=seed, threads=threads)
         for _ in range(3):

@@ -70,11 +70,12 @@ def test_what_the_imputation_misses_is_found_and_corrected():
     assert found.applied
     assert found.gain > 2 * found.error
     assert found.coefficients[2] > 0.2  # p tells what the imputation misses
-    assert found.by_propensity.means[9] - found.by_propensity.means[0] > 0.2
+    assert found.residuals[9, 0] - found.residuals[0, 0] > 0.2
     assert np.mean((answers - q) ** 2) < 0.3 * np.mean((ratings[seen].mean() - q) ** 2)
     true, _ = corrected(q, p, seen, ratings, rng)
-    assert (np.abs(true.by_propensity.means) < 4 * true.by_propensity.errors).all()
-    assert true.by_expert.counts.sum() == seen.sum() == true.by_propensity.counts.sum()
+    means, errors, counts = true.residuals.T
+    assert (np.abs(means) < 4 * errors).all()
+    assert counts[:10].sum() == seen.sum() == counts[10:].sum()
 
 
 def test_answers_that_are_too_sure_are_calibrated():
@@ -106,11 +107,11 @@ def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
 def test_users_are_grouped_by_what_they_are():
     rng = np.random.default_rng(0)
     centre = np.repeat(np.eye(3) * 6, 50, axis=0)
-    group = group_users(centre + rng.standard_normal((150, 3)), 3, rng)
+    group = group_users(centre + rng.standard_normal((150, 3)), rng, 3)
     assert len(np.unique(group)) == 3
     assert all(len(np.unique(group[k * 50 : k * 50 + 50])) == 1 for k in range(3))
     for vectors in (np.zeros((5, 2)), np.zeros((100, 2)), np.zeros((100, 0))):
-        assert group_users(vectors, 5, rng).max() == 0
+        assert group_users(vectors, rng).max() == 0
 
 
 def test_experts_do_not_confirm_themselves():
@@ -121,7 +122,7 @@ def test_experts_do_not_confirm_themselves():
     log_p = np.log(rng.uniform(0.05, 0.3, len(users)))
     mean = np.bincount(users, liked, 200) / np.maximum(np.bincount(users, minlength=200), 1)
     fair, leaky = (
-        target(liked, 0 * log_p, log_p, users, items, group_users(known, 5, rng), fold, np.exp(-log_p))
+        target(liked, 0 * log_p, log_p, users, items, group_users(known, rng), fold, np.exp(-log_p))
         for known in (directions(Pairs(users, items, 200, 100), most=4, least=4).users, mean[:, None])
     )
     assert not fair.applied

@@ -11,6 +11,7 @@ from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
 from unskew.propensity import conditional
 from unskew.propensity.conditional import conditional_logit, fit_choice, ridge_by_folds, spectral_by_folds
+from unskew.propensity.exposure import solved_rates, with_rates
 from unskew.propensity.scorers import Gram, SpectralScorer
 
 
@@ -66,7 +67,7 @@ def fit(by_folds, log, fold=None):
     """The exposure with its rates, and its folds."""
     rng = np.random.default_rng(0)
     folded = by_folds(log, log.folds(5, rng) if fold is None else fold, rng)
-    return conditional.with_rates(log, folded, rng), folded
+    return with_rates(log, folded, rng), folded
 
 
 @pytest.mark.parametrize("by_folds", [spectral_by_folds, ridge_by_folds])
@@ -117,6 +118,15 @@ def test_memory_does_not_grow_with_all_pairs():
     tracemalloc.stop()
     assert peak < 1.5e9  # all pairs would be 5 billion numbers
     assert np.isfinite(fitted.logits(users[:100], items[:100])).all()
+
+
+def test_rates_meet_their_counts_whatever_the_scores():
+    rng = np.random.default_rng(0)
+    eta = np.concatenate([rng.normal(0, 4, (30, 200)), np.full((2, 200), -20.0), np.zeros((2, 200))])
+    eta[30, 0], eta[31, :100] = 10, 20
+    weight, target = rng.uniform(1, 5, 200), rng.uniform(0.01, 0.99, 34) * 400
+    rates = solved_rates(eta, weight, target)
+    assert np.allclose(1 / (1 + np.exp(-(rates[:, None] + eta))) @ weight, target, rtol=1e-4)
 
 
 def test_climbing_finds_the_peak():

@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import Settings, sample
+from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.selection.level import random_pair_probability, shift, unexplained_from_random
 from unskew.selection.slope import Slope, estimate_slope
 
@@ -90,9 +90,9 @@ def test_interactions_that_nothing_confirms_tell_no_slope():
 @pytest.fixture(scope="module")
 def fitted():
     log, y, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
-    settings = Settings(d=3, sweeps=80, exposure=False, history=False, liked_from=1.0)
+    settings = BayesianFactors(n_factors=3, sweeps=80, exposure=False, history=False)
     ratings = np.digitize(y[log.users, log.items], [-0.7, 0.3, 1.2]) - 1.0
-    return sample(log._replace(ratings=ratings), settings=settings).posterior, y, seen
+    return sample(Problem(log._replace(ratings=ratings), settings, liked_from=1.0)).posterior, y, seen
 
 
 def test_shift_of_a_normal_latent_is_exact():

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError
 from unskew.methods.bayesian import DCEBayes
-from unskew.methods.dce_bayes import given_of
 from unskew.model import Recommender
+from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import Settings, fold_sweeps, sample
+from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.selection.slope import Slope, estimate_slope
@@ -33,8 +33,7 @@ RIDGE_SIDE = 1500  # of the smaller side, above which squares of it take longer 
 class Imputation(NamedTuple):
     """A posterior of ratings; answers lie on the unit scale of its log."""
 
-    posterior: Any  # the Posterior of a fit
-    scale: tuple[float, float] | None  # the ends of a graded log
+    posterior: Posterior
 
     def expected(self, users: Codes, items: Codes, slope: float = 0.0) -> Values:
         """Return the expected rating of a pair that is not seen, if liking drives seeing by a slope.
@@ -43,9 +42,9 @@ class Imputation(NamedTuple):
         """
         p = self.posterior
         shift = slope * (p.variance(users, items) + p.noise_variance(users, items))
-        if self.scale is None:
+        if p.scale is None:
             return np.asarray(p.probability(users, items, shift=shift))
-        low, high = self.scale
+        low, high = p.scale
         return np.asarray((p.expected(users, items, shift) - low) / (high - low))
 
 
@@ -58,9 +57,9 @@ def imputation_of(log: RatingLog, seed: int) -> Imputation:
     """Fit an imputation to the ratings as they stand; who-saw-what is known to it, features are not."""
     if log.binary and log.ratings.min() == log.ratings.max():
         raise DataError(f"all {len(log):,} ratings are of one class: nothing tells which of two models is better.")
-    pairs, liked_from, scale = given_of(log)
-    settings = Settings(d=FACTORS, sweeps=SWEEPS, exposure=True, history=False, liked_from=liked_from)
-    return Imputation(sample(pairs, settings=settings, seed=seed + 777).posterior, scale)
+    settings = BayesianFactors(n_factors=FACTORS, sweeps=SWEEPS, exposure=True, history=False)
+    problem = replace(Problem.of(log, settings, seed + 777), user_features=None, item_features=None)
+    return Imputation(sample(problem).posterior)
 
 
 def exposure_of(log: RatingLog, seed: int) -> FittedPropensity:

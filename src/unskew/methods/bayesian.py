@@ -1,54 +1,144 @@
-"""The Bayesian factor model as a method: `bayes` by itself, `dce-bayes` with a targeted correction."""
+"""The flagship: a Bayesian factor model with a targeted correction, and a level shift where the log asks for it.
+
+In this order: (1) posterior, its answers mapped by a + b logit where left-out ratings ask for it (Platt: no correction
+for selection); (2) targeted correction by all left-out ratings, if its gate opens; (3) level shift, if the slope of
+seeing on liking exceeds two standard errors. Each says in a line whether it acted. `bayes` is (1) alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.errors import ParameterError
 from unskew.methods.base import Method
-from unskew.methods.dce_bayes import BayesianPart, exposure_of, fit_corrected, fit_posterior, part_from
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
-from unskew.propensity.conditional import FittedExposure
+from unskew.posterior.answers import Posterior
+from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.factors import BayesianFactors, Problem, Sampled, one_blas_thread, sample
+from unskew.posterior.flat import unflat
+from unskew.posterior.targeted import Targeted, group_users, target
+from unskew.propensity.conditional import Choice, Folded, better_exposure, fit_choice
+from unskew.propensity.exposure import FittedExposure, with_rates
+from unskew.selection.level import level, shift
+from unskew.selection.slope import Slope, estimate_slope
 from unskew.settings import check_settings, setting
+from unskew.special import log_expit, log_ndtr, ndtr, ndtri_exp
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
-
-class Sampled(FitSpec):
-    """Settings of a part that is sampled."""
-
-    kind: ClassVar[str] = "imputation"
-    reads_features: ClassVar[bool] = True
-    learns_from_all: ClassVar[bool] = True
-
-    def from_state(self, state: State, owner: Part | None = None) -> BayesianPart:
-        return part_from(state)
+Array = NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesianFactors(Sampled):
-    """The Bayesian factor model: an ordered probit on the levels of ratings as they stand, rows averaged over sweeps.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corrected(Posterior):
+    """Answer from a posterior and what was fitted around it; of new users and items by the posterior alone."""
 
-    y_ui = c + b_u + b_i + v_u . w_i + noise, rows normal around a linear function of features and of who saw what, all
-    shrinkage learned by Gibbs sweeps (`posterior.gibbs`). Nothing needs tuning: `n_factors` and `prior_scale` are there
-    for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
-    in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
+    orders: ClassVar[tuple[str, ...]] = ("choice", *Posterior.orders)
 
-    >>> unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=50)).imputation.sweeps
-    50
-    """
-
-    n_factors: int = setting(defaults.FACTORS, least=1, most=256)
-    sweeps: int | None = setting(None, least=2, most=1_000_000)
-    prior_scale: float = setting(defaults.PRIOR_SCALE, above=0)
-    exposure: bool | None = None
-    history: bool | None = None
+    exposure: FittedExposure
+    choice: Choice | None = None
+    platt: Targeted | None = None
+    """A map of the posterior's logits alone, where left-out ratings ask for it."""
+    targeted: Targeted | None = None
+    slope: Slope | None = None
+    unexplained: float = 0.0
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        if self.choice is None:
+            object.__setattr__(self, "orders", Posterior.orders)
 
-    def fit_in(self, context: FitContext) -> BayesianPart:
-        return fit_posterior(context, self)
+    def answer_margin(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
+        """Return z with P(liked) = Phi(z) of pairs that nobody chose."""
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        z = self.margin(users, items)
+        if self.platt is not None:
+            z = mapped(self.platt, z, 0.0, 0 * users)
+        known = self.exposure.known(users, items)
+        u, i = users[known], items[known]
+        if self.targeted is not None and self.targeted.applied:
+            z[known] = mapped(self.targeted, z[known], log_expit(self.exposure.logits(u, i).astype(float)), u)
+        if self.slope is not None and self.slope.used:
+            k = self.unexplained if unexplained is None else unexplained
+            z[known] -= shift(self, u, i, self.slope.used, k) / self.spread(u, i)
+        return z
+
+    def answer(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
+        """Return P(liked) of pairs that nobody chose."""
+        return np.asarray(ndtr(self.answer_margin(users, items, unexplained)))
+
+    def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
+        """Return what a list is ranked by; a new user picks what everybody does, so far as it would be liked."""
+        if by != "choice" or self.choice is None:
+            return super().order_scores(by, users, items, rng)
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        scorer, known, n = self.exposure.scorer, self.exposure.known(users, items), self.exposure.n_items
+        found, u, i = np.empty(len(users)), users[~known], items[~known]
+        found[known] = self.choice.scores(scorer, self.probability, users[known], items[known])
+        popularity = np.append(scorer.columns(np.zeros(n, np.int64), np.arange(n))[:, 0], np.log(0.5))
+        found[~known] = log_ndtr(self.margin(u, i)) + popularity[np.where((i >= 0) & (i < n), i, n)]
+        return found
+
+
+def mapped(by: Targeted, z: Array, log_p: Any, users: Array) -> Array:
+    """Return z with P(liked) = Phi(z) after a map of its logit."""
+    logits = by.logits(log_ndtr(z) - log_ndtr(-z), log_p, users)
+    return np.asarray(np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits))))
+
+
+@one_blas_thread
+def fit_corrected(
+    problem: Problem, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED,
+    random: Pairs | None = None,
+) -> Corrected:  # fmt: skip
+    """Fit the posterior, its exposure, and what left-out ratings ask for; at most about three Bayesian fits of time.
+
+    `random` ratings (0 or 1) tell k. Without `corrections` the posterior answers as it is; a graded log is not
+    corrected. The exposure that lists rest on is fitted all the same.
+    """
+    posterior, problem, fold, _ = fitted = sample(problem)
+    log, rng, graded = problem.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
+    liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
+    by_fold = fitted.all_folds()
+    folded = better_exposure(log, fold, rng)
+    exposure = with_rates(log, folded, rng)
+    found: dict[str, Any] = {"unexplained": unexplained}
+    notes = [*posterior.notes, f"Exposure: {exposure.name}."]
+    if not graded:
+        logit_q, nothing = np.zeros(len(fold)), np.zeros(len(fold))
+        for k, model in by_fold.items():
+            logit_q[fold == k] = model.logits(log.users[fold == k], log.items[fold == k])
+        alike = np.zeros(log.n_users, np.int64)
+        platt = target(liked, logit_q, nothing, log.users, log.items, alike, fold, np.ones(len(fold)))
+        notes.append(platt.sentence("Calibration by left-out ratings", "log-loss"))
+        logit_q = platt.logits(logit_q, nothing, log.users)
+        found["platt"] = platt if platt.applied else None
+    if corrections and not graded:
+        targeted = correction(log, fold, liked, logit_q, folded, exposure, rng)
+        slope = estimate_slope(log, liked, fold, by_fold, rng)
+        notes += [targeted.sentence("The targeted correction", "weighted log-loss"), slope.sentence()]
+        share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
+        found |= {"targeted": targeted, "slope": slope, "unexplained": unexplained if share is None else share}
+        notes += sentences
+    if liked.any():
+        chances = {k: model.probability for k, model in by_fold.items()}
+        found["choice"] = fit_choice(log, liked, fold, folded, chances, rng)
+    return Corrected(**vars(posterior) | found | {"notes": notes, "exposure": exposure})
+
+
+def correction(
+    log: Pairs, fold: Array, liked: Array, logit_q: Array, folded: Folded, exposure: FittedExposure,
+    rng: np.random.Generator,
+) -> Targeted:  # fmt: skip
+    """Fit the targeted correction to left-out ratings, each by the model and the exposure without its fold."""
+    own = exposure.rates[log.users] + folded.held_out
+    log_p = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))
+    # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
+    experts = group_users(directions(log, most=4, least=4).users, rng)
+    return target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +149,16 @@ class CorrectedFactors(Sampled):
     corrections: bool = True
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
-    def fit_in(self, context: FitContext) -> BayesianPart:
-        return fit_corrected(context, self)
+    def fit_in(self, context: FitContext) -> Corrected:
+        random = context.random_ratings
+        return fit_corrected(
+            Problem.in_context(context, self.factors), corrections=self.corrections, unexplained=self.unexplained,
+            random=None if random is None else Pairs.of(random, random.ratings),
+        )  # fmt: skip
+
+    def from_state(self, state: State, owner: Part | None = None) -> Corrected:
+        found: Corrected = unflat(Corrected, state)
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,10 +168,12 @@ class ExposureOfPrediction(FitSpec):
     kind: ClassVar[str] = "propensity"
 
     def fit_in(self, context: FitContext) -> FittedExposure:
-        return exposure_of(context.view.parts["prediction"])
+        return self.from_state({}, context.view.parts["prediction"])
 
     def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
-        return exposure_of(owner)
+        if not isinstance(owner, Corrected):
+            raise ParameterError("ExposureOfPrediction() takes its exposure from a CorrectedFactors() prediction.")
+        return owner.exposure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
-from unskew.methods.bayesian import Bayes, BayesianFactors, DCEBayes
+from unskew.methods.bayesian import Bayes, DCEBayes
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.posterior.factors import BayesianFactors
 from unskew.propensity.additive import Additive
 from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral

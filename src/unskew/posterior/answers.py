@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
+from unskew.nets.base import Linear, Part
 from unskew.posterior import defaults
-from unskew.posterior.exposure import Columns
+from unskew.posterior.flat import flat
 from unskew.posterior.kernels import Float, Float32, Int, sample_rows, score_pairs
-from unskew.special import log_ndtr, ndtr, owens_t
+from unskew.special import log_ndtr, logit, ndtr, owens_t
+
+Codes = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -70,49 +76,66 @@ class Ratings:
         return float(self.values[0] if self.continuous else self.values[(len(self.values) + 1) // 2])
 
 
-@dataclass
-class Posterior:
-    """Hold a fitted model as vectors of users and items; f = v_u . w_i + b_u + b_i, with an additive log-variance."""
+@dataclass(frozen=True)
+class Rows:
+    """Hold the users or the items of a model, the average new one last."""
+
+    vectors: Float32
+    scale: Float
+    """Of the noise of a rating."""
+    log_variance: Float
+    """What a row adds to log variance of f."""
+
+    def with_new(self, *new: Rows) -> Rows:
+        """Return these rows with new ones before the last."""
+        parts = [(getattr(self, f.name), [getattr(row, f.name) for row in new]) for f in fields(self)]
+        return Rows(*(np.concatenate([own[:-1], *more, own[-1:]]) for own, more in parts))
+
+    def average(self) -> Rows:
+        """Return the average new row alone."""
+        return Rows(*(getattr(self, f.name)[-1:] for f in fields(self)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Posterior(Part):
+    """Answer P(liked), or the expected rating of a graded log, from vectors of users and items.
+
+    f = v_u . w_i, with an additive log-variance; the last user and item are the average new ones, which the code -1
+    reads.
+    """
+
+    orders: ClassVar[tuple[str, ...]] = ("liking", "lower", "thompson")
 
     ratings: Ratings
-    user_factors: Float32
-    item_factors: Float32
-    user_bias: Float
-    item_bias: Float
-    user_scale: Float
-    item_scale: Float
-    user_log_variance: Float
-    item_log_variance: Float
+    users: Rows
+    items: Rows
     thresholds: Float
     """Ends of the levels without those at infinity."""
     noise: float
-    user_columns: Columns
-    item_columns: Columns
-    user_coefficients: Float
-    """Vector and bias (last) that a column of a user adds: answers for new rows."""
-    item_coefficients: Float
-    cold_log_variance: tuple[float, float]
     liked_from: float
     sweeps: int
-    kept: int
+    scale: tuple[float, float] | None = None
+    """Ends of the scale of a graded log, whose answers are expected ratings."""
     notes: list[str] = field(default_factory=list)
-    snapshots: dict[str, Any] = field(default_factory=dict)
+    shots: dict[str, Any] = field(default_factory=dict)
     """Item rows and priors of some kept sweeps: what fold-in averages over."""
+    chain: dict[str, Any] = field(default_factory=dict)
+    """The state that more sweeps go on from."""
 
-    def scores(self, users: Int, items: Int) -> Float:
+    def scores(self, users: Codes, items: Codes) -> Float:
         """Return the mean of f."""
-        rows = self.user_factors, self.item_factors, self.user_bias, self.item_bias
-        return np.asarray(score_pairs(np.asarray(users, np.int64), np.asarray(items, np.int64), *rows))
+        a, b = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        return score_pairs(a, b, self.users.vectors, self.items.vectors)
 
-    def variance(self, users: Int, items: Int) -> Float:
+    def variance(self, users: Codes, items: Codes) -> Float:
         """Return the variance of f: what the log leaves open."""
-        return np.asarray(np.exp(self.user_log_variance[users] + self.item_log_variance[items]))
+        return np.asarray(np.exp(self.users.log_variance[users] + self.items.log_variance[items]))
 
-    def noise_variance(self, users: Int, items: Int) -> Float:
+    def noise_variance(self, users: Codes, items: Codes) -> Float:
         """Return the variance of a rating around f."""
-        return np.asarray(self.noise * (self.user_scale[users] * self.item_scale[items]) ** 2)
+        return np.asarray(self.noise * (self.users.scale[users] * self.items.scale[items]) ** 2)
 
-    def spread(self, users: Int, items: Int) -> Float:
+    def spread(self, users: Codes, items: Codes) -> Float:
         """Return the standard deviation of a rating around the mean of f."""
         return np.asarray(np.sqrt(self.noise_variance(users, items) + self.variance(users, items)))
 
@@ -127,21 +150,31 @@ class Posterior:
             raise ParameterError(f"liked_from={liked_from:g} does not divide the ratings {known}; choose one between.")
         return float(self.thresholds[level - 1])
 
-    def margin(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
+    def margin(self, users: Codes, items: Codes, liked_from: float | None = None, shift: Any = 0.0) -> Float:
         """Return z with P(liked) = Phi(z): (f - shift - t) / sqrt(noise + variance of f)."""
         gap = self.scores(users, items) - shift - self.threshold(liked_from)
         return np.asarray(gap / self.spread(users, items))
 
-    def probability(self, users: Int, items: Int, liked_from: float | None = None, shift: Any = 0.0) -> Float:
+    def probability(self, users: Codes, items: Codes, liked_from: float | None = None, shift: Any = 0.0) -> Float:
         """Return P(rating >= liked_from)."""
         return np.asarray(ndtr(self.margin(users, items, liked_from, shift)))
 
-    def logits(self, users: Int, items: Int) -> Float32:
-        """Return log P(liked) - log P(not liked), exact in both tails."""
-        z = self.margin(users, items)
-        return np.asarray(log_ndtr(z) - log_ndtr(-z), np.float32)
+    liked = probability
 
-    def levels(self, users: Int, items: Int, shift: Any = 0.0) -> Float:
+    def answer_margin(self, users: Codes, items: Codes) -> Float:
+        """Return z with Phi(z) the answer to a pair; here that of the posterior itself."""
+        return self.margin(users, items)
+
+    def logits(self, users: Codes, items: Codes) -> Float32:
+        """Return the answers as log-odds, exact in both tails."""
+        if self.scale is None:
+            z = self.answer_margin(users, items)
+            return np.asarray(log_ndtr(z) - log_ndtr(-z), np.float32)
+        low, high = self.scale
+        unit = (self.expected(users, items) - low) / (high - low)
+        return np.asarray(logit(np.clip(unit, 1e-7, 1 - 1e-7)), np.float32)
+
+    def levels(self, users: Codes, items: Codes, shift: Any = 0.0) -> Float:
         """Return the chance of every level, a row a pair."""
         if self.ratings.continuous:
             raise ParameterError("ratings on a continuum have no levels; ask for the expected rating or a chance.")
@@ -149,84 +182,103 @@ class Posterior:
         below = ndtr(gaps / self.spread(users, items)[:, None])
         return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
-    def expected(self, users: Int, items: Int, shift: Any = 0.0) -> Float:
+    def level_chances(self, users: Codes, items: Codes) -> tuple[Float, Float]:
+        """Return the levels of ratings, and the chance of each for every pair."""
+        return self.ratings.values, self.levels(users, items)
+
+    def expected(self, users: Codes, items: Codes, shift: Any = 0.0) -> Float:
         """Return the expected rating."""
         if not self.ratings.continuous:
             return np.asarray(self.levels(users, items, shift) @ self.ratings.values)
         centre, size = self.ratings.values
         return np.asarray(centre + size * (self.scores(users, items) - shift))
 
-    def log_likelihood(self, users: Int, items: Int, ratings: Float) -> Float:
+    def log_likelihood(self, users: Codes, items: Codes, ratings: Float) -> Float:
         """Return the log-chance (log-density on a continuum) of ratings."""
         encoded = self.ratings.encode(ratings)
         if self.ratings.continuous:
-            variance = self.noise_variance(users, items) + self.variance(users, items)
-            gap = (encoded - self.scores(users, items)) ** 2 / variance
-            return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + gap))
+            variance = self.spread(users, items) ** 2
+            return np.asarray(
+                -0.5 * (np.log(2 * np.pi * variance) + (encoded - self.scores(users, items)) ** 2 / variance)
+            )
         return np.asarray(np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), encoded], 1e-12)))
 
-    def std(self, users: Int, items: Int, liked_from: float | None = None) -> Float:
-        """Return the standard deviation of P(liked) over what f may be, exact by Owen's T.
+    def std(self, users: Codes, items: Codes, liked_from: float | None = None) -> Float:
+        """Return the standard deviation of an answer over what f may be; that of P(liked) is exact by Owen's T.
 
         With h = z and rho = v / (noise + v): E[Phi^2] = Phi(h) - 2 T(h, sqrt((1 - rho) / (1 + rho))).
         """
-        h = self.margin(users, items, liked_from)
         v = self.variance(users, items)
+        if self.scale is not None:
+            return np.asarray(np.sqrt(v))
+        h = self.margin(users, items, liked_from)
         rho = v / (v + self.noise_variance(users, items))
         second = ndtr(h) - 2 * owens_t(h, np.sqrt((1 - rho) / (1 + rho)))
         return np.asarray(np.sqrt(np.maximum(second - ndtr(h) ** 2, 0.0)))
 
-    def user_vectors(self, users: Int) -> Float32:
-        """Return factors and bias of users."""
-        return np.concatenate([self.user_factors[users], self.user_bias[users, None]], axis=1).astype(np.float32)
+    def order_scores(self, by: str, users: Codes, items: Codes, rng: np.random.Generator) -> NDArray[Any]:
+        """Return what a list is ranked by: answers, or chances with f at its lower bound or drawn."""
+        if by == "liking":
+            return self.logits(users, items)
+        mean, deviation = self.order_moments(users, items)
+        drawn = rng.standard_normal(len(users)) if by == "thompson" else np.full(len(users), -defaults.LOWER)
+        return np.asarray(ndtr(mean + drawn * deviation))
 
-    def extended(
-        self, n_users: int, n_items: int, user_features: Float | None = None, item_features: Float | None = None
-    ) -> Posterior:
-        """Return the model with further users and items, answered by their features or as the average new row."""
-        found = self
-        for k, (side, n, features) in enumerate((("user", n_users, user_features), ("item", n_items, item_features))):
-            columns: Columns = getattr(self, f"{side}_columns")
-            more = range(n - len(getattr(self, f"{side}_bias")))
-            if more:
-                known = np.array([columns.of_new(None if features is None else features[j]) for j in more])
-                rows, log_variance = known @ getattr(self, f"{side}_coefficients"), self.cold_log_variance[k]
-                found = found.with_rows(side, rows, np.ones(len(rows)), np.full(len(rows), log_variance))
-        return found
+    def order_moments(self, users: Codes, items: Codes) -> tuple[Float, Float]:
+        """Return mean and deviation of z with P(liked) = Phi(z), over what the log leaves open of f."""
+        noise = np.sqrt(self.noise_variance(users, items))
+        mean = (self.scores(users, items) - self.threshold()) / noise
+        return mean, np.sqrt(self.variance(users, items)) / noise
 
-    def with_rows(self, side: str, rows: Float, scale: Float, log_variance: Float) -> Posterior:
-        """Return the model with further users or items; the last column of rows is the bias."""
-        more = {"factors": rows[:, :-1].astype(np.float32), "bias": rows[:, -1], "scale": scale}
-        more["log_variance"] = log_variance
-        joined: dict[str, Any] = {
-            f"{side}_{name}": np.concatenate([getattr(self, f"{side}_{name}"), value]) for name, value in more.items()
-        }
-        return replace(self, **joined)
+    def user_vectors(self, users: Codes) -> Float32:
+        return self.users.vectors[users]
 
-    def without_last(self) -> Posterior:
-        """Return the model without its last user and item."""
-        names = (f"{side}_{what}" for side in ("user", "item") for what in ("factors", "bias", "scale", "log_variance"))
-        return replace(self, **{name: getattr(self, name)[:-1] for name in names})
+    def linear(self) -> Linear:
+        """Return f - t, whose sign tells whether a pair is liked rather than not; chances are mapped from there."""
+        offsets = np.full(len(self.items.vectors), -self.threshold(), np.float32)
+        return Linear(self.users.vectors, self.items.vectors, offsets)
 
-    def fold_in(self, items: Int, ratings: Float, features: Float | None = None, sweeps: int = 40) -> Posterior:
-        """Return the model with one more user, the posterior of that row given the item rows of kept sweeps."""
-        shot, n = self.snapshots, len(items)
+    def sizes(self) -> tuple[int | None, int | None]:
+        return len(self.users.scale) - 1, len(self.items.scale) - 1
+
+    def state(self) -> dict[str, Any]:
+        return flat(self)
+
+    def extended(self, counts: Int, owner: Part | None = None) -> Self:
+        return replace(self, users=self.users.with_new(*len(counts) * [self.users.average()]))
+
+    def continued(self, log: RatingLog, sweeps: int) -> Self:
+        """Return the part after further sweeps over its log; what was fitted around it stays."""
+        from unskew.posterior.factors import resumed  # which imports this module
+
+        found = resumed(self, log, sweeps)
+        kept = {"scale": self.scale, "notes": found.notes + [note for note in self.notes if " sweeps" not in note]}
+        own = {f.name: getattr(found, f.name) for f in fields(Posterior)}
+        return replace(self, **own | kept)
+
+    def folded(self, starts: Int, items: Int, stars: Float) -> Self:
+        """Return the part with a new user for each chunk of ratings, by the posterior of one row given all items."""
+        chunks = ((items[a:b], stars[a:b].astype(float)) for a, b in pairwise(starts.tolist()))
+        new = [self._folded_row(*chunk) if len(chunk[0]) else self.users.average() for chunk in chunks]
+        return replace(self, users=self.users.with_new(*new))
+
+    def _folded_row(self, items: Int, ratings: Float, sweeps: int = 40) -> Rows:
+        """Sample the row of one user given the item rows of kept sweeps; the vector nearest to the mean f answers."""
+        shot, n, continuous = self.shots, len(items), self.ratings.continuous
         encoded, items = self.ratings.encode(ratings), np.asarray(items, np.int64)
-        known = self.user_columns.of_new(features)[None, :]
-        n_shots, _, p = shot["rows"].shape
+        known, (n_shots, _, p) = shot["known"][None, :], shot["rows"].shape
         pointer, place, uniforms = np.array([0, n]), np.arange(n), np.zeros(0)
-        levels = np.zeros(n, np.int64) if self.ratings.continuous else encoded
-        target, scales = np.zeros(len(self.item_bias)), []
+        levels, y = np.zeros(n, np.int64) if continuous else encoded, encoded.astype(float)
+        target, scales = np.zeros(len(self.items.scale)), []
         for k in range(n_shots):
             rng = np.random.default_rng(k)
             z, weight = shot["rows"][k, items].astype(float), 1 / shot["scale"][k, items]
             precision, thresholds, noise = shot["precision"][k], shot["thresholds"][k], float(shot["noise"][k])
             shift, x = shot["coefficients"][k] @ precision, known @ shot["coefficients"][k]
             scale, left, mean, total = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32), np.zeros(p)
-            y = encoded.astype(float) if self.ratings.continuous else np.zeros(n)
             for sweep in range(sweeps):
                 f = z[:, :-1] @ x[0, :-1] + x[0, -1] + z[:, -1]
-                if not self.ratings.continuous:
+                if not continuous:
                     uniforms = rng.random(n)
                 gammas, normals = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, 1), rng.random((1, p))
                 sample_rows(
@@ -238,9 +290,8 @@ class Posterior:
                     scales.append(np.log(scale[0] / shot["user_size"][k]))
             f = shot["rows"][k, :, :-1] @ total[:-1] + shot["rows"][k, :, -1] + total[-1] - shot["location"][k]
             target += f / (shot["size"][k] * n_shots)
-        w = np.concatenate([self.item_factors, np.ones((len(target), 1))], axis=1).astype(float)
-        gram = w.T @ w + 1e-9 * np.eye(w.shape[1])
-        vector = np.linalg.solve(gram, w.T @ (target - self.item_bias))
+        w = self.items.vectors.astype(float)
+        vector = np.linalg.solve(w.T @ w + 1e-9 * np.eye(w.shape[1]), w.T @ target)
         near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log1p(n)))[:20]
-        variance = self.user_log_variance[near].mean(keepdims=True)
-        return self.with_rows("user", vector[None, :], np.exp(np.mean(scales, keepdims=True)), variance)
+        variance = self.users.log_variance[near].mean(keepdims=True)
+        return Rows(vector[None, :].astype(np.float32), np.exp(np.mean(scales, keepdims=True)), variance)

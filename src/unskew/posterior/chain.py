@@ -10,7 +10,7 @@ import numpy as np
 from unskew.errors import ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
-from unskew.posterior.answers import Posterior, Ratings
+from unskew.posterior.answers import Posterior, Ratings, Rows
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.kernels import Float, Float32, Int, score_pairs
@@ -28,20 +28,17 @@ class Chain:
 
     def __init__(self, log: Pairs, ratings: Ratings, sampler: Sampler, *, burn: int, short: bool = False) -> None:
         self.log, self.ratings, self.sampler, self.burn, self.short = log, ratings, sampler, burn, short
-        self.product = RunningProduct(
-            *(s.n + len(s.prior.coefficients) for s in (sampler.user_side, sampler.item_side))
-        )
+        self.product = RunningProduct(log.n_users, log.n_items)
         self.sums: dict[str, Any] = {}
+        self.shots: dict[str, Any] = {}
         self.checks: list[Float32] = []
-        self.snapshots: list[dict[str, Any]] = []
         n, m, rng = log.n_users, log.n_items, np.random.default_rng([sampler.seed, 5])
         self.n_checked = 0 if short else min(defaults.CHECKED_PAIRS, 4 * n * m)
-        anybody, anything = (rng.integers(size, size=self.n_checked) for size in (n, m))
-        users, items = rng.integers(n, size=4 * m), rng.integers(m, size=4 * n)
-        self.pairs: tuple[Int, Int] = (
-            np.concatenate([anybody, np.repeat(np.arange(n), 4), users]),
-            np.concatenate([anything, items, np.repeat(np.arange(m), 4)]),
-        )
+        # four pairs of every row, and enough of the average new ones
+        every = [np.concatenate([np.repeat(np.arange(size), 4), np.full(100, size - 1)]) for size in (n, m)]
+        users = rng.integers(n, size=self.n_checked), every[0], rng.integers(n, size=len(every[1]))
+        items = rng.integers(m, size=self.n_checked), rng.integers(m, size=len(every[0])), every[1]
+        self.pairs: tuple[Int, Int] = np.concatenate(users), np.concatenate(items)
 
     @property
     def kept(self) -> int:
@@ -62,8 +59,8 @@ class Chain:
         """Return the sampler's state and the averages as plain arrays."""
         users, items = self.product.factors(self.product.keep, mean=False)
         found = {"product.users": users, "product.items": items, "product.count": self.kept, "burn": self.burn}
-        found |= {f"sums.{name}": value for name, value in self.sums.items()}
-        found |= {f"shots.{name}": value for name, value in self._stacked().items()}
+        for name, held in (("sums", self.sums), ("shots", self.shots)):
+            found |= {f"{name}.{key}": value for key, value in held.items()}
         return {name: np.array(value) for name, value in (found | self.sampler.state()).items()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -71,17 +68,10 @@ class Chain:
         self.sampler.restore(state)
         self.product.users, self.product.items = state["product.users"], state["product.items"]
         self.product.count, self.burn = int(state["product.count"]), int(state["burn"])
-        sums, shots = (
-            {name.removeprefix(start): np.array(value) for name, value in state.items() if name.startswith(start)}
+        self.sums, self.shots = (
+            {key.removeprefix(start): np.array(value) for key, value in state.items() if key.startswith(start)}
             for start in ("sums.", "shots.")
         )
-        self.sums, n = sums, len(shots["rows"])
-        self.snapshots = [{name: value[k] for name, value in shots.items()} for k in range(n)]
-
-    def _stacked(self) -> dict[str, Any]:
-        """Return what fold-in averages over, an array a name."""
-        names = self.snapshots[0] if self.snapshots else ()
-        return {name: np.stack([np.asarray(shot[name]) for shot in self.snapshots]) for name in names}
 
     def _keep(self) -> None:
         """Add the last sweep to the averages: drawn rows of users times conditional mean rows of items.
@@ -89,41 +79,37 @@ class Chain:
         E[u w] = E[u E[w | u]]: exact, and it varies less than drawn rows of both. Means of both are biased, by less
         than the noise of drawn rows in a short chain: there they are used.
         """
-        s, d, n = self.sampler, self.sampler.d, self.n_checked
-        a, b = s.user_side, s.item_side
+        s, (users, items), n = self.sampler, self.pairs, self.n_checked
+        a, b, d, inner = s.user_side, s.item_side, s.d, s.thresholds[1:-1]
         sizes = [math.exp(np.log(side.scale).mean()) for side in (a, b)]
-        size, inner = sizes[0] * sizes[1], s.thresholds[1:-1]
-        location = float(inner[len(inner) // 2]) if len(inner) else 0.0
-        rows = a.mean if self.short else a.rows
-        users = np.concatenate([rows[:, :d], a.prior.coefficients[:, :d]])
-        self.product.add(users / size, np.concatenate([b.mean[:, :d], b.prior.coefficients[:, :d]]))
-        drawn = (self._scores(a.rows, a.rows[:, d], b.rows, b.rows[:, d]) - location) / size
-        found: dict[str, Any] = {"f": drawn, "square of f": drawn**2, "noise": np.array([s.noise])}
-        found["thresholds"] = (inner - location) / size
-        for name, side, own in (("user", a, sizes[0]), ("item", b, sizes[1])):
-            found[f"{name}_bias"] = np.concatenate([side.mean[:, d], side.prior.coefficients[:, d]]) / size
-            found[f"{name}_scale"] = np.log(side.scale / own)
+        size, location = sizes[0] * sizes[1], float(inner[len(inner) // 2]) if len(inner) else 0.0
+
+        def factors(u: Any, u_bias: Any, v: Any) -> tuple[Float32, Float32]:
+            """Return vectors whose product is f, biases first, around its location and over its size."""
+            left = np.column_stack([u_bias - location, np.ones(a.n), u[:, :d]]) / size
+            return left.astype(np.float32), np.column_stack([np.ones(b.n), v[:, d], v[:, :d]]).astype(np.float32)
+
+        mean = factors(a.mean if self.short else a.rows, a.mean[:, d], b.mean)
+        self.product.add(mean[0][:, 2:], mean[1][:, 2:])
+        drawn = score_pairs(users, items, *factors(a.rows, a.rows[:, d], b.rows))
+        found = {"f": drawn, "square of f": drawn**2, "noise": s.noise, "thresholds": (inner - location) / size}
+        found |= {"user_scale": np.log(a.scale / sizes[0]), "item_scale": np.log(b.scale / sizes[1])}
+        found |= {"user_bias": (a.mean[:, d] - location) / size, "item_bias": b.mean[:, d] / size}
         self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
-        self.sums["user_bias"][: a.n + 1] -= location / size  # the first coefficient is the intercept of new users
         if self.short:
             return
-        f = self._scores(rows, a.mean[:, d], b.mean, b.mean[:, d], n)
-        sd = math.sqrt(s.noise) * a.scale[self.pairs[0][:n]] * b.scale[self.pairs[1][:n]]
-        self.checks.append(ndtr((f - location) / sd).astype(np.float32))
-        most = int(np.clip(64e6 / (4 * b.n * (d + 1)), 1, defaults.SNAPSHOTS))  # in 64 MB
-        if len(self.snapshots) < most or self.kept % 8 == 0:
-            shot = {
-                "rows": b.rows.astype(np.float32), "scale": b.scale.copy(), "noise": s.noise,
-                "precision": a.prior.precision, "coefficients": a.prior.coefficients, "thresholds": s.thresholds,
-                "location": location, "size": size, "user_size": sizes[0],
+        sd = math.sqrt(s.noise) * a.scale[users[:n]] * b.scale[items[:n]] / size
+        self.checks.append(ndtr(score_pairs(users[:n], items[:n], *mean) / sd).astype(np.float32))
+        most = int(np.clip(64e6 / (4 * b.n * (d + 1)), 1, defaults.SHOTS))  # in 64 MB
+        if len(self.shots.get("rows", ())) < most or self.kept % 8 == 0:
+            shot: dict[str, Any] = {
+                "rows": b.rows.astype(np.float32), "scale": b.scale, "noise": s.noise, "precision": a.prior.precision,
+                "coefficients": a.prior.coefficients, "thresholds": s.thresholds, "location": location, "size": size,
+                "user_size": sizes[0],
             }  # fmt: skip
-            self.snapshots = [*self.snapshots, shot][-most:]
-
-    def _scores(self, u: Any, u_bias: Any, v: Any, v_bias: Any, n: int | None = None) -> Float:
-        """Return f of the first n fixed pairs, or of all."""
-        rows = (side[:, : self.sampler.d].astype(np.float32) for side in (u, v))
-        biases = (np.ascontiguousarray(side, float) for side in (u_bias, v_bias))
-        return np.asarray(score_pairs(self.pairs[0][:n], self.pairs[1][:n], *rows, *biases))
+            for name, value in shot.items():
+                one = np.array(value)[None]
+                self.shots[name] = np.concatenate([self.shots.get(name, one[:0]), one])[-most:]
 
     def unsteadiness(self) -> float:
         """Return mean((p1 - p2)^2) / 4 of the two halves of the kept sweeps on fixed random pairs."""
@@ -132,42 +118,35 @@ class Chain:
             return math.inf
         return float(np.mean((np.mean(self.checks[:half], axis=0) - np.mean(self.checks[half:], axis=0)) ** 2) / 4)
 
-    def posterior(self, liked_from: float | None = None) -> Posterior:
+    def posterior(self, liked_from: float | None = None, **rest: Any) -> Posterior:
         """Return the model that the kept sweeps make, compressed to the rank that its answers need."""
         if self.kept < 2:
             raise ParameterError(
                 f"{self.kept} sweeps were kept of {self.sampler.sweeps} run, {self.burn} thrown away; run more."
             )
-        log, n, m = self.log, self.log.n_users, self.log.n_items
+        log, a, b = self.log, self.sampler.user_side, self.sampler.item_side
         means = {name: value / self.kept for name, value in self.sums.items()}
         u, v = self.product.factors(defaults.MOST_RANK)
+        u = np.column_stack([means["user_bias"], np.ones(a.n), u]).astype(np.float32)
+        v = np.column_stack([np.ones(b.n), means["item_bias"], v]).astype(np.float32)
         chosen = np.random.default_rng(0).permutation(len(log.users))[:20_000]
-        a, b = log.users[chosen], log.items[chosen]
         liked = (log.ratings[chosen] >= self.ratings.middle()).astype(np.int64)
-        rank = smallest_rank(a, b, liked, means["user_bias"][a] + means["item_bias"][b], u, v)
+        rank = smallest_rank(liked, u[log.users[chosen]] * v[log.items[chosen]])
         variance = (means["square of f"] - means["f"] ** 2) * self.kept / (self.kept - 1)
-        log_variance = additive_log_variance(*self.pairs, variance, n, m)
-        columns = [side.columns.of_rows(0) for side in (self.sampler.user_side, self.sampler.item_side)]
-        notes, cold = [], []
-        for name, known, level, counts in zip(("users", "items"), columns, log_variance, log.counts(), strict=True):
-            none = counts == 0
-            cold.append(float(level[none].mean() if none.any() else np.sort(level)[-max(len(level) // 50, 1) :].mean()))
-            notes += [f"{name}: {note}" for note in known.left_out]
-            if none.any():
-                notes.append(f"{none.sum():,} of {len(none):,} {name} have no rating: they are answered as new ones.")
+        log_variance = additive_log_variance(*self.pairs, variance, a.n, b.n)
+        notes = []
+        for name, side in (("users", a), ("items", b)):
+            notes += [f"{name}: {note}" for note in side.columns.notes]
+            if none := int((side.counts[:-1] == 0).sum()):
+                notes.append(f"{none:,} of {side.n - 1:,} {name} have no rating: they are answered as new ones.")
         if len(log.users) < 100:
             notes.append(f"{len(log.users)} ratings teach little: answers stay near the average of the log.")
         return Posterior(
-            ratings=self.ratings, user_factors=u[:n, :rank].copy(), item_factors=v[:m, :rank].copy(),
-            user_bias=means["user_bias"][:n], item_bias=means["item_bias"][:m],
-            user_scale=np.exp(means["user_scale"]), item_scale=np.exp(means["item_scale"]),
-            user_log_variance=log_variance[0], item_log_variance=log_variance[1], thresholds=means["thresholds"],
-            noise=float(means["noise"][0]), user_columns=columns[0], item_columns=columns[1],
-            user_coefficients=np.c_[u[n:, :rank], means["user_bias"][n:]],
-            item_coefficients=np.c_[v[m:, :rank], means["item_bias"][m:]], cold_log_variance=(cold[0], cold[1]),
-            sweeps=self.sampler.sweeps, kept=self.kept, notes=notes,
+            ratings=self.ratings, users=Rows(u[:, :rank].copy(), np.exp(means["user_scale"]), log_variance[0]),
+            items=Rows(v[:, :rank].copy(), np.exp(means["item_scale"]), log_variance[1]),
+            thresholds=means["thresholds"], noise=float(means["noise"]), sweeps=self.sampler.sweeps, notes=notes,
             liked_from=self.ratings.middle() if liked_from is None else liked_from,
-            snapshots={**self._stacked(), "counts": log.counts()[0]},
+            shots=self.shots | {"known": a.columns.values[-1], "counts": a.counts}, **rest,
         )  # fmt: skip
 
 
@@ -184,23 +163,19 @@ class RunningProduct:
         self.users: Float32 = np.zeros((n_users, 0), np.float32)
         self.items: Float32 = np.zeros((n_items, 0), np.float32)
         self.keep, self.most, self.count = keep, most, 0
-        self._pending: list[tuple[Float32, Float32]] = []
 
-    def add(self, users: Any, items: Any) -> None:
+    def add(self, users: Float32, items: Float32) -> None:
         """Add one sweep's rows."""
-        self._pending.append((users.astype(np.float32), items.astype(np.float32)))
+        self.users, self.items = np.hstack([self.users, users]), np.hstack([self.items, items])
         self.count += 1
-        if self.users.shape[1] + len(self._pending) * users.shape[1] >= self.most:
+        if self.users.shape[1] >= self.most:
             self.users, self.items = self.factors(self.keep, mean=False)
-            self._pending = []
 
     def factors(self, rank: int, mean: bool = True) -> tuple[Float32, Float32]:
         """Return user and item factors of at most `rank` columns, strongest first."""
-        users = np.concatenate([self.users, *(u for u, _ in self._pending)], axis=1)
-        items = np.concatenate([self.items, *(v for _, v in self._pending)], axis=1)
-        if users.shape[1] == 0:
-            return users, items
-        roots = [_root(side) for side in (users, items)]
+        if self.users.shape[1] == 0:
+            return self.users, self.items
+        roots = [_root(side) for side in (self.users, self.items)]
         small = roots[0].T @ roots[1]
         squares, left = np.linalg.eigh(small @ small.T)
         strengths = np.sqrt(np.maximum(squares[::-1], 0))
@@ -209,7 +184,7 @@ class RunningProduct:
         right = small.T @ left / strengths[:k]
         scale = math.sqrt(1 / max(self.count, 1) if mean else 1.0)
         turns = [np.linalg.solve(root.T, turn * size * scale) for root, turn in zip(roots, (left, right), strict=True)]
-        return users @ turns[0].astype(np.float32), items @ turns[1].astype(np.float32)
+        return self.users @ turns[0].astype(np.float32), self.items @ turns[1].astype(np.float32)
 
 
 def _root(x: Float32) -> Float:
@@ -218,16 +193,15 @@ def _root(x: Float32) -> Float:
     return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))))
 
 
-def smallest_rank(users: Int, items: Int, liked: Int, scores: Float, u: Float32, v: Float32) -> int:
-    """Return the smallest rank that loses less than .0005 AUC on these pairs of the log; `scores` is all but u . v."""
-    parts = u[users] * v[items]
-    low, high = 0, int(u.shape[1])
+def smallest_rank(liked: Int, parts: Float32) -> int:
+    """Return the fewest columns that lose less than .0005 AUC; `parts` is what each adds to f, the first two biases."""
+    low, high = 2, int(parts.shape[1])
     if liked.min() == liked.max():
         return high
-    full = roc_auc(liked, scores + parts.sum(axis=1))
+    full = roc_auc(liked, parts.sum(axis=1))
     while low < high:  # more columns order better, so halving finds the rank
         middle = (low + high) // 2
-        if full - roc_auc(liked, scores + parts[:, :middle].sum(axis=1)) < defaults.RANK_LOSS:
+        if full - roc_auc(liked, parts[:, :middle].sum(axis=1)) < defaults.RANK_LOSS:
             high = middle
         else:
             low = middle + 1

@@ -57,7 +57,6 @@ CHECKED_PAIRS = 10_000
 THIN, FOLD_THIN = 3, 2
 """Every third sweep is kept, every second of a fit to a fold: neighbours are much alike, and adding one takes time."""
 FOLDS = 5
-GATE_FOLDS = 3
 GATE_RATINGS = 200_000
 STANDARD_ERRORS = 2.0
 """Whatever is added by evidence of the log needs a gain above this many standard errors."""
@@ -65,8 +64,10 @@ STANDARD_ERRORS = 2.0
 RANK_LOSS = 0.0005
 """AUC that compression may lose on sampled pairs of the log."""
 MOST_RANK = 96
-SNAPSHOTS = 8
+SHOTS = 8
 """Sweeps of item rows that fold-in averages over."""
+LOWER = 1.64
+"""Standard deviations below the mean that "lower" ranks by: a bound that holds for 19 of 20."""
 
 UNEXPLAINED = 0.0
 """k of the level shift: how much of the unexplainable part of liking drives seeing; no log can tell it."""

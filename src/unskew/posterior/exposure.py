@@ -8,7 +8,6 @@ recommender (Wang, Liang, Charlin, Blei, RecSys 2020). Nothing of size |users| x
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,63 +61,43 @@ class Pairs(NamedTuple):
         return fold
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """Hold what is known of the rows of one side beforehand: an intercept, features, who saw what.
 
-    Columns of one group share one precision; `left_out` says in sentences what could not be used.
+    Columns of one group share one precision; `notes` say in sentences what could not be used.
     """
 
     values: Float
     groups: Int
-    centre: Float
-    scale: Float
-    n_features: int = 0
-    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @staticmethod
-    def of(n: int, features: Float | None = None, *blocks: tuple[str, Float, bool]) -> Columns:
-        """Join features and blocks (name, values, one shared precision?) behind an intercept, standardised."""
-        parts, groups, left_out = [np.ones((n, 1))], [0], []
-        centres, scales = [np.zeros(1)], [np.ones(1)]
-        given = [] if features is None else [("features", np.asarray(features, float), False)]
-        for name, values, shared in (*given, *blocks):
-            if values.shape[1] == 0:
+    def of(n: int, *blocks: tuple[str, Float | None, bool]) -> Columns:
+        """Join blocks (name, values, one shared precision?) behind an intercept, standardised.
+
+        Of n rows a block may leave out the last ones: they have the average of the others, which is 0.
+        """
+        parts, groups, notes = [np.ones((n, 1))], [0], []
+        for name, given, shared in blocks:
+            if given is None or given.shape[1] == 0:
                 continue
+            values = np.asarray(given, float)
             bad = np.argwhere(~np.isfinite(values))
             if len(bad):
                 raise DataError(
                     f"{name} hold {values[tuple(bad[0])]} in row {bad[0][0]}, column {bad[0][1]}; "
                     "give finite numbers, or a column of its own for what is missing."
                 )
-            size = np.maximum(np.abs(values).max(axis=0), 1e-300)
-            values = values / size  # squares of 1e300 stay finite
-            centre, spread = values.mean(axis=0), values.std(axis=0)
+            values = values / np.maximum(np.abs(values).max(axis=0), 1e-300)  # squares of 1e300 stay finite
+            spread = values.std(axis=0)
             flat = spread <= 1e-12
             if flat.any():
-                left_out.append(f"{int(flat.sum())} of {len(flat)} columns of {name} are constant: they teach nothing.")
-            spread[flat] = np.inf  # a constant column becomes 0 in every row, for new rows as well
-            parts.append((values - centre) / spread)
-            centres.append(centre * size)
-            scales.append(spread * size)
+                notes.append(f"{int(flat.sum())} of {len(flat)} columns of {name} are constant: they teach nothing.")
+            parts.append(np.zeros((n, values.shape[1])))
+            parts[-1][: len(values)] = (values - values.mean(axis=0)) / np.where(flat, np.inf, spread)
             start = groups[-1] + 1
             groups += [start] * values.shape[1] if shared else range(start, start + values.shape[1])
-        joined = np.ascontiguousarray(np.concatenate(parts, axis=1)), np.array(groups)
-        n_features = 0 if features is None else given[0][1].shape[1]
-        return Columns(*joined, np.concatenate(centres), np.concatenate(scales), n_features, tuple(left_out))
-
-    def of_rows(self, n: int) -> Columns:
-        """Return what the columns are, with the values of the first n rows alone."""
-        return replace(self, values=self.values[:n])
-
-    def of_new(self, features: Float | None = None) -> Float:
-        """Return the columns of a row that has no rating, with these features or those of the average row."""
-        known, n = -self.centre / self.scale, self.n_features
-        known[0] = 1.0
-        if features is not None and len(features) != n:
-            raise DataError(f"{len(features)} features are given, where the model was fitted with {n}; give as many.")
-        known[1 : 1 + n] = 0.0 if features is None else known[1 : 1 + n] + features / self.scale[1 : 1 + n]
-        return known
+        return Columns(np.ascontiguousarray(np.concatenate(parts, axis=1)), np.array(groups), tuple(notes))
 
 
 class Directions(NamedTuple):
@@ -146,20 +125,19 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
     start = np.random.default_rng(0).standard_normal(min(n_users, n_items))
     u, strengths, vt = svds(scaled - counts, k=k, v0=start, tol=1e-4)
-    order = np.argsort(-strengths)
-    kept = order[: max(int((strengths > edge).sum()), min(least, k))]
+    kept = np.argsort(-strengths)[: max(int((strengths > edge).sum()), min(least, k))]
     signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
-    u, vt = u * signs, vt * signs[:, None]
-    return Directions(u[:, kept] * math.sqrt(n_users), vt[kept].T * math.sqrt(n_items), strengths[kept])
+    u, v = u * signs * math.sqrt(n_users), vt.T * signs * math.sqrt(n_items)
+    return Directions(u[:, kept], v[:, kept], strengths[kept])
 
 
 def history(log: Pairs, seed: int = 0) -> tuple[Float, Float]:
     """Return random projections of what each user saw and of who saw each item, over the root of their number."""
-    seen = log.seen()
-    rng = np.random.default_rng([seed, 11])
-    blocks = []
-    for matrix in (seen, seen.T.tocsr()):
+    seen, rng = log.seen(), np.random.default_rng([seed, 11])
+
+    def projected(matrix: Any) -> Float:
         weights = rng.standard_normal((matrix.shape[1], defaults.HISTORY_COLUMNS))
-        counts = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
-        blocks.append(np.asarray(matrix @ weights) / np.sqrt(counts)[:, None])
-    return blocks[0], blocks[1]
+        counts = np.maximum(np.asarray(matrix.sum(axis=1)), 1.0)
+        return np.asarray((matrix @ weights) / np.sqrt(counts)[:, None])
+
+    return projected(seen), projected(seen.T.tocsr())

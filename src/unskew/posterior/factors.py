@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
+from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import Chain
 from unskew.posterior.exposure import Columns, Pairs, directions, history
-from unskew.posterior.flat import flat
+from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.kernels import Float, Int
 from unskew.runtime import bar
+from unskew.settings import setting
+from unskew.training.plan import FitContext, FitSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+MOST_DENSE = 100_000_000  # numbers of features that are held
 
 
 def one_blas_thread(function: Function) -> Function:
@@ -29,20 +35,39 @@ def one_blas_thread(function: Function) -> Function:
     return wrapped
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Specify a Bayesian factor model; every shrinkage is learned, so nothing needs tuning.
+class Sampled(FitSpec):
+    """Settings of a part that is sampled."""
 
-    `sweeps` None: until answers stand still. `exposure` and `history` None: if left-out ratings ask for them.
+    kind: ClassVar[str] = "imputation"
+    reads_features: ClassVar[bool] = True
+    learns_from_all: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class BayesianFactors(Sampled):
+    """The Bayesian factor model: an ordered probit on the levels of ratings as they stand, rows averaged over sweeps.
+
+    y_ui = c + b_u + b_i + v_u . w_i + noise, rows normal around a linear function of features and of who saw what, all
+    shrinkage learned by Gibbs sweeps (`posterior.gibbs`). Nothing needs tuning: `n_factors` and `prior_scale` are there
+    for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
+    in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
+
+    >>> unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=50)).imputation.sweeps
+    50
     """
 
-    d: int = defaults.FACTORS
-    sweeps: int | None = None
-    prior_scale: float = defaults.PRIOR_SCALE
+    n_factors: int = setting(defaults.FACTORS, least=1, most=256)
+    sweeps: int | None = setting(None, least=8, most=1_000_000)
+    prior_scale: float = setting(defaults.PRIOR_SCALE, above=0)
     exposure: bool | None = None
     history: bool | None = None
-    liked_from: float | None = None
-    threads: int | None = None
+
+    def fit_in(self, context: FitContext) -> Posterior:
+        return sample(Problem.in_context(context, self)).posterior
+
+    def from_state(self, state: State, owner: Part | None = None) -> Posterior:
+        found: Posterior = unflat(Posterior, state)
+        return found
 
 
 @dataclass(frozen=True)
@@ -50,45 +75,82 @@ class Problem:
     """Hold a log with all that a fit of the model, whole or by folds, depends on."""
 
     log: Pairs
-    ratings: Ratings
-    settings: Settings
+    settings: BayesianFactors = BayesianFactors()
     seed: int = 0
     user_features: Float | None = None
     item_features: Float | None = None
+    liked_from: float | None = None
+    scale: tuple[float, float] | None = None
+    """Ends of the scale of a graded log."""
     progress: bool | None = False
 
-    def chain(
-        self, settings: Settings, burn: int, chosen: Any = slice(None), stream: int = 0, short: bool = False
-    ) -> Chain:
-        """Start a chain on some of the ratings; who-saw-what is that of these ratings alone."""
-        log = self.log.rows(chosen)
-        blocks: list[list[tuple[str, Float, bool]]] = [[], []]
-        if settings.exposure:
+    @staticmethod
+    def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
+        """Return the problem of a log: its ratings as they stand, features as numbers."""
+        features = _numbers("user", log.features[0]), _numbers("item", log.features[1])
+        ratings, liked_from, scale = log.ratings if log.stars is None else log.stars, None, None
+        if not log.binary:
+            ratings = log.scale.from_unit(log.ratings) if log.stars is None else ratings
+            scale = log.scale.low, log.scale.high
+        elif log.stars is None or log.scale.positive is None:
+            ratings, liked_from = log.ratings, 1.0
+        else:
+            liked_from = float(log.stars[log.stars >= log.scale.positive].min(initial=log.stars.max()))
+        return Problem(Pairs.of(log, ratings), settings, seed, *features, liked_from, scale, progress)
+
+    @staticmethod
+    def in_context(context: FitContext, settings: BayesianFactors) -> Problem:
+        """Return the problem that a role is fitted to."""
+        return Problem.of(context.log, settings, int(context.rng.integers(2**31)), context.training.progress)
+
+    def chain(self, burn: int, chosen: Any = slice(None), stream: int = 0, short: bool = False) -> Chain:
+        """Start a chain on some of the ratings; who-saw-what is that of these ratings alone.
+
+        It has one more user and one more item than the log, whom nobody has rated: the average new ones.
+        """
+        s, log = self.settings, self.log.rows(chosen)
+        log = log._replace(n_users=log.n_users + 1, n_items=log.n_items + 1)
+        blocks: list[list[tuple[str, Float | None, bool]]]
+        blocks = [[("features", side, False)] for side in (self.user_features, self.item_features)]
+        if s.exposure:
             found = directions(log)
             for side, counts, values in zip(blocks, log.counts(), (found.users, found.items), strict=True):
                 side += [("counts", np.log1p(counts)[:, None], False), ("directions", values, False)]
-        if settings.history:
+        if s.history:
             for side, values in zip(blocks, history(log, self.seed), strict=True):
                 side.append(("history", values, True))
+        ratings = Ratings.of(self.log.ratings)
+        columns = Columns.of(log.n_users, *blocks[0]), Columns.of(log.n_items, *blocks[1])
         sampler = Sampler(
-            log.users, log.items, self.ratings.encode(log.ratings), self.ratings.n_levels,
-            Columns.of(log.n_users, self.user_features, *blocks[0]),
-            Columns.of(log.n_items, self.item_features, *blocks[1]), d=settings.d,
-            prior_scale=settings.prior_scale, seed=1000 * self.seed + stream, threads=settings.threads,
+            log.users, log.items, ratings.encode(log.ratings), ratings.n_levels, *columns, d=s.n_factors,
+            prior_scale=s.prior_scale, seed=1000 * self.seed + stream,
         )  # fmt: skip
-        return Chain(log, self.ratings, sampler, burn=burn, short=short)
+        return Chain(log, ratings, sampler, burn=burn, short=short)
 
     def folds(self) -> Int:
         """Return a fold for every rating, an equal share of each user's in every fold."""
         return self.log.folds(defaults.FOLDS, np.random.default_rng([self.seed, 3]))
 
-    def without_fold(self, settings: Settings, fold: Int, k: int) -> Posterior:
+    def without_fold(self, fold: Int, k: int) -> Posterior:
         """Fit all ratings but those of fold k, from a start of its own: it cannot know what it has not seen."""
         sweeps = fold_sweeps(len(fold))
-        chain = self.chain(settings, sweeps // 4, fold != k, stream=k + 1, short=True)
+        chain = self.chain(sweeps // 4, fold != k, stream=k + 1, short=True)
         with bar(f"fold {k + 1}", sweeps, "sweep", shown=self.progress) as shown:
             chain.run(sweeps, shown)
-        return chain.posterior(settings.liked_from)
+        return chain.posterior(self.liked_from)
+
+
+def _numbers(side: str, features: Any) -> Float | None:
+    """Return features as numbers, a row each."""
+    if features is None:
+        return None
+    rows, columns = features.encoded.shape
+    if rows * columns > MOST_DENSE:
+        raise ParameterError(
+            f"{side}_features has {columns:,} columns once texts are numbers, too many for {rows:,} {side}s: leave out "
+            "columns of many different texts."
+        )
+    return np.asarray(features.encoded.toarray(), np.float64)
 
 
 def fold_sweeps(n_ratings: int) -> int:
@@ -97,76 +159,82 @@ def fold_sweeps(n_ratings: int) -> int:
 
 
 class Fitted(NamedTuple):
-    """Hold a fitted model, its chain (more sweeps go on from it), and the folds fitted on the way to its columns."""
+    """Hold a fitted model, its problem with the columns chosen, and the folds fitted on the way to them."""
 
     posterior: Posterior
-    chain: Chain
     problem: Problem
     fold: Int
     by_fold: dict[int, Posterior]
 
-    def state(self) -> dict[str, Any]:
-        """Return what more sweeps go on from: the chain, and the settings that it runs with."""
-        settings = {f"settings.{name}": value for name, value in flat(self.problem.settings).items()}
-        return self.chain.state() | settings | {"seed": np.array(self.problem.seed)}
-
     def all_folds(self) -> dict[int, Posterior]:
         """Return a model for every fold that has not seen it; those that chose the columns serve again."""
-        p = self.problem
         rest = (k for k in range(defaults.FOLDS) if k not in self.by_fold)
-        return self.by_fold | {k: p.without_fold(p.settings, self.fold, k) for k in rest}
+        return self.by_fold | {k: self.problem.without_fold(self.fold, k) for k in rest}
 
 
 @one_blas_thread
-def sample(
-    log: Pairs, *, settings: Settings | None = None, user_features: Float | None = None,
-    item_features: Float | None = None, seed: int = 0, progress: bool | None = False,
-) -> Fitted:  # fmt: skip
+def sample(problem: Problem) -> Fitted:
     """Fit the model: choose columns by left-out ratings, then sweep until answers stand still.
 
     An interrupt (Ctrl-C) after the first kept sweep ends the fit with what there is, and its notes say so.
     """
-    settings = settings or Settings()
-    if settings.d < 1 or (settings.sweeps is not None and settings.sweeps < 8):
-        raise ParameterError(f"d={settings.d}, sweeps={settings.sweeps}: d is at least 1, sweeps at least 8.")
-    problem = Problem(log, Ratings.of(log.ratings), settings, seed, user_features, item_features, progress)
-    fold = problem.folds()
+    fold, n = problem.folds(), len(problem.log.users)
     problem, by_fold, notes = choose_columns(problem, fold)
-    least = settings.sweeps or defaults.least_sweeps(len(log.users))
-    most = settings.sweeps or defaults.most_sweeps(len(log.users))
-    chain = problem.chain(problem.settings, defaults.burn_in(least))
+    asked = problem.settings.sweeps
+    least, most = asked or defaults.least_sweeps(n), asked or defaults.most_sweeps(n)
+    chain = problem.chain(defaults.burn_in(least))
+    sampler = chain.sampler
     try:
-        with bar("fit", most, "sweep", shown=progress, at_most=True) as shown:
+        with bar("fit", most, "sweep", shown=problem.progress, at_most=True) as shown:
             chain.run(least, shown)
-            while chain.sampler.sweeps < most and chain.unsteadiness() > defaults.STOP_BELOW:
-                chain.run(min(max(least // 5, 10), most - chain.sampler.sweeps), shown)
+            while sampler.sweeps < most and chain.unsteadiness() > defaults.STOP_BELOW:
+                chain.run(min(max(least // 5, 10), most - sampler.sweeps), shown)
         steady = chain.unsteadiness()
         notes.append(
-            f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept; two halves of them differ by "
+            f"{sampler.sweeps} sweeps were run, {chain.kept} kept; two halves of them differ by "
             f"{2 * math.sqrt(steady):.3f} in a probability."
         )
-        if steady > defaults.STOP_BELOW and settings.sweeps is None:
+        if steady > defaults.STOP_BELOW and asked is None:
             notes.append(f"Answers may still move by that much; sweeps={2 * most} would steady them.")
     except KeyboardInterrupt:
         if chain.kept < 2:
             raise
-        notes.append(f"Interrupted after {chain.sampler.sweeps} sweeps: answers rest on the {chain.kept} kept so far.")
-    posterior = chain.posterior(settings.liked_from)
-    posterior.notes = notes + posterior.notes
-    return Fitted(posterior, chain, problem, fold, by_fold)
+        notes.append(f"Interrupted after {sampler.sweeps} sweeps: answers rest on the {chain.kept} kept so far.")
+    return Fitted(_finished(problem, chain, notes), problem, fold, by_fold)
+
+
+def _finished(problem: Problem, chain: Chain, notes: list[str]) -> Posterior:
+    """Return what a chain has found, with all that more sweeps go on from."""
+    settings = {f"settings.{name}": value for name, value in flat(problem.settings).items()}
+    state = chain.state() | settings | {"seed": np.array(problem.seed)}
+    found = chain.posterior(problem.liked_from, scale=problem.scale, chain=state)
+    return replace(found, notes=notes + found.notes)
+
+
+@one_blas_thread
+def resumed(posterior: Posterior, log: RatingLog, sweeps: int) -> Posterior:
+    """Return the model after further sweeps over its log, the averages included."""
+    state = posterior.chain
+    kept = {name.removeprefix("settings."): value for name, value in state.items() if name.startswith("settings.")}
+    problem = Problem.of(log, unflat(BayesianFactors, kept), int(state["seed"]))
+    chain = problem.chain(0)
+    chain.restore(state)
+    chain.run(sweeps)
+    return _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
 
 
 def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Posterior], list[str]]:
     """Let who-saw-what, then the history block, into the prior if left-out ratings gain two standard errors by it.
 
-    Three of the five folds decide, on at most 200,000 ratings of whole users; fits to folds of the whole log are kept.
-    The history block, of many columns, is asked of larger logs alone.
+    Folds are asked one after the other, on at most 200,000 ratings of whole users, until the gain of those asked is
+    beyond 2 standard errors and half of one more for every fold left. Fits to folds of the whole log are kept. The
+    history block, of many columns, is asked of larger logs alone.
     """
     settings, log = problem.settings, problem.log
-    current = replace(settings, exposure=bool(settings.exposure), history=bool(settings.history))
     asked = [name for name in ("exposure", "history") if getattr(settings, name) is None]
     if len(log.users) < defaults.HISTORY_RATINGS and "history" in asked:
         asked.remove("history")
+    current = replace(settings, exposure=bool(settings.exposure), history=bool(settings.history))
     small = len(log.users) < 100 or min(log.n_users, log.n_items) < 3
     notes = ["The log is too small to ask whether who-saw-what tells anything: it is left out."] if small else []
     if not asked or small:
@@ -177,35 +245,28 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
         few = order[np.cumsum(log.counts()[0][order]) <= defaults.GATE_RATINGS]
         chosen = np.isin(log.users, few)
         trial, trial_fold = replace(problem, log=log.rows(chosen)), fold[chosen]
+    models: dict[tuple[BayesianFactors, int], Posterior] = {}
 
-    def fit_fold(candidate: Settings, k: int) -> tuple[Posterior, Float]:
+    @cache
+    def likelihood(candidate: BayesianFactors, k: int) -> Float:
+        """Return the log-likelihood of ratings of fold k by a model without them."""
         left_out = trial.log.rows(trial_fold == k)
-        model = trial.without_fold(candidate, trial_fold, k)
-        return model, model.log_likelihood(left_out.users, left_out.items, left_out.ratings)
+        models[candidate, k] = replace(trial, settings=candidate).without_fold(trial_fold, k)
+        return models[candidate, k].log_likelihood(left_out.users, left_out.items, left_out.ratings)
 
-    kept = [fit_fold(current, k) for k in range(defaults.GATE_FOLDS)]
     for name in asked:
-        candidate, tried, gains = replace(current, **{name: True}), [], []
-        for k, (_, likelihood) in enumerate(kept):
-            tried.append(fit_fold(candidate, k))
-            gains.append(tried[-1][1] - likelihood)
-            if _beyond(-gains[-1]):
-                break  # what one fold speaks against so clearly is not asked of another
-        gain = np.concatenate(gains)
-        enters = len(tried) == len(kept) and _beyond(gain)
+        candidate, gain = replace(current, **{name: True}), np.zeros(0)
+        for k in range(defaults.FOLDS):
+            gain = np.append(gain, likelihood(candidate, k) - likelihood(current, k))
+            mean, error = gain.mean(), gain.std() / math.sqrt(len(gain))
+            bound = error * (defaults.STANDARD_ERRORS + (defaults.FOLDS - 1 - k) / 2)
+            if abs(mean) > bound:
+                break
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
-        notes.append(
-            f"{what} {'enters' if enters else 'stays out'}: left-out ratings gain {gain.mean():.4f} +- "
-            f"{gain.std() / math.sqrt(len(gain)):.4f} in log-likelihood."
-        )
-        if enters:
-            current, kept = candidate, tried
-        elif name == "exposure":
+        verdict = "enters" if mean > bound else "stays out"
+        notes.append(f"{what} {verdict}: left-out ratings gain {mean:.4f} +- {error:.4f} in log-likelihood.")
+        if mean <= bound:
             break  # who saw what tells nothing in its few columns: it is not asked in many
-    models = {k: model for k, (model, _) in enumerate(kept)} if trial is problem else {}
-    return replace(problem, settings=current), models, notes
-
-
-def _beyond(gain: Float) -> bool:
-    """Return whether a mean gain exceeds two standard errors."""
-    return bool(gain.mean() > defaults.STANDARD_ERRORS * gain.std() / math.sqrt(len(gain)))
+        current = candidate
+    kept = {k: model for (used, k), model in models.items() if used == current} if trial is problem else {}
+    return replace(problem, settings=current), kept, notes

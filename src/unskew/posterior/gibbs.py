@@ -141,7 +141,7 @@ class Sampler:
         """Return what the next sweep depends on besides the log."""
         found: dict[str, Any] = {"thresholds": self.thresholds, "noise": self.noise, "sweeps": self.sweeps}
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            own = {"rows": side.rows, "bias": side.rows[:, self.d], "scale": side.scale, **vars(side.prior)}
+            own = {"rows": side.rows, "scale": side.scale, **vars(side.prior)}
             found |= {f"{name}.{key}": value for key, value in own.items()}
         return {key: np.array(value) for key, value in found.items()}
 
@@ -150,9 +150,8 @@ class Sampler:
         self.thresholds = state["thresholds"].copy()
         self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            n, d = len(state[f"{name}.bias"]), self.d
-            side.rows[:n, :d], side.rows[:n, d] = state[f"{name}.rows"][:, :d], state[f"{name}.bias"]
-            side.scale[:n] = state[f"{name}.scale"]
+            n = len(state[f"{name}.scale"])
+            side.rows[:n], side.scale[:n] = state[f"{name}.rows"], state[f"{name}.scale"]
             side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
 
     def _thresholds(self, rng: np.random.Generator) -> None:

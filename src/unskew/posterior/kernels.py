@@ -195,11 +195,11 @@ def sample_rows(
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
-def score_pairs(users: Int, items: Int, u: Float32, v: Float32, ub: Float, vb: Float) -> Float:
-    """Return u . v + both biases for pairs."""
+def score_pairs(users: Int, items: Int, u: Float32, v: Float32) -> Float:
+    """Return u . v for pairs."""
     out = np.empty(len(users))
     for k in range(len(users)):
-        total = ub[users[k]] + vb[items[k]]
+        total = 0.0
         for j in range(u.shape[1]):
             total += u[users[k], j] * v[items[k], j]
         out[k] = total

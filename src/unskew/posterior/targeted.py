@@ -3,7 +3,8 @@
 logit r = a + b logit q + c log p + deviations of a and b of the user's expert, fitted to left-out ratings weighted by
 1 / p (in the sense of targeted learning: van der Laan and Rubin, Int. J. Biostatistics 2(1), 2006). With weights 1 / p
 its residuals sum to 0 over all pairs, so the mean is right if p is, or if the imputation is. Deviations are shrunk by
-empirical Bayes. The map is applied only if it lowers the cross-fitted weighted log-loss by two standard errors.
+empirical Bayes. The map is applied only if it lowers the cross-fitted weighted log-loss by two standard errors. Without
+p, weights and experts it is Platt's.
 """
 
 from __future__ import annotations
@@ -12,21 +13,15 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unskew.metrics.intervals import two_way_error
+from unskew.metrics.intervals import effective_sample_size, two_way_error
 from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 from unskew.special import expit
 
-
-@dataclass(frozen=True)
-class Residuals:
-    """Hold weighted means of rating minus imputation by decile of p or by expert, with standard errors."""
-
-    groups: tuple[str, ...]
-    means: Float
-    errors: Float
-    counts: Int
+EXPERTS = 5
+TENTHS = 10
 
 
 @dataclass(frozen=True)
@@ -42,18 +37,15 @@ class Targeted:
     applied: bool
     gain: float
     error: float
-    by_propensity: Residuals
-    by_expert: Residuals
-    effective: float
-    """Effective number of ratings under the weights."""
+    residuals: Float
+    """Weighted mean of rating minus imputation, its standard error, ratings: by tenth of p, then by expert."""
 
     def logits(self, logit_q: Float, log_p: Float, users: Int) -> Float:
         """Return the corrected logits; those given, to the bit, if the gate is shut."""
         if not self.applied:
             return logit_q
-        experts = self.experts[users]
-        a, b, c = self.coefficients
-        return np.asarray(a + self.deviations[experts, 0] + (b + self.deviations[experts, 1]) * logit_q + c * log_p)
+        (a, b, c), own = self.coefficients, self.deviations[self.experts[users]].T
+        return np.asarray(a + own[0] + (b + own[1]) * logit_q + c * log_p)
 
     def sentence(self, what: str, loss: str) -> str:
         """Say whether the map, called `what`, acts."""
@@ -71,34 +63,31 @@ def target(
 
     Every argument but `experts` has one number a rating: its imputation and p come from a fit without its fold.
     """
-    n_experts = int(experts.max()) + 1
-    group = experts[users]
+    n_experts, group = int(experts.max()) + 1, experts[users]
+    weights = weights * len(weights) / weights.sum()
     centre = float(np.average(log_p, weights=weights))
     x = np.stack([np.ones(len(liked)), logit_q, log_p - centre], axis=1)
-    weights = weights * len(weights) / weights.sum()
-    effective = float(weights.sum() ** 2 / (weights**2).sum())
-    # n ratings of unequal weight tell as much as `effective` ratings: only those stand against the prior
-    tempered = weights * effective / len(weights)
-    identity = log_loss(liked, logit_q)
-    corrected = np.empty(len(liked))
+    # n ratings of unequal weight tell as much as fewer of equal weight: only those stand against the prior
+    tempered = weights * effective_sample_size(weights) / len(weights)
+
+    def fit(rows: NDArray[np.bool_]) -> tuple[Float, Float]:
+        return shrunk_logistic(x[rows], liked[rows], tempered[rows], group[rows], n_experts)
+
+    difference = log_loss(liked, logit_q)
     for k in np.unique(fold):
-        rest, held = fold != k, fold == k
-        beta, deviations = shrunk_logistic(x[rest], liked[rest], tempered[rest], group[rest], n_experts)
+        beta, deviations = fit(fold != k)
+        held = fold == k
         own = deviations[group[held]]
-        corrected[held] = log_loss(liked[held], x[held] @ beta + own[:, 0] + own[:, 1] * logit_q[held])
-    difference = identity - corrected
+        difference[held] -= log_loss(liked[held], x[held] @ beta + own[:, 0] + own[:, 1] * logit_q[held])
     gain = float(np.average(difference, weights=weights))
     error = two_way_error(users, items, weights * (difference - gain)) / float(weights.sum())
-    beta, deviations = shrunk_logistic(x, liked, tempered, group, n_experts)
-    beta = np.array([beta[0] - beta[2] * centre, beta[1], beta[2]])
+    beta, deviations = fit(fold >= 0)
+    beta[0] -= beta[2] * centre
+    tenth = np.searchsorted(np.quantile(log_p, np.arange(1, TENTHS) / TENTHS), log_p, side="right")
     residual = liked - expit(logit_q)
-    edges = np.quantile(log_p, np.linspace(0, 1, 11)[1:-1])
-    decile = np.searchsorted(edges, log_p, side="right")
-    return Targeted(
-        beta, deviations, experts, gain > defaults.STANDARD_ERRORS * error, gain, error,
-        residuals(residual, weights, decile, tuple(f"p, tenth {k + 1}" for k in range(10))),
-        residuals(residual, weights, group, tuple(f"expert {k + 1}" for k in range(n_experts))), effective,
-    )  # fmt: skip
+    table = [means_by_group(residual, weights, *by) for by in ((tenth, TENTHS), (group, n_experts))]
+    applied = gain > defaults.STANDARD_ERRORS * error
+    return Targeted(beta, deviations, experts, applied, gain, error, np.concatenate(table))
 
 
 def log_loss(liked: Int, logits: Float) -> Float:
@@ -130,16 +119,15 @@ def shrunk_logistic(
     return beta[:c], beta[c:].reshape(2, n_groups).T.copy()
 
 
-def residuals(residual: Float, weights: Float, group: Int, names: tuple[str, ...]) -> Residuals:
-    """Return weighted means of residuals by group."""
-    n = len(names)
+def means_by_group(values: Float, weights: Float, group: Int, n: int) -> Float:
+    """Return weighted means by group, their standard errors, and how many there are, a row a group."""
     total = np.maximum(np.bincount(group, weights, n), 1e-12)
-    means = np.bincount(group, weights * residual, n) / total
-    errors = np.sqrt(np.bincount(group, (weights * (residual - means[group])) ** 2, n)) / total
-    return Residuals(names, means, errors, np.bincount(group, minlength=n))
+    means = np.bincount(group, weights * values, n) / total
+    errors = np.sqrt(np.bincount(group, (weights * (values - means[group])) ** 2, n)) / total
+    return np.stack([means, errors, np.bincount(group, minlength=n)], axis=1)
 
 
-def group_users(vectors: Float, n_groups: int, rng: np.random.Generator) -> Int:
+def group_users(vectors: Float, rng: np.random.Generator, n_groups: int = EXPERTS) -> Int:
     """Group users by their vectors, once, at least 20 to a group: k-means with spread-out starts."""
     from scipy.cluster.vq import kmeans2
 

@@ -1,4 +1,4 @@
-"""Weigh what seeing depends on by a conditional likelihood on folds: the chance of seeing, and what users choose.
+"""Weigh what seeing depends on by a conditional likelihood on folds.
 
 Within a user, held-out seen pairs compete with unseen ones: P(item | user sees one more) = exp(x b) / sum over items.
 All held-out seen pairs are used and a weighted sample of unseen ones, so that nothing holds |users| x |items|.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,12 @@ from numpy.typing import NDArray
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.flat import flat
-from unskew.posterior.kernels import Float, Float32, Int
-from unskew.propensity.base import FittedPropensity, logit_of
+from unskew.posterior.kernels import Float, Int
 from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, SpectralScorer, affordable
-from unskew.special import expit
 
 UNSEEN = 40_000
 """Unseen pairs that are drawn for a fold, within 50 and 500 a user."""
 MOST_USERS = 4000
-MOST_CELLS = 20_000_000
-SAMPLED_ITEMS = 256
 PENALTIES = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)
 
 FoldColumns = Callable[[int, Int, Int], Float]
@@ -114,7 +109,19 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int 
     return b / sd, best / float(y.sum())
 
 
-def folded(
+def spectral_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, most: int = 32) -> Folded:
+    """Calibrate directions of the seen matrix; sparse, for logs of any size."""
+    without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), most))
+    return _calibrated("spectral", SpectralScorer.of(log, most), without, log, fold, rng)
+
+
+def ridge_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, penalty: float | None = None) -> Folded:
+    """Calibrate the ridge, its penalty by held-out pairs unless it is given."""
+    found, without = ridge_scorers(log, fold, penalty)
+    return _calibrated(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
+
+
+def _calibrated(
     name: str, whole: Scorer, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator
 ) -> Folded:
     """Calibrate scorers that are built without a fold."""
@@ -123,18 +130,6 @@ def folded(
         return without(k).columns(users, items)
 
     return Folded(name, whole, columns, *calibrate(log, fold, columns, rng))
-
-
-def spectral_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, most: int = 32) -> Folded:
-    """Calibrate directions of the seen matrix; sparse, for logs of any size."""
-    without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), most))
-    return folded("spectral", SpectralScorer.of(log, most), without, log, fold, rng)
-
-
-def ridge_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, penalty: float | None = None) -> Folded:
-    """Calibrate the ridge, its penalty by held-out pairs unless it is given."""
-    found, without = ridge_scorers(log, fold, penalty)
-    return folded(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
 
 
 def ridge_scorers(log: Pairs, fold: Int, penalty: float | None = None) -> tuple[float, Callable[[int], RidgeScorer]]:
@@ -165,71 +160,6 @@ def better_exposure(log: Pairs, fold: Int, rng: np.random.Generator) -> Folded:
     """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
     kinds = (spectral_by_folds, ridge_by_folds) if affordable(log) else (spectral_by_folds,)
     return max((by_folds(log, fold, rng) for by_folds in kinds), key=lambda found: found.log_likelihood)
-
-
-@dataclass(frozen=True)
-class FittedExposure(FittedPropensity):
-    """Answer P(seen) = sigmoid(a_u + x b), with each user's rate such that his p sum to his count.
-
-    Of new users and items, and of the average one (-1), nothing is known: they have the base rate.
-    """
-
-    name: str
-    scorer: Scorer
-    coefficients: Float
-    rates: Float
-    n_items: int
-    base_logit: float
-
-    def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
-        """Return which pairs are of the log's users and items."""
-        return (users >= 0) & (items >= 0) & (users < len(self.rates)) & (items < self.n_items)
-
-    def logits(self, users: Int, items: Int) -> Float32:
-        """Return log-odds of seeing."""
-        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        known = self.known(users, items)
-        found = np.full(len(users), self.base_logit, np.float32)
-        u, i = users[known], items[known]
-        found[known] = self.rates[u] + self.scorer.columns(u, i) @ self.coefficients
-        return found
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain arrays."""
-        return flat(self)
-
-
-def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExposure:
-    """Find each user's rate, in blocks of users; above 20 million cells over the top items and a sample of the rest."""
-    (counts, popularity), n_items = log.counts(), log.n_items
-    chosen, stands_for = np.arange(n_items), np.ones(n_items)
-    if log.n_users * n_items > MOST_CELLS and n_items > 2 * SAMPLED_ITEMS:
-        order = np.argsort(-popularity, kind="stable")
-        rest = order[SAMPLED_ITEMS:][rng.permutation(n_items - SAMPLED_ITEMS)[:SAMPLED_ITEMS]]
-        chosen = np.concatenate([order[:SAMPLED_ITEMS], rest])
-        stands_for = np.r_[np.ones(SAMPLED_ITEMS), np.full(SAMPLED_ITEMS, n_items / SAMPLED_ITEMS - 1)]
-    target = np.clip(counts, 0.01, n_items * 0.999)
-    rates = np.zeros(log.n_users)
-    block = max(1, 1_000_000 // len(chosen))
-    for start in range(0, log.n_users, block):
-        rows = np.arange(start, min(start + block, log.n_users))
-        eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ found.coefficients
-        eta = eta.reshape(len(rows), -1)
-        top = eta.max(axis=1)
-        a = np.log(target[rows] / (np.exp(eta - top[:, None]) @ stands_for)) - top  # right where p is small
-        low, high = a - 1e-6, np.full(len(rows), np.inf)  # p is below exp: the root lies above
-        for _ in range(60):
-            p = expit(a[:, None] + eta)
-            gap = p @ stands_for - target[rows]
-            low, high = np.where(gap < 0, a, low), np.where(gap < 0, high, a)
-            new = a - np.clip(gap / np.maximum((p * (1 - p)) @ stands_for, 1e-9), -1, 1)
-            new = np.where((new <= low) | (new >= high), (low + np.minimum(high, low + 2)) / 2, new)
-            change, a = np.abs(new - a).max(), new
-            if change < 1e-5:
-                break
-        rates[rows] = a
-    base_logit = float(logit_of(len(log.users) / (log.n_users * n_items)))
-    return FittedExposure(found.name, found.scorer, found.coefficients, rates, n_items, base_logit)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,87 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unskew.nets.base import Part, State
 from unskew.posterior.defaults import FOLDS
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import one_blas_thread
-from unskew.posterior.flat import unflat
-from unskew.propensity.base import Propensity
-from unskew.propensity.conditional import FittedExposure, Folded, ridge_by_folds, spectral_by_folds, with_rates
-from unskew.training.plan import Given
+from unskew.posterior.flat import flat, unflat
+from unskew.posterior.kernels import Float, Float32, Int
+from unskew.propensity.base import FittedPropensity, Propensity, logit_of
+from unskew.propensity.conditional import Folded, ridge_by_folds, spectral_by_folds
+from unskew.propensity.scorers import Scorer
+from unskew.special import expit
+
+MOST_CELLS = 20_000_000
+SAMPLED_ITEMS = 256
+
+
+@dataclass(frozen=True)
+class FittedExposure(FittedPropensity):
+    """Answer P(seen) = sigmoid(a_u + x b), with each user's rate such that his p sum to his count.
+
+    Of new users and items, and of the average one (-1), nothing is known: they have the base rate.
+    """
+
+    name: str
+    scorer: Scorer
+    coefficients: Float
+    rates: Float
+    n_items: int
+    base_logit: float
+
+    def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
+        """Return which pairs are of the log's users and items."""
+        return (users >= 0) & (items >= 0) & (users < len(self.rates)) & (items < self.n_items)
+
+    def logits(self, users: Int, items: Int) -> Float32:
+        """Return log-odds of seeing."""
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        known = self.known(users, items)
+        found = np.full(len(users), self.base_logit, np.float32)
+        u, i = users[known], items[known]
+        found[known] = self.rates[u] + self.scorer.columns(u, i) @ self.coefficients
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain arrays."""
+        return flat(self)
+
+
+def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExposure:
+    """Find each user's rate, in blocks of users; above 20 million cells over the top items and a sample of the rest."""
+    (counts, popularity), n_items = log.counts(), log.n_items
+    chosen, stands_for = np.arange(n_items), np.ones(n_items)
+    if log.n_users * n_items > MOST_CELLS and n_items > 2 * SAMPLED_ITEMS:
+        order = np.argsort(-popularity, kind="stable")
+        rest = order[SAMPLED_ITEMS:][rng.permutation(n_items - SAMPLED_ITEMS)[:SAMPLED_ITEMS]]
+        chosen = np.concatenate([order[:SAMPLED_ITEMS], rest])
+        stands_for = np.r_[np.ones(SAMPLED_ITEMS), np.full(SAMPLED_ITEMS, n_items / SAMPLED_ITEMS - 1)]
+    target, rates = np.clip(counts.astype(float), 0.01, n_items * 0.999), []
+    for rows in np.array_split(np.arange(log.n_users), -(-log.n_users * len(chosen) // 1_000_000)):
+        eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ found.coefficients
+        rates.append(solved_rates(eta.reshape(len(rows), -1), stands_for, target[rows]))
+    base_logit = float(logit_of(len(log.users) / (log.n_users * n_items)))
+    return FittedExposure(found.name, found.scorer, found.coefficients, np.concatenate(rates), n_items, base_logit)
+
+
+def solved_rates(eta: Float, weight: Float, target: Float) -> Float:
+    """Return a with sum of weight sigmoid(a + eta) = target in every row: Newton's steps within what holds the root."""
+    top = eta.max(axis=1)
+    low = np.log(target / (np.exp(eta - top[:, None]) @ weight)) - top - 1e-6  # p is below exp: the root lies above
+    high, a = np.full(len(eta), np.inf), low
+    for _ in range(60):
+        p = expit(a[:, None] + eta)
+        gap = p @ weight - target
+        low, high = np.where(gap < 0, a, low), np.where(gap < 0, high, a)
+        new = a - np.clip(gap / np.maximum((p * (1 - p)) @ weight, 1e-9), -1, 1)
+        new = np.where((new <= low) | (new >= high), (low + np.minimum(high, low + 2)) / 2, new)
+        change, a = np.abs(new - a).max(), new
+        if change < 1e-5:
+            break
+    return np.asarray(a)
 
 
 class ExposureSpec(Propensity):
@@ -28,7 +100,7 @@ class ExposureSpec(Propensity):
         """Calibrate the scorers that are built without a fold."""
 
     @one_blas_thread
-    def fit_in(self, given: Given) -> FittedExposure:
+    def fit_in(self, given: Any) -> FittedExposure:
         log, rng = Pairs.of(given.log), np.random.default_rng([given.seed, 21])
         return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
 

@@ -107,8 +107,7 @@ class SpectralScorer:
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, log ratio, and a bounded ratio: that of a user of few pairs can be anything."""
-        alone = np.ones(len(self.left)), np.zeros(len(self.right))
-        ratio = np.maximum(score_pairs(users, items, self.left, self.right, *alone), 0)
+        ratio = np.maximum(1 + score_pairs(users, items, self.left, self.right), 0)
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
 
 

@@ -15,10 +15,12 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.posterior.answers import Posterior
+from unskew.posterior.exposure import Pairs
 from unskew.posterior.kernels import Float, Int
+from unskew.selection.slope import Slope
 
 GRID = np.linspace(0.0, 1.0, 101)
-SETTLED, USEFUL_ERROR = 0.15, 0.3
+ENOUGH, USEFUL_ERROR = 0.15, 0.3  # standard errors of k
 
 
 def shift(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> Float:
@@ -64,7 +66,7 @@ def unexplained_from_random(posterior: Posterior, users: Int, items: Int, liked:
         values.append(float(np.where(liked == 1, np.log(p), np.log1p(-p)).sum()))
     best = float(GRID[int(np.argmax(values))])
     error = 1 / math.sqrt(max(n * information(posterior, users, items, slope, best), 1e-12))
-    return Unexplained(best, error, n, math.ceil(n * (error / SETTLED) ** 2))
+    return Unexplained(best, error, n, math.ceil(n * (error / ENOUGH) ** 2))
 
 
 def information(posterior: Posterior, users: Int, items: Int, slope: float, k: float, step: float = 1e-3) -> float:
@@ -74,6 +76,21 @@ def information(posterior: Posterior, users: Int, items: Int, slope: float, k: f
     return float(np.mean(((near - p) / step) ** 2 / (p * (1 - p))))
 
 
-def ratings_to_settle(posterior: Posterior, users: Int, items: Int, slope: float) -> int:
-    """Return how many random ratings, of pairs like these, would bring the error of k to .15."""
-    return math.ceil(1 / (max(information(posterior, users, items, slope, 0.5), 1e-12) * SETTLED**2))
+def level(
+    posterior: Posterior, slope: Slope, random: Pairs | None, rng: np.random.Generator
+) -> tuple[float | None, list[str]]:
+    """Return k if random ratings tell it, and sentences on how far the level depends on it."""
+    if not slope.used:
+        return None, []
+    users, items = (rng.integers(n or 0, size=20_000) for n in posterior.sizes())
+    k0, k1 = (random_pair_probability(posterior, users, items, slope.used, k).mean() for k in (0.0, 1.0))
+    needed = math.ceil(1 / (max(information(posterior, users, items, slope.used, 0.5), 1e-12) * ENOUGH**2))
+    sentences = [
+        f"Over all pairs {k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
+        f"{k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about {needed:,} random ratings "
+        "can."
+    ]
+    if random is None:
+        return None, sentences
+    estimate = unexplained_from_random(posterior, random.users, random.items, random.ratings, slope.used)
+    return (estimate.value if estimate.error <= USEFUL_ERROR else None), [*sentences, estimate.sentence()]
