@@ -11,7 +11,7 @@ import pytest
 from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
 from unskew.losses.elementwise import ERRORS
-from unskew.losses.joint import balance, entire_space, worst_weights
+from unskew.losses.joint import balance, counterfactual, entire_space, opposition, relevance, worst_weights
 from unskew.losses.weighting import eib, ips, naive, seen_likelihood, seen_squares, snips
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Shares, StableDR, solve_shares
@@ -44,7 +44,7 @@ def view(seen=SEEN, error="log", *, ratings=RATINGS, p=P, imputation=WRONG_Q, sh
         "imputation": imputation,
         "propensity": p,
         "second_propensity": p,
-        **dict.fromkeys(("second_imputation", "benchmark", "first_labeller"), OTHER),
+        **dict.fromkeys(("second_imputation", "benchmark", "first_labeller", "counterfactual"), OTHER),
         **dict.fromkeys(("benchmark_imputation", "second_labeller"), THIRD),
         "combination": Shares(np.array(shares)),
     }
@@ -160,6 +160,9 @@ LOSSES = {
     "multi-dr, prediction": (update(MultiDR(), 1), lambda m: m.dr()),
     "multi-dr, imputation": (update(MultiDR(), 2), lambda m: m.brier(W)),
     "escm2-dr, entire space": (update(ESCM2DR(), 3), lambda m: errors(SEEN * m.r, r=P * PREDICTION).mean()),
+    "dcmt, counterfactual": (counterfactual, lambda m: -np.average(np.log(OTHER), weights=~SEEN / (1 - P))),
+    "dcmt, opposition": (opposition, lambda m: np.abs(1 - PREDICTION - OTHER).mean()),
+    "rel-mf": (relevance, lambda m: (m.e(PREDICTION, 0) + SEEN * m.r * W * m.effect).mean()),
 }  # fmt: skip
 
 
@@ -463,3 +466,24 @@ def test_where_the_rating_drives_seeing_its_own_chance_is_needed(risk):
     assert expected(risk, lambda r: GIVEN[r, np.arange(3)]) == pytest.approx(truth, abs=1e-12)
     of_pair = LIKED * GIVEN[1] + (1 - LIKED) * GIVEN[0]
     assert abs(expected(risk, lambda r: of_pair) - truth) > 0.02
+
+
+def test_positives_alone_are_unbiased_for_what_is_relevant():
+    """A row is positive if it is exposed and relevant: with true chances of exposure the expectation is over all."""
+    truth = (Q * errors(1, "squared") + (1 - Q) * errors(0, "squared")).mean()
+    found = expectation(P * Q, lambda seen: value_of(relevance(view(seen, "squared", ratings=np.ones(N)))))
+    assert found == pytest.approx(truth, rel=1e-9)
+
+
+def test_dcmt_without_its_constraint_is_snips_on_what_was_seen():
+    _, risk, *_ = make("dcmt").step()
+    assert (risk.trains, risk.loss) == (("prediction",), snips)
+    assert [update.loss for update in make("esmm").step()] == [seen_likelihood, entire_space]
+    assert [update.loss for update in make("escm2-ips").step()] == [seen_likelihood, ips, entire_space]
+
+
+def test_the_counterfactual_tower_pulls_predictions_to_zero():
+    """Its label is 1 on every row it learns from: r* = 1 and the constraint is |r|, as its authors' formula has it."""
+    roles = {"prediction": np.full(N, 0.2), "counterfactual": np.full(N, 1 - 1e-9), "propensity": P}
+    v = listed_view(SEEN, RATINGS, roles)
+    assert (v.slopes(opposition, "prediction", ("prediction", "counterfactual")) > 0).all()

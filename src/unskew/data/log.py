@@ -64,6 +64,7 @@ class RatingLog:
     library: str = "pyarrow"  # the frame library that the data came in, and answers go out in
     notes: tuple[str, ...] = ()  # what was guessed, left out or stands out, a sentence each
     cells: NDArray[np.float32] | None = None  # how many pairs of the population a rating stands for; None for one each
+    target: str | None = None  # what impressions are read for
     listed: ListedRows | None = None  # the population, if it is not all pairs: the ratings are those of its seen rows
 
     def __post_init__(self) -> None:
@@ -351,6 +352,7 @@ class Rows(NamedTuple):
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
             cells=cells,
+            target=self.target,
             listed=listed,
         )
 

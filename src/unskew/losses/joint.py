@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from unskew.losses.batch import View
-from unskew.losses.columns import Array, clip, log, value_of
+from unskew.losses.columns import Array, clip, log, value_of, where
+from unskew.losses.elementwise import log_error
 
 SMALL = 1e-6
 
@@ -37,6 +38,34 @@ def entire_space(v: View) -> Any:
     both, drawn = (clip(rows.probability("propensity") * rows.probability(), SMALL, 1 - SMALL) for rows in (o, d))
     on_seen = o.ratings * log(both) + (1 - o.ratings) * log(1 - both)
     return -1.0 * (o.total(on_seen) + d.total((1 - d.seen) * log(1 - drawn))) / v.n_pairs
+
+
+def counterfactual(v: View) -> Any:
+    """sum_{D - O} -log r* / (1 - p) / sum_{D - O} 1 / (1 - p): a second tower that takes what was unseen for unwanted.
+
+    r* stands for 1 - r, whose label is 1 on every unseen row (DCMT: Zhu et al., ICDE 2023).
+    """
+    d = v.sampled
+    weight = (1 - d.seen) / np.maximum(1 - value_of(d.probability("propensity")), SMALL)
+    return d.total(weight * d.error("counterfactual", 1.0, log_error)) / max(d.total(weight), SMALL)
+
+
+def opposition(v: View) -> Any:
+    """(1/|D|) sum_D |1 - r - r*|: both towers together leave nothing over (DCMT)."""
+    d = v.sampled
+    gap = 1 - d.probability() - d.probability("counterfactual")
+    return d.total(where(value_of(gap) > 0, gap, -1.0 * gap)) / v.n_pairs
+
+
+def relevance(v: View) -> Any:
+    """(1/|D|) sum_D [ (y/p) e1 + (1 - y/p) e0 ], y = 1 on positive rows and 0 on all others, p that of being exposed.
+
+    Its expectation is that of the error against what is relevant (Saito et al., WSDM 2020): sum_D e0 + sum_O (y/p)(e1 -
+    e0).
+    """
+    o, d = v.observed, v.sampled
+    gained = o.ratings * o.inverse_propensity() * (o.error(label=1.0) - o.error(label=0.0))
+    return (d.total(d.error(label=0.0)) + o.total(gained)) / v.n_pairs
 
 
 def balance(v: View) -> Any:

@@ -11,7 +11,7 @@ from unskew.compiled import announced
 from unskew.data.impressions import Target
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
-from unskew.errors import ParameterError, checked_seed
+from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
 from unskew.methods.settings import CLIP, L2, Space, searched
@@ -33,6 +33,7 @@ class Method(ABC):
     """A recipe: settings only, never changed by `fit`. Two methods with equal settings are equal."""
 
     kind: ClassVar[str] = "method"
+    from_positives: ClassVar[bool] = False  # whether rows that are all positive suffice
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -70,6 +71,10 @@ class Method(ABC):
         """Train on a log, or on what `read_log` makes one of; `random_ratings` are of pairs drawn at random."""
         random_ratings = called_otherwise(random_ratings, unbiased=unbiased)
         log = as_log(log)
+        if log.target == "implicit" and not self.from_positives:
+            raise DataError(
+                f"{type(self).__name__} learns from what differs, and all rows are positive: take 'rel-mf'."
+            )
         random_ratings = None if random_ratings is None else read_log(random_ratings, like=log)
         seed, training, plan = checked_seed(seed), training or Training(), self.plan()
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]

@@ -1,17 +1,20 @@
-"""Methods with one prediction net and no imputation: Naive, IPS, SNIPS, EIB, CVIB, AT."""
+"""Methods with one prediction net and no imputation: Naive, IPS, SNIPS, EIB, CVIB, AT, Rel-MF."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from unskew.losses.batch import Loss, View
 from unskew.losses.columns import value_of, where
-from unskew.losses.joint import agreement, contrast, negative_entropy
+from unskew.losses.elementwise import ERRORS
+from unskew.losses.joint import agreement, contrast, negative_entropy, relevance
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
 from unskew.methods.settings import Choice, LogUniform
+from unskew.propensity.base import Propensity
+from unskew.propensity.counted import Popularity
 from unskew.settings import setting
 from unskew.training.plan import Plan, Stage, Update
 
@@ -123,3 +126,23 @@ class AT(PropensityMethod):
             Stage("prediction", labelled, validate=snips, own_batches=True),
         )
         return Plan({"propensity": self.propensity_role(), **nets}, stages, self.error, self.pairs_per_row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelMF(PropensityMethod):
+    """Learn what is relevant from positive rows alone, each weighted by its chance of being exposed (WSDM 2020).
+
+    (1/|D|) sum_D [ (y/p) e1 + (1 - y/p) e0 ], y = 1 where a positive row is and 0 elsewhere. `propensity` is relative
+    by default, the root of an item's share of positives (Saito et al.): then order is learned and no level.
+    """
+
+    propensity: Propensity = setting(factory=lambda: Popularity(exponent=0.5, relative=True))
+    clip: float | None = setting(0.1, least=0, most=1)
+    error: Literal["log", "squared"] = setting("squared", choices=ERRORS)
+    pairs_per_row: float = setting(4.0, above=0)
+    from_positives: ClassVar[bool] = True
+
+    def plan(self) -> Plan:
+        stage = Stage("prediction", ((Update(PREDICTION, relevance),),), validate=relevance)
+        roles = {"prediction": self.learner(), "propensity": self.propensity_role()}
+        return Plan(roles, (self.propensity_stage(), stage), self.error, self.pairs_per_row)
