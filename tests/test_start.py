@@ -7,9 +7,13 @@ from importlib.metadata import requires
 from importlib.util import find_spec
 
 import numba
+import numpy as np
 import pytest
 
 from unskew.compiled import SENTENCE, Kernel, announced, njit
+from unskew.nets.base import NetContext
+from unskew.nets.factors import MF
+from unskew.propensity import scorers
 
 COMMAND = "from unskew.cli import main; import sys; sys.argv = ['unskew', {}]; main()"
 FIT = """
@@ -18,15 +22,15 @@ log = unskew.simulate(n_users=30, n_items=20, density=0.3, selection="taste", se
 unskew.Naive().fit(log, training=unskew.Training(max_epochs=1, progress=True))
 """
 HEAVY = ("torch", "numba", "scipy", "pandas", "narwhals", "rich", "joblib", "optuna", "pyarrow.parquet", "jinja2")
-KERNELS = ("numba", "scipy", "pandas")  # pyarrow imports pandas where it is installed
+ANSWERS = ("scipy", "pandas")  # no Numba; pyarrow imports pandas where it is installed
 LIGHT = {  # code, and what of the heavy it may import
     "import": ("import unskew", ()),
     "help": (COMMAND.format("'--help'"), ()),
     "help of fit": (COMMAND.format("'fit', '--help'"), ()),
     "version": (COMMAND.format("'--version'"), ()),
     "list": (COMMAND.format("'list'"), ()),
-    "recommend": (COMMAND.format("'recommend', '{model}'"), KERNELS),
-    "predict": (COMMAND.format("'predict', '{model}', '{pairs}', '--out', '{out}'"), KERNELS),
+    "recommend": (COMMAND.format("'recommend', '{model}'"), ANSWERS),
+    "predict": (COMMAND.format("'predict', '{model}', '{pairs}', '--out', '{out}'"), ANSWERS),
 }
 
 
@@ -75,6 +79,25 @@ def test_looking_up_words_takes_little_more_than_numpy():
     numpy, words, everything = map(min, seconds.values())
     assert words < 4 * numpy
     assert everything < 10 * numpy
+
+
+def test_answers_without_numba_are_those_of_the_kernels():
+    rng = np.random.default_rng(0)
+    net = MF(n_factors=7).build(NetContext(9, 5, 0.3, ((), ())), rng)
+    net.tables["users"].data[0, :, -1], net.tables["items"].data[0, :, -1] = 0.3, rng.normal(size=6)
+    users, items = (np.concatenate([rng.integers(-1, n, 4000), np.zeros(2000, int)]) for n in (9, 5))
+    whole = net.answers(users, items)
+    np.testing.assert_allclose(whole, net.logits(users, items), rtol=1e-5)
+    alone = [net.answers(users[n : n + 1], items[n : n + 1])[0] for n in range(0, 6000, 97)]
+    np.testing.assert_array_equal(alone, whole[::97])
+    pointer = np.concatenate([[0], np.cumsum(rng.integers(0, 6, 9))])
+    given = pointer, rng.integers(0, 5, pointer[-1]), rng.normal(size=(5, 5)), items[:4000] % 5
+    for ours, theirs in zip(
+        scorers.sum_neighbours(users[:4000] % 9, *given),
+        scorers._sum_neighbours(users[:4000] % 9, *given),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_kernel_compiles_at_its_first_call_with_the_kernels_it_calls():

@@ -388,7 +388,7 @@ class Recommender:
             if ratings is not None and part.knows_ratings:
                 found[chunk] = 1 / self.parts.inverse(role, u, i, np.asarray(ratings[chunk], np.float32))
             else:
-                found[chunk] = self.parts.answer(role, u, i)
+                found[chunk] = self.parts.answer(role, u, i, part.answers(u, i))
         return found
 
     def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:

@@ -15,6 +15,7 @@ from unskew.nets.kernels import CORRECTIONS, adam, scatter
 from unskew.settings import check_settings
 
 State = Mapping[str, Array]
+PAIRS_AT_ONCE = 1 << 10  # whose rows fit into the cache of a processor
 
 
 class Part:
@@ -39,6 +40,10 @@ class Part:
     def logits(self, users: Array, items: Array) -> Array:
         """Logits of the pairs (users[n], items[n]), float32."""
         raise TypeError(f"{type(self).__name__} answers for no pairs.")
+
+    def answers(self, users: Array, items: Array) -> Array:
+        """The same logits for what a model is asked: by NumPy alone where it can be, as Numba is slow to import."""
+        return self.logits(users, items)
 
     def user_vectors(self, users: Array) -> Array:
         """One row a user that tells users apart; here one constant: all users look alike."""
@@ -219,6 +224,19 @@ class Table:
         if self.learned.any():
             self.value[~self.learned] = self.value[self.learned].mean(0, dtype=np.float64)
         return int((~self.learned[:-1]).sum())
+
+
+def pair_products(users: Array, items: Array, of_users: Array, of_items: Array) -> Array:
+    """v_u . w_i of pairs by NumPy alone. The bits of a pair do not depend on what else is asked, or on threads."""
+    found = np.empty(len(users), np.float32)
+    for start in range(0, len(users), PAIRS_AT_ONCE):
+        chunk = slice(start, start + PAIRS_AT_ONCE)
+        u, right = users[chunk], of_items[items[chunk]]
+        if (u == u[0]).all():  # as in a list of items for one user
+            found[chunk] = np.einsum("nc,c->n", right, of_users[u[0]])
+        else:
+            found[chunk] = np.einsum("nc,nc->n", of_users[u], right)
+    return found
 
 
 def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
-from unskew.nets.base import Linear, Net, NetContext, NetSpec, Part, State, Table, extended_rows, rows_for
+from unskew.nets.base import Linear, Net, NetContext, NetSpec, Part, State, Table, extended_rows, pair_products, rows_for
 from unskew.nets.kernels import dot, dot_learn
 from unskew.settings import setting
 
@@ -79,6 +79,13 @@ class FactorNet(TableNet):
         out = np.empty(len(users), np.float32)
         dot(users, items, *self._data, self._biased, out)
         return out
+
+    def answers(self, users: Array, items: Array) -> Array:
+        rows, width = [self.value(side) for side in self.of_sides], self.value("users").shape[1] - self._biased
+        found = pair_products(users, items, *(side[:, :width] for side in rows))
+        if self._biased:
+            found += rows[0][users, -1] + rows[1][items, -1] + self.value("offset")[0, 0]
+        return found
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
         dot_learn(users, items, slopes, *self._data, *self._marks, self._biased)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
-from unskew.nets.base import Linear, Part
+from unskew.nets.base import Linear, Part, pair_products
 from unskew.posterior import defaults
 from unskew.posterior.flat import flat
-from unskew.posterior.kernels import Float, Float32, Int, sample_rows, score_pairs
+from unskew.posterior.kernels import Float, Float32, Int, sample_rows
 from unskew.special import log_ndtr, logit, ndtr, owens_t
 
 Codes = NDArray[np.integer[Any]]
@@ -124,8 +124,7 @@ class Posterior(Part):
 
     def scores(self, users: Codes, items: Codes) -> Float:
         """Return the mean of f."""
-        a, b = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        return score_pairs(a, b, self.users.vectors, self.items.vectors)
+        return pair_products(users, items, self.users.vectors, self.items.vectors).astype(np.float64)
 
     def variance(self, users: Codes, items: Codes) -> Float:
         """Return the variance of f: what the log leaves open."""

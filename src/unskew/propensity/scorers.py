@@ -8,15 +8,30 @@ import numpy as np
 
 from unskew.compiled import njit
 from unskew.errors import ParameterError
+from unskew.nets.base import pair_products
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.kernels import Float, Float32, Int, score_pairs
+from unskew.posterior.kernels import Float, Float32, Int
 
 MOST_SIDE = 3000
+MOST_BY_NUMPY = 1 << 20
+
+
+def sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: Int) -> tuple[Float, Float]:
+    """Return, for pairs, the sum of square[place, j] over the members j of a row, and whether place is one.
+
+    For few pairs by NumPy, which adds in the same order, to the same bits: importing Numba would take far longer.
+    """
+    sizes = pointer[rows + 1] - pointer[rows]
+    if sizes.sum() > MOST_BY_NUMPY:
+        return _sum_neighbours(rows, pointer, members, square, place)
+    pair = np.repeat(np.arange(len(rows)), sizes)
+    one = members[np.arange(len(pair)) + np.repeat(pointer[rows] - (np.cumsum(sizes) - sizes), sizes)]
+    out = np.bincount(pair, square[place[pair], one], len(rows))
+    return out, np.minimum(np.bincount(pair, one == place[pair], len(rows)), 1.0)
 
 
 @njit(cache=True, nogil=True)
-def sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: Int) -> tuple[Float, Float]:
-    """Return, for pairs, the sum of square[place, j] over the members j of a row, and whether place is one."""
+def _sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: Int) -> tuple[Float, Float]:
     out, own = np.zeros(len(rows)), np.zeros(len(rows))
     for k in range(len(rows)):
         for h in range(pointer[rows[k]], pointer[rows[k] + 1]):
@@ -107,7 +122,7 @@ class SpectralScorer:
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, log ratio, and a bounded ratio: that of a user of few pairs can be anything."""
-        ratio = np.maximum(1 + score_pairs(users, items, self.left, self.right), 0)
+        ratio = np.maximum(1 + pair_products(users, items, self.left, self.right).astype(float), 0)
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
 
 
