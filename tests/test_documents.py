@@ -21,8 +21,6 @@ import unskew
 from unskew import registry
 from unskew.bench.measure import WORLD_SETTINGS
 from unskew.cli import app
-from unskew.datasets.published import LOADERS
-from unskew.metrics.table import METRICS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -84,16 +82,9 @@ RUN = [page for page in PAGES if next(programs(page), None)]
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 @pytest.mark.usefixtures("at_the_shop")
 def test_the_python_of_a_page_runs_from_top_to_bottom(page):
-    tables = [METRICS, LOADERS]
-    before = [dict(table) for table in tables]
     namespace = {"__name__": "page"}
-    try:
-        for code in programs(page):
-            exec(compile(code, str(page), "exec"), namespace)
-    finally:
-        for table, held in zip(tables, before, strict=True):
-            table.clear()
-            table.update(held)
+    for code in programs(page):
+        exec(compile(code, str(page), "exec"), namespace)
 
 
 @every_page

@@ -1,4 +1,4 @@
-"""Names of methods and parts: those of the package, and those that users register."""
+"""Names of methods, their parts, metrics and data sets: those of the package, and those that others register."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 from unskew.errors import ParameterError, nearest
 from unskew.gone import refuse_gone_setting, sentence_about_method
 
-KINDS = ("method", "net", "propensity", "imputation", "calibrator")
-GROUPS = ("unskew.methods", "unskew.nets", "unskew.propensities", "unskew.calibrators")  # of entry points
+PARTS = ("method", "net", "propensity", "imputation", "calibrator")  # kinds of classes that recipes name
+KINDS = (*PARTS, "metric", "dataset")
+GROUPS = tuple(f"unskew.{kind}" for kind in ("methods", "nets", "propensities", "calibrators", "metrics", "datasets"))
 BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered method or part: its name, its defaults (a class without any is its own), and a line on it."""
+    """What is registered: a method or part with its defaults (a class without any is its own), a metric, a data set."""
 
     name: str
     kind: str
@@ -53,8 +54,9 @@ class Entry:
         return replace(made, **mine)
 
 
-_entries: dict[str, Entry] = {}
+_entries: dict[tuple[str, str], Entry] = {}  # by kind and name
 _loaded: list[str] = []
+_ours: set[tuple[str, str]] = set()
 _broken: dict[str, str] = {}
 _distributions: dict[type, str] = {}  # of classes that installed packages bring
 
@@ -65,10 +67,11 @@ def settings_of(made: Any) -> dict[str, Any]:
 
 
 def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
-    """Give a method or a part a name, by which commands, recipes and model folders know it.
+    """Give a method, a part, a metric or a data set a name, by which commands, recipes and model folders know it.
 
     As a decorator, `@register("my-method")`, for a frozen dataclass; or `register("mine", MyMethod(weight=2))` for
-    settings of one. A name that is taken by another module is refused.
+    settings of one, `register("mine", Metric(...))`, `register("mine", Source(...))`. A name that is taken by the
+    package or by another module is refused.
 
     >>> ips = unskew.register("ips-additive", unskew.IPS(propensity=unskew.Additive()))
     >>> unskew.make("ips-additive") == ips
@@ -76,19 +79,20 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
     """
 
     def enter(made: Any) -> Any:
+        _load()
         cls = made if isinstance(made, type) else type(made)
         kind = getattr(cls, "kind", None)
         if kind not in KINDS:
             raise ParameterError(f"{cls.__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}: derive it from one.")
         for taken in _entries.values():
-            if taken.name == name and (taken.cls.__module__, taken.kind) != (cls.__module__, kind):
+            if taken.name == name and (taken.cls.__module__ != cls.__module__ or (taken.kind, name) in _ours):
                 raise ParameterError(f"The name {name!r} is taken by {taken.cls.__module__}; choose another.")
             if taken.cls.__name__ == cls.__name__ and taken.cls.__module__ != cls.__module__:
                 raise ParameterError(
                     f"There is a class {cls.__name__} in {taken.cls.__module__} already, and files tell classes by "
                     "their names: choose another."
                 )
-        _entries[name] = Entry(name, kind, made, note)
+        _entries[kind, name] = Entry(name, kind, made, note)
         return made
 
     return enter if defaults is None else enter(defaults)
@@ -100,21 +104,31 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
     >>> [entry.name for entry in unskew.registered()][:2]
     ['naive', 'ips']
     """
-    if not _loaded:
-        import_module(BUILT_IN)
-        _loaded.append(BUILT_IN)
-        _load_outside()
+    _load()
     return tuple(entry for entry in _entries.values() if entry.kind == kind)
+
+
+def named(kind: str) -> dict[str, Any]:
+    """All that is registered of a kind by its name."""
+    return {entry.name: entry.defaults for entry in registered(kind)}
 
 
 def broken() -> dict[str, str]:
     """Entries of installed packages that could not be loaded, by name, with a sentence each."""
-    registered()
+    _load()
     return dict(_broken)
 
 
-def _load_outside() -> None:
-    """Register what installed packages offer as entry points; one that is broken is noted, and the others work."""
+def _load() -> None:
+    """Register, once, what the package brings, and then what installed packages offer as entry points.
+
+    One that is broken is noted, and the others work.
+    """
+    if _loaded:
+        return
+    _loaded.append(BUILT_IN)
+    import_module(BUILT_IN)
+    _ours.update(_entries)
     for group in GROUPS:
         for point in entry_points(group=group):
             try:
@@ -152,5 +166,5 @@ def classes() -> dict[str, type]:
     Ours go by their bare names, as do those that a program registers itself; one of an installed package is called
     distribution:Class.
     """
-    found = (entry.cls for kind in KINDS for entry in registered(kind))
+    found = (entry.cls for kind in PARTS for entry in registered(kind))
     return {f"{_distributions[cls]}:{cls.__name__}" if cls in _distributions else cls.__name__: cls for cls in found}

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 unskew.registered()
 BUILT_IN = dict(registry._entries)
 published = importlib.import_module("benchmarks.published")
-PUBLISHED = {name: entry for name, entry in registry._entries.items() if name not in BUILT_IN}
+PUBLISHED = {key: entry for key, entry in registry._entries.items() if key not in BUILT_IN}
 registry._entries = BUILT_IN
 TRAINING = Training(max_epochs=1000, batch_size=128, holdout_by="last", progress=False)
 

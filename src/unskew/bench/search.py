@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,13 @@ from unskew.evaluation.judge import N_FOLDS, Evidence, gather
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, defaults_of, with_chosen
 from unskew.metrics.table import find
-from unskew.registry import make
+from unskew.registry import make, named
 from unskew.runtime import bar, say
 from unskew.store.atomic import locked, reason
 from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 
-Criterion = Literal["mse", "log_loss", "auc", "user_auc"]
 RANDOM_TRIALS = 10  # before the sampler begins to learn
 
 
@@ -48,12 +47,13 @@ class Validation:
     judge's own and the same for all methods.
     """
 
-    criterion: Criterion = "mse"
+    criterion: str = "mse"
     seed: int = 0
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        chosen(self.criterion, "criterion", get_args(Criterion))
+        errors = [name for name, metric in named("metric").items() if metric.cell is not None]
+        chosen(self.criterion, "criterion", [*errors, "auc", "user_auc"])
         object.__setattr__(self, "seed", checked_seed(self.seed))
 
 

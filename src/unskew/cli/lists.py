@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any
@@ -38,7 +38,7 @@ def command() -> Answer:
         facts["liked"] = f"a rating of at least {source.positive:g}, unless --positive gives another"
         facts["use"] = f"unskew fit {source.name}:FOLDER --out MODEL"
         lines += [f"  {title:<6} {text}" for title, text in facts.items()]
-    datasets = [asdict(source) for source in sources]
+    datasets = [asdict(replace(source, read=None)) for source in sources]
     return Answer("\n".join(lines), {"methods": methods, "parts": parts, "datasets": datasets, "broken": broken()})
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.read import File, read_frame, read_log
 from unskew.errors import DataError, ParameterError, chosen, nearest
+from unskew.registry import named
 
 Folder = str | PathLike[str]
 Propensities = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.float64]]
@@ -44,6 +45,8 @@ class Counts(NamedTuple):
 class Source:
     """A published data set; `counts` are those of each of its releases."""
 
+    kind: ClassVar[str] = "dataset"
+
     name: str
     title: str
     where: str  # how to get it
@@ -52,6 +55,7 @@ class Source:
     citation: str
     positive: float  # the usual threshold: ratings from here on count as liked
     counts: tuple[Counts, ...]
+    read: Callable[[Path, float | None], Dataset] | None = None  # the files of a folder, by the threshold of liking
 
     def file(self, folder: Path, *names: str) -> Path:
         """Find the first of some files that is there, plain or gzipped."""
@@ -256,18 +260,13 @@ def open_bandit(folder: Folder, campaign: str = "all", policy: str = "random") -
     )
 
 
-LOADERS: dict[str, tuple[Source, Callable[[Path, float | None], Dataset]]] = {
-    COAT.name: (COAT, coat),
-    YAHOO_R3.name: (YAHOO_R3, yahoo_r3),
-    KUAIREC.name: (KUAIREC, kuairec),
-    MOVIELENS.name: (MOVIELENS, movielens),
-    JESTER.name: (JESTER, jester),
-}
+READERS = {COAT: coat, YAHOO_R3: yahoo_r3, KUAIREC: kuairec, MOVIELENS: movielens, JESTER: jester}
+PUBLISHED = tuple(replace(source, read=read) for source, read in READERS.items())
 
 
 def available() -> tuple[Source, ...]:
     """Return every data set that `load` knows, and where to get it."""
-    return tuple(source for source, _ in LOADERS.values())
+    return tuple(named("dataset").values())
 
 
 def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None = "usual") -> Dataset:
@@ -279,14 +278,17 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     """
     if name == "open_bandit":
         raise ParameterError("open_bandit has impressions and no ratings: unskew.datasets.open_bandit reads its rows.")
-    if name not in LOADERS:
-        choices = f": choose from {', '.join(map(repr, LOADERS))}."
-        raise ParameterError(f"there is no dataset called {name!r}{nearest(name, LOADERS, ': ', choices)}")
-    (source, loader), path = LOADERS[name], Path(folder).expanduser()
+    known: dict[str, Source] = named("dataset")
+    if name not in known:
+        choices = f": choose from {', '.join(map(repr, known))}."
+        raise ParameterError(f"there is no dataset called {name!r}{nearest(name, known, ': ', choices)}")
+    source, path = known[name], Path(folder).expanduser()
+    if source.read is None:
+        raise ParameterError(f"the dataset {name!r} has no function that reads it: give its Source one as read=.")
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"
         raise DataError(f"{path} {problem}: get {source.title} ({source.where}) and name the folder of its files.")
-    data = loader(path, source.positive if isinstance(positive, str) and positive == "usual" else positive)
+    data = source.read(path, source.positive if isinstance(positive, str) and positive == "usual" else positive)
     return replace(data, notes=(*data.notes, *_compared(source, data.train, data.random)))
 
 

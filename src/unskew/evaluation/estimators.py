@@ -105,7 +105,7 @@ def estimate_risk(
     """
     asked = [find(name) for name in metrics]
     for metric in asked:
-        if metric.name.partition("@")[0] not in BY_THE_LOG:
+        if metric.cell is None and metric.name.partition("@")[0] not in BY_THE_LOG:
             raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
     for name in estimators:
         if name not in ESTIMATORS:

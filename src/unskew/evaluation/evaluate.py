@@ -22,6 +22,7 @@ from unskew.metrics.intervals import normal_interval, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
 from unskew.model import OnUnknown, Recommender
+from unskew.registry import named
 
 Values = NDArray[np.float64]
 LIKE_THE_LOG = 0.5  # of the way from random items to the log's, from which a test was chosen, not drawn
@@ -172,7 +173,7 @@ def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     """Return metrics over all pairs alike, their errors two-way by user and item."""
     ratings = np.asarray(test.scale.from_unit(test.ratings.astype(np.float64)))
     inside = test.binary and scores.min() >= 0 and scores.max() <= 1
-    asked = [each for each in METRICS.values() if each.cell is not None and (inside or not each.probabilities)]
+    asked = [each for each in named("metric").values() if each.cell is not None and (inside or not each.probabilities)]
     found = {metric.name: _mean(metric, test, scores, ratings) for metric in asked}
     liked = (test.ratings >= POSITIVE_FROM).astype(np.float64)
     if liked.min() < liked.max():
@@ -194,7 +195,7 @@ def _of_users(
 ) -> tuple[dict[str, Values], dict[str, Interval], list[str]]:
     """Return metrics of each user's pairs, their means over users, and which are defined for nobody."""
     per_user, found, nobody = {}, {}, []
-    for metric in (each for each in METRICS.values() if each.kind == "users"):
+    for metric in (each for each in named("metric").values() if each.over == "users"):
         for cutoff in cutoffs if metric.name in WITH_K else (0,):
             name = f"{metric.name}@{cutoff}" if cutoff else metric.name
             per_user["auc" if name == "user_auc" else name] = values = metric.of(lists, cutoff)
@@ -235,7 +236,7 @@ def _beside(
             scores = np.asarray(test.scale.from_unit(scores), np.float64)
         lists = UserLists.from_rows(test.ratings, scores, test.users)
         each = _of_pairs(test, scores) | _of_users(lists, cutoffs, empty_users)[1]
-        errors = [metric.name for metric in METRICS.values() if metric.cell and name == simple.POPULARITY]
+        errors = [metric.name for metric in named("metric").values() if metric.cell and name == simple.POPULARITY]
         found[name] = {metric: interval.value for metric, interval in each.items() if metric not in errors}
     return found
 

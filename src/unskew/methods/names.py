@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
+from unskew.datasets.published import PUBLISHED
 from unskew.methods.bayesian import Bayes, DCEBayes
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, EntireSpace, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive, RelMF
+from unskew.metrics.table import METRICS
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.posterior.factors import BayesianFactors
@@ -111,3 +113,7 @@ for name, part in {
     "expert-platt": ExpertPlatt,
 }.items():
     register(name, part)
+for metric in METRICS.values():
+    register(metric.name, metric)
+for source in PUBLISHED:
+    register(source.name, source)

@@ -1,10 +1,10 @@
-"""Every metric once: its name, meaning, which way is better and how it is found; adding one touches this file."""
+"""Every metric once: its name, meaning, which way is better and how it is found; others come by `unskew.register`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.checks import checked_columns, probability_columns, refuse_rows
 from unskew.metrics.ranking import TopLists, UserLists
+from unskew.registry import named
 
 Values = NDArray[np.float64]
 Cell = Callable[[Values, Values], Values]
@@ -29,10 +30,12 @@ class Metric:
     mean of such errors.
     """
 
+    kind: ClassVar[str] = "metric"
+
     name: str
     label: str
     meaning: str
-    kind: Literal["pairs", "users", "lists"]
+    over: Literal["pairs", "users", "lists"]
     of: Callable[..., Any]
     higher_is_better: bool = True
     cell: Cell | None = None
@@ -111,10 +114,11 @@ WITH_K = ("ndcg", "recall", "precision", "hit", "coverage", "novelty")
 def find(name: str) -> Metric:
     """Return the metric of a name such as mse or ndcg@5."""
     stem, at, digits = name.partition("@")
-    if stem in METRICS and (bool(at) == (stem in WITH_K)):
+    metrics: dict[str, Metric] = named("metric")
+    if stem in metrics and (bool(at) == (stem in WITH_K)):
         if not at:
-            return METRICS[stem]
+            return metrics[stem]
         if digits.isdigit() and int(digits) > 0:
-            return replace(METRICS[stem], name=name, label=f"{METRICS[stem].label}@{digits}", k=int(digits))
-    known = ", ".join(f"{each}@K" if each in WITH_K else each for each in METRICS)
+            return replace(metrics[stem], name=name, label=f"{metrics[stem].label}@{digits}", k=int(digits))
+    known = ", ".join(f"{each}@K" if each in WITH_K else each for each in metrics)
     raise ParameterError(f"there is no metric {name!r}; choose from {known}.")

@@ -9,7 +9,18 @@ import numpy as np
 
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
-from unskew.nets.base import Linear, Net, NetContext, NetSpec, Part, State, Table, extended_rows, pair_products, rows_for
+from unskew.nets.base import (
+    Linear,
+    Net,
+    NetContext,
+    NetSpec,
+    Part,
+    State,
+    Table,
+    extended_rows,
+    pair_products,
+    rows_for,
+)
 from unskew.nets.kernels import dot, dot_learn
 from unskew.settings import setting
 

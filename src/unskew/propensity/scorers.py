@@ -26,8 +26,8 @@ def sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: 
         return _sum_neighbours(rows, pointer, members, square, place)
     pair = np.repeat(np.arange(len(rows)), sizes)
     one = members[np.arange(len(pair)) + np.repeat(pointer[rows] - (np.cumsum(sizes) - sizes), sizes)]
-    out = np.bincount(pair, square[place[pair], one], len(rows))
-    return out, np.minimum(np.bincount(pair, one == place[pair], len(rows)), 1.0)
+    total, own = (np.bincount(pair, each, len(rows)) for each in (square[place[pair], one], one == place[pair]))
+    return np.asarray(total, np.float64), np.asarray(own > 0, np.float64)
 
 
 @njit(cache=True, nogil=True)
