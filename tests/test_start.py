@@ -84,7 +84,8 @@ def test_looking_up_words_takes_little_more_than_numpy():
 def test_answers_without_numba_are_those_of_the_kernels():
     rng = np.random.default_rng(0)
     net = MF(n_factors=7).build(NetContext(9, 5, 0.3, ((), ())), rng)
-    net.tables["users"].data[0, :, -1], net.tables["items"].data[0, :, -1] = 0.3, rng.normal(size=6)
+    for side in net.of_sides:
+        net.value(side)[:] = rng.normal(size=net.value(side).shape)
     users, items = (np.concatenate([rng.integers(-1, n, 4000), np.zeros(2000, int)]) for n in (9, 5))
     whole = net.answers(users, items)
     np.testing.assert_allclose(whole, net.logits(users, items), rtol=1e-5)
