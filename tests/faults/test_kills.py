@@ -23,7 +23,7 @@ COMMANDS = {
     "benchmark by two": "benchmark --out out --methods naive,ips --seeds 3 --workers 2",
 }
 ONLY_LONG = ("calibrated fit", "benchmark by two")
-KILLS = {"step": (2, 20), "write": (1, 5), "whenever": (1, 20)}  # how often in the tests, and in the long run
+KILLS = {"step": (2, 20), "write": (1, 10), "whenever": (1, 20)}  # how often in the tests, and in the long run
 MEASURED = ("seconds", "peak_megabytes", "sha256")  # what differs from run to run
 
 
