@@ -77,9 +77,8 @@ class DenseTable(Table):
     """
 
     def step(self, rate: float, l2: float) -> None:
-        if self.marks[2, -1]:
-            self.data[:, 1] += F(l2) * self.value
-            self.marks[1], self.marks[2] = 1, np.arange(len(self.value) + 1)
+        if self.marks[3, -1]:
+            self.learn(np.arange(len(self.value)), F(l2) * self.value)
             super().step(rate, 0.0)
 
     def rest(self) -> int:

@@ -38,7 +38,17 @@ def errors(labels, error="log", r=PREDICTION):
     return labels * (1 - r) ** 2 + (1 - labels) * r**2
 
 
-def view(seen=SEEN, error="log", *, ratings=RATINGS, p=P, imputation=WRONG_Q, shares=(0.0, 0.0, 1.0, 0.0), **changed):
+def view(
+    seen=SEEN,
+    error="log",
+    *,
+    ratings=RATINGS,
+    p=P,
+    imputation=WRONG_Q,
+    shares=(0.0, 0.0, 1.0, 0.0),
+    cells=1.0,
+    **changed,
+):
     roles = {
         "prediction": PREDICTION,
         "imputation": imputation,
@@ -48,7 +58,7 @@ def view(seen=SEEN, error="log", *, ratings=RATINGS, p=P, imputation=WRONG_Q, sh
         **dict.fromkeys(("benchmark_imputation", "second_labeller"), THIRD),
         "combination": Shares(np.array(shares)),
     }
-    return listed_view(seen, ratings, roles | changed, error)
+    return listed_view(seen, ratings, roles | changed, error, cells=(cells, cells))
 
 
 # Formulas and slopes
@@ -170,9 +180,11 @@ LOSSES = {
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_is_its_formula(name, error, r):
+    """Whatever the number of pairs that every row stands for."""
     loss, formula = LOSSES[name]
-    v = view(error=error, ratings=r, second_propensity=WRONG_P, shares=ETA)
-    assert value_of(v.evaluated(loss)) == pytest.approx(formula(Matrix(error, r)), rel=1e-6, abs=1e-9)
+    for cells in (1.0, 2.5):
+        v = view(error=error, ratings=r, second_propensity=WRONG_P, shares=ETA, cells=cells)
+        assert value_of(v.evaluated(loss)) == pytest.approx(formula(Matrix(error, r)), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in registered()])
@@ -199,6 +211,7 @@ def test_targeted_residuals_are_orthogonal_to_h(error):
     """sum_O h (e - e_check) = 0, hence DR with e_check is EIB with e_check."""
     m, v = Matrix(error, RATINGS), view(error=error)
     epsilon = target_epsilon(v.observed)
+    assert target_epsilon(view(error=error, cells=2.5).observed) == pytest.approx(epsilon)
     corrected = m.imputed + epsilon * H
     assert (H * (m.error - corrected))[SEEN].sum() == pytest.approx(0, abs=1e-10)
     assert targeted_dr(v) == pytest.approx(np.where(SEEN, m.error, corrected).mean(), abs=1e-10)

@@ -152,10 +152,11 @@ class Rows:
     def total(self, column: Any = 1.0) -> Any:
         """The sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
         values = value_of(column)
-        if isinstance(values, np.ndarray) and not isinstance(self.cells, np.ndarray):
-            found = float(self.cells) * float(np.add.reduce(values, dtype=np.float64))
-        else:
+        if isinstance(self.cells, np.ndarray):
             found = float(np.broadcast_to(self.cells * values, len(self)).sum(dtype=np.float64))
+        else:
+            summed = np.add.reduce(values, dtype=np.float64) if isinstance(values, np.ndarray) else len(self) * values
+            found = float(self.cells) * float(summed)
         if not isinstance(column, Column) or not column.slopes:
             return found
         return Total(found, {(role, self): self.cells * slope for role, slope in column.slopes.items()})

@@ -184,18 +184,19 @@ class NetSpec(PartSpec, ABC):
 class Table:
     """Rows that learn one by one: a step moves only what was touched, by Adam with a step count of its own for each.
 
-    data[row][value, gradient, first moment, second moment][column]; marks[steps, readings, touched][row], whose last
-    column counts. The last row is nobody's: at rest it holds the average of all that have learned, and the code -1
-    reads it. `decay` is the share of the L2 that each column takes.
+    data[row][value, first moment, second moment][column]; gradients[place][column] of rows read since the last step;
+    marks[steps, readings, place, touched][row], whose last column counts. The last row is nobody's: at rest it holds
+    the average of all that have learned, and the code -1 reads it. `decay` is the share of the L2 that each column
+    takes.
     """
 
     def __init__(self, value: Array, decay: Any) -> None:
         self.decay = np.asarray(decay, np.float32)
         if value.shape[1:] != self.decay.shape:
             raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
-        self.data = np.zeros((len(value), 4, len(self.decay)), np.float32)
+        self.data = np.zeros((len(value), 3, len(self.decay)), np.float32)
         self.data[:, 0] = value
-        self.marks = np.zeros((3, len(value) + 1), np.int32)
+        self.gradients, self.marks = np.zeros(value.shape, np.float32), np.zeros((4, len(value) + 1), np.int32)
         self.inherited = np.zeros(len(value), np.bool_)
 
     @property
@@ -209,14 +210,14 @@ class Table:
 
     def learn(self, codes: Array, gradient: Array) -> None:
         """Add a gradient to the row of each code."""
-        scatter(codes, np.ascontiguousarray(gradient, np.float32), self.data, self.marks)
+        scatter(codes, np.ascontiguousarray(gradient, np.float32), self.gradients, self.marks)
 
     def step(self, rate: float, l2: float) -> None:
-        adam(self.data, self.marks, self.decay, rate, l2, CORRECTIONS)
+        adam(self.data, self.gradients, self.marks, self.decay, rate, l2, CORRECTIONS)
 
     def move(self, gradient: Array, rate: float) -> None:
         """Take one step of all rows."""
-        self.data[:, 1], self.marks[1], self.marks[2] = gradient, 1, np.arange(len(gradient) + 1)
+        self.gradients[:], self.marks[1], self.marks[2:] = gradient, 1, np.arange(len(gradient) + 1)
         self.step(rate, 0.0)
 
     def rest(self) -> int:

@@ -1,8 +1,9 @@
 """Compiled loops over rows of tables: scores of pairs, what pairs teach, and Adam.
 
-A table is data[row][value, gradient, first moment, second moment][column], so that all of a row lies together in
-memory, and marks[steps, readings, touched][row], whose last column counts the touched rows (see `nets.base.Table`).
-One thread: the bits do not depend on how many there are.
+A table (`nets.base.Table`) is data[row][value, first moment, second moment][column], gradients[place][column], and
+marks[steps, readings, place, touched][row], whose last column counts the touched rows. Gradients are packed: a row has
+a place among them from its first reading to the step, so that they stay in the processor's cache, and all else of a row
+lies together: large tables wait for memory. One thread: the bits do not depend on how many there are.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ _ZERO, _FIRST, _SECOND, _TINY = F(0), F(0.1), F(0.001), F(1e-8)
 
 @njit(cache=True, fastmath=WIDE, error_model="numpy", inline="always")
 def count(codes: Any, marks: Any) -> None:
-    """Count the readings of rows and list those that are read for the first time, without a branch on it."""
-    n_touched = marks[2, -1]
+    """Count the readings of rows, and list and place those that are read for the first time, without a branch on it."""
+    n_touched = marks[3, -1]
     for n in range(len(codes)):
-        marks[2, n_touched] = codes[n]
-        n_touched += marks[1, codes[n]] == 0
-        marks[1, codes[n]] += 1
-    marks[2, -1] = n_touched
+        row = codes[n]
+        new = marks[1, row] == 0
+        marks[3, n_touched] = row
+        marks[2, row] = n_touched if new else marks[2, row]
+        marks[1, row] += 1
+        n_touched += new
+    marks[3, -1] = n_touched
 
 
 @kernel
@@ -50,8 +54,8 @@ def dot(users: Any, items: Any, V: Any, W: Any, offset: Any, biased: Any, out: A
 
 @kernel
 def dot_learn(
-    users: Any, items: Any, slopes: Any, V: Any, W: Any, offset: Any, u_marks: Any, i_marks: Any, o_marks: Any,
-    biased: Any,
+    users: Any, items: Any, slopes: Any, V: Any, W: Any, of_users: Any, of_items: Any, of_offset: Any,
+    u_marks: Any, i_marks: Any, o_marks: Any, biased: Any,
 ) -> None:  # fmt: skip
     """Add to the gradient of each row the slopes times the rows of the other side.
 
@@ -62,7 +66,7 @@ def dot_learn(
     count(items, i_marks)
     for n in range(len(users)):
         u, i, slope = users[n], items[n], slopes[n]
-        user, item, of_user, of_item = V[u, 0], W[i, 0], V[u, 1], W[i, 1]
+        user, item, of_user, of_item = V[u, 0], W[i, 0], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
         if biased:
             of_user[width] += slope
             of_item[width] += slope
@@ -70,41 +74,41 @@ def dot_learn(
             to_user, to_item = of_user[c] + slope * item[c], of_item[c] + slope * user[c]
             of_user[c], of_item[c] = to_user, to_item
     if biased:
-        o_marks[1, 0] = o_marks[2, -1] = 1
+        o_marks[1, 0] = o_marks[3, -1] = 1
         for n in range(len(slopes)):
-            offset[0, 1, 0] += slopes[n]
+            of_offset[0, 0] += slopes[n]
 
 
 @kernel
-def scatter(index: Any, gradient: Any, data: Any, marks: Any) -> None:
+def scatter(index: Any, given: Any, gradients: Any, marks: Any) -> None:
     """Add a gradient for each reading to the rows that were read."""
     count(index, marks)
     for n in range(len(index)):
-        of_row = data[index[n], 1]
-        for c in range(gradient.shape[1]):
-            of_row[c] += gradient[n, c]
+        of_row = gradients[marks[2, index[n]]]
+        for c in range(given.shape[1]):
+            of_row[c] += given[n, c]
 
 
 @kernel
-def adam(data: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any) -> None:
+def adam(data: Any, gradients: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any) -> None:
     """Move each touched row by Adam (Kingma & Ba 2015) with its own step count; rows share the L2 by their readings."""
-    n_rows, n_touched, readings = len(data), marks[2, -1], 0
+    n_rows, n_touched, readings = len(data), marks[3, -1], 0
     for t in range(n_touched):
-        readings += marks[1, marks[2, t]]
+        readings += marks[1, marks[3, t]]
     in_order = 8 * n_touched > n_rows  # memory is read fastest in order
     for t in range(n_rows if in_order else n_touched):
-        row = t if in_order else marks[2, t]
+        row = t if in_order else marks[3, t]
         if marks[1, row] == 0:
             continue
         marks[0, row] += 1
         step = marks[0, row] if marks[0, row] < corrections.shape[1] else corrections.shape[1] - 1
         stride, shrink = F(rate) * corrections[0, step], corrections[1, step]
         share = F(l2 * marks[1, row] / readings)
-        value, gradient, first, second = data[row, 0], data[row, 1], data[row, 2], data[row, 3]
+        value, first, second, gradient = data[row, 0], data[row, 1], data[row, 2], gradients[marks[2, row]]
         for c in range(len(value)):  # all is read before anything is written: the compiler cannot know rows are apart
             slope = gradient[c] + decay[c] * share * value[c]
             m, s = first[c] + _FIRST * (slope - first[c]), second[c] + _SECOND * (slope * slope - second[c])
             moved = value[c] - stride * m / (np.sqrt(s) * shrink + _TINY)
             value[c], gradient[c], first[c], second[c] = moved, _ZERO, m, s
         marks[1, row] = 0
-    marks[2, -1] = 0
+    marks[3, -1] = 0
