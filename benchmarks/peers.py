@@ -168,7 +168,7 @@ def smurff(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
     model.addTrainAndTest(matrix(log, rest), matrix(asked).astype(float), noise)
     for side, features in enumerate(log.features):
         if features is not None:
-            model.addSideInfo(side, features.encoded.toarray().astype(float), direct=True)
+            model.addSideInfo(side, features.encoded.astype(float), direct=True)
     answers = {tuple(each.coords): each.pred_avg for each in model.run()}
     found = [answers[pair] for pair in zip(asked.users.tolist(), asked.items.tolist(), strict=True)]
     return np.asarray(offsets[0][asked.users] + offsets[1][asked.items] + found)

@@ -9,8 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.features import columns_of, sample_of
-from unskew.data.guess import columns_by_name
+from unskew.data.guess import frame_columns
 from unskew.data.ids import encoded
 from unskew.data.log import RatingLog, refuse_duplicates
 from unskew.data.scale import as_ratings
@@ -77,10 +76,7 @@ def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[Ratin
         ids, item_ids, users, items = source.user_ids, source.item_ids, source.users, source.items
         ratings, stars = source.ratings, source.stars
     else:
-        columns = columns_of(source)
-        named = {role: name if (name := getattr(log.names, role)) in columns else None for role in ROLES}
-        samples = {name: sample_of(values) for name, values in columns.items()}
-        found, _ = columns_by_name(samples, named, "the frame")
+        columns, found, _ = frame_columns(source, dict.fromkeys(ROLES), like=log.names._asdict())
         where = {role: f"column {name!r}" for role, name in found.items()}
         (users, ids), (items, item_ids) = (encoded(columns[found[role]], where[role]) for role in ROLES[:2])
         given = as_ratings(columns[found["rating"]], where["rating"])

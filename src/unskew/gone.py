@@ -74,9 +74,8 @@ TRAINING = {
 SETTINGS = {"n_members": ONE_FIT}  # of methods
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
-    "Column": {"buckets": (0,)},
     "Figures": {"scores": None, "shares": None},
-    "FeatureCounts": {"n_missing": None, "n_unused": None, "n_unknown": None},
+    "FeatureCounts": {"n_missing": None, "n_unused": None, "n_unknown": None, "encoding": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},

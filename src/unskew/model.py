@@ -16,8 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.calibration.before_after import CalibrationReport
-from unskew.data.features import columns_of, sample_of
-from unskew.data.guess import columns_by_name
+from unskew.data.guess import frame_columns
 from unskew.data.ids import Vocabulary, as_arrow, as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
@@ -461,10 +460,8 @@ class Recommender:
 
     def _columns(self, frame: Any) -> tuple[tuple[str, str], dict[str, Any]]:
         """The columns of a frame of pairs as Arrow arrays, and the names of those of users and items."""
-        columns, log = columns_of(frame, "the frame of pairs"), self.log
-        samples = {name: sample_of(values) for name, values in columns.items()}
-        given = {side: name if (name := getattr(log.names, side)) in columns else None for side in ("user", "item")}
-        found, _ = columns_by_name(samples, given, "the frame of pairs")
+        sides, like = dict.fromkeys(("user", "item")), self.log.names._asdict()
+        columns, found, _ = frame_columns(frame, sides, "the frame of pairs", like=like)
         return (found["user"], found["item"]), {
             name: as_arrow(held, f"column {name!r}") for name, held in columns.items()
         }

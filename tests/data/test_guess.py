@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unskew.data.guess import columns_by_name, columns_by_place, guessed_scale, layout_of
+from unskew.data.guess import find_columns, guessed_scale, layout_of
 from unskew.errors import DataError
 
 ROLES = dict.fromkeys(("user", "item", "rating"))
 
 
 def found(header, **given):
-    return columns_by_name({name: [] for name in header.split(",")}, {**ROLES, **given}, "log.csv")
+    return find_columns({name: [] for name in header.split(",")}, {**ROLES, **given}, "log.csv")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,16 @@ def test_decimal_commas_are_recognised():
     assert layout_of(["a,b", "1,3"], ",", None, None, ()).decimal == "."
 
 
-def test_files_without_a_header_go_by_place_with_or_without_a_time_behind():
-    given = {**ROLES, "time": None}
-    assert columns_by_place([["a", "b", "5"]], given, "f") == {"user": "1", "item": "2", "rating": "3"}
-    assert columns_by_place([["a", "b", "5", "964982703"]], given, "f")["time"] == "4"
+def test_columns_without_names_go_by_place():
+    def placed(*row, **given):
+        samples = {str(at + 1): [value] for at, value in enumerate(row)}
+        return find_columns(samples, {**ROLES, "time": None, **given}, "f", ("time",))[0]
+
+    assert placed("a", "b", "5") == {"user": "1", "item": "2", "rating": "3"}
+    assert placed("a", "b", "5", "964982703")["time"] == "4"
+    assert placed("1", "7", "2", "3", user="2", item="1", rating="4") == {"user": "2", "item": "1", "rating": "4"}
     with pytest.raises(DataError, match=r"no header and 4 columns, .* 1, 7, 2, 3: name them .* user='1', item='2'"):
-        columns_by_place([["1", "7", "2", "3"]], given, "f")
+        placed("1", "7", "2", "3")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +115,25 @@ def test_files_without_a_header_go_by_place_with_or_without_a_time_behind():
         ([0, 40, 100], 50, (0, 100)),
         ([0.1, 0.4, 0.7], 0.4, (-np.inf, np.inf)),
         ([1, 5, 3, np.nan], 3, (1, 5)),
+        ([1, 2, 3, 4, 5, 6] * 50, 4, (-np.inf, np.inf)),
     ],
 )
 def test_liked_is_the_middle_of_the_scale_or_above(ratings, positive, limits):
     scale, words = guessed_scale(np.array(ratings, float), "log.csv")
     assert (scale.positive, (scale.low, scale.high)) == (positive, limits)
     assert "positive= sets another threshold" in words
+
+
+@pytest.mark.parametrize(
+    ("ratings", "clause"),
+    [
+        ([1, 2, 3, 4, 5] * 100 + [99], "the rating 99 in 1 row stands out, as all others lie from 1 to 5"),
+        ([1, 2, 3, 4, 5] * 9 + [99] * 9, "the rating 99 in 9 rows stands out"),
+        ([1, 2, 3, 4, 5] * 100 + [6], "the rating 6 in 1 row stands out"),
+        ([0.5, 3, 4.5, 5] * 200 + [-1], "the rating -1 in 1 row stands out, as all others lie from 0.5 to 5"),
+        ([-1, 5, 7, 10] * 9, "the rating -1 in 9 rows stands out"),
+    ],
+)
+def test_a_rating_that_stands_out_is_asked_about(ratings, clause):
+    with pytest.raises(DataError, match=f"{clause}.*: remove such rows, say from where on .* positive="):
+        guessed_scale(np.array(ratings, float), "log.csv")

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import pickle
+import uuid
 
 import numpy as np
 import pandas as pd
@@ -174,6 +175,12 @@ def test_a_fault_in_a_dictionary_is_named_by_its_row_in_the_column():
         encoded(column, "users")
     with pytest.raises(DataError, match="row 2 of users has no id"):
         encoded(pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array(["a"])), "users")
+
+
+@pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [uuid.UUID(int=1)], pa.array([1], pa.duration("s")), [True]])
+def test_kinds_that_are_no_ids_are_refused_by_their_type(values):
+    with pytest.raises(DataError, match=r"users holds ids of type .*: ids must be strings or integers"):
+        encoded(values, "users")
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,13 @@ def test_a_frame_with_two_columns_of_one_name_is_refused():
             RatingLog.from_frame(frame)
 
 
+def test_a_column_that_nobody_asks_for_may_hold_anything():
+    frame = pd.DataFrame(FRAME).assign(odd=[object(), {}, "x", 1])
+    assert len(RatingLog.from_frame(frame)) == 4
+    with pytest.raises(DataError, match="column 'odd' must be one-dimensional with values of one kind"):
+        RatingLog.from_frame(frame, user="odd")
+
+
 PEOPLE = {
     "user_id": ["v", "x", "u"],
     "age": [30, 99, None],
@@ -267,12 +274,9 @@ def test_features_follow_the_ids_and_who_has_no_rating_joins_the_log(frame):
     log = small(user_features=frame)
     features, nan = log.user_features, math.nan
     assert list(log.user_ids) == ["u", "v", "w", "x"]
-    assert features.names == ("age", "kind", "paid")
-    assert features.encoding.names == ("age", "kind=new", "kind=old", "paid")
-    rows = [[nan, nan, 1], [30, 0, 1], [nan] * 3, [99, 1, 0]]
-    np.testing.assert_array_equal(features.values, np.array(rows, np.float32))
+    assert features.names == ("age", "kind=new", "kind=old", "paid")
     expected = [[nan, nan, nan, 1], [30, 1, 0, 1], [nan, nan, nan, nan], [99, 0, 1, 0]]
-    np.testing.assert_array_equal(features.expanded, np.array(expected, np.float32))
+    np.testing.assert_array_equal(features.values, np.array(expected, np.float32))
     assert not features.values.flags.writeable
     assert "1 users have features and no rating, and are answered from their features" in log.notes
     assert "1 of 4 users have no features" in log.notes
@@ -285,11 +289,11 @@ def test_features_follow_the_ids_and_who_has_no_rating_joins_the_log(frame):
     ("frame", "sentence"),
     [
         ({"user_id": ["u", "u"], "age": [1, 2]}, "holds the id 'u' more than once"),
-        ({"who": ["u", "v"], "age": [1, 2]}, "no column that is known to hold users, only 'who', 'age': set user="),
+        ({"who": ["u", "v"], "age": [1, 2]}, "no column of users, only 'who', 'age': call it 'user_id'"),
         ({"user_id": ["u", "v"]}, "no column that describes anything besides 'user_id'"),
         ({"user_id": ["u", "v"], "age": [1.0, math.inf]}, "feature 'age' holds a value too large"),
         ({"user_id": ["u", "v"], "age": [1.0, 1e300]}, "feature 'age' holds a value too large"),
-        ({"user_id": ["u", "v"], "tags": [[1], [2]]}, "feature 'tags' is of type list"),
+        ({"user_id": ["u", "v"], "tags": [[1], [2]]}, "feature 'tags' holds int64: give numbers, text or lists"),
     ],
 )
 def test_unusable_features_are_refused_in_one_sentence(frame, sentence):
@@ -335,11 +339,12 @@ def test_a_like_log_lends_its_names_and_its_scale():
 
 def test_a_guess_that_leaves_one_class_almost_empty_is_refused_unless_asked_for():
     users, items = np.divmod(np.arange(1000), 50)
-    ratings = np.where(np.arange(1000) == 7, 99, 1 + np.arange(1000) % 5)
-    sentence = r"but that leaves 0.10% liked, as 99 stands out: all others lie from 1 to 5: remove such rows"
-    with pytest.raises(DataError, match=sentence):
+    ratings = np.where(np.arange(1000) == 7, 5, 1 + np.arange(1000) % 2)
+    with pytest.raises(DataError, match=r"but that leaves 0.10% liked: say from where on ratings are liked"):
         RatingLog.from_arrays(users, items, ratings)
-    assert "only 0.10% of ratings are liked" in RatingLog.from_arrays(users, items, ratings, positive=50).notes
+    log = RatingLog.from_arrays(users, items, np.where(ratings == 5, 99, ratings), positive=50)
+    assert log.notes[0].startswith("the rating 99 in 1 row stands out, as all others lie from 1 to 2")
+    assert "only 0.10% of ratings are liked" in log.notes
 
 
 def test_ratings_that_are_no_scale_and_positives_alone_are_refused_in_a_sentence():

@@ -149,7 +149,7 @@ def test_the_log_comes_back_with_scale_ids_and_features(scale, tmp_path):
     assert (list(other.user_ids), list(other.item_ids)) == (list(log.user_ids), list(log.item_ids))
     for side in ("user_features", "item_features"):
         was, now = getattr(log, side), getattr(other, side)
-        assert (now.names, now.encoding) == (was.names, was.encoding)
+        assert now.names == was.names
         assert np.array_equal(now.values, was.values, equal_nan=True)
 
 

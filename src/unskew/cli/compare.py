@@ -53,7 +53,7 @@ def command(
 
 
 def _column(log: str | None, ratings: RatingLog | None, name: str, reading: Reading) -> Any:
-    from unskew.data.features import missing_column
+    from unskew.data.guess import missing_column
 
     if log is None or ratings is None or not Path(log).is_file():
         raise ParameterError("--pscore names a column of a file: give the file by --log.")

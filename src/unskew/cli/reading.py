@@ -104,21 +104,14 @@ class Reading:
 
     def table(self, path: Path, roles: Sequence[str]) -> tuple[pa.Table, dict[str, str]]:
         """Return a small file as it is, and the names of the columns that have these roles in it."""
-        from unskew.data.features import missing_column
-        from unskew.data.guess import columns_by_name, columns_by_place
+        from unskew.data.guess import find_columns
         from unskew.data.read import read_frame
 
         given = {role: getattr(self, role) for role in roles}
         sides = [role for role in roles if role != "rating"]
         table = read_frame(path, [name for name in given.values() if name], sides=sides)
-        for name in given.values():
-            if name is not None and name not in table.column_names:
-                raise missing_column(name, table.column_names, path.name)
-        if table.column_names == [str(place + 1) for place in range(table.num_columns)]:
-            rows = [list(map(str, row.values())) for row in table.slice(0, 100).to_pylist()]
-            return table, columns_by_place(rows, given, path.name)
         samples = {name: table[name][:100].to_pylist() for name in table.column_names}
-        names, guessed = columns_by_name(samples, given, path.name)
+        names, guessed = find_columns(samples, given, path.name)
         self._note(f"{path.name}: {note}" for note in guessed)
         return table, names
 

@@ -15,58 +15,59 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from unskew.data.ids import as_arrow, plain
 from unskew.data.scale import Scale
-from unskew.errors import DataError
+from unskew.errors import DataError, nearest
 
-# Names without case and punctuation; the first is the documented one, and goes before all others.
-NAMES = {
+
+class Names(NamedTuple):
+    """What the columns were called where they came from, and are called in answers; by default as documented."""
+
+    user: str = "user_id"
+    item: str = "item_id"
+    rating: str = "rating"
+    time: str = "timestamp"
+    title: str = "title"
+
+
+# Names of columns by role, without case and punctuation; the first is the documented one, and goes before all others.
+_KNOWN = {
     "user": (
-        *("userid", "user", "uid", "username", "customer", "customerid", "custid", "client", "clientid", "account"),
-        *("accountid", "member", "memberid", "person", "personid", "profile", "profileid", "reader", "readerid"),
-        *("reviewer", "reviewerid", "visitor", "visitorid", "viewer", "viewerid", "playerid"),
+        "userid user uid username customer customerid custid client clientid account accountid member memberid person "
+        "personid profile profileid reader readerid reviewer reviewerid visitor visitorid viewer viewerid playerid"
     ),
     "item": (
-        *("itemid", "item", "iid", "movie", "movieid", "film", "filmid", "product", "productid", "asin", "parentasin"),
-        *("sku", "article", "articleid", "book", "bookid", "isbn", "business", "businessid", "song", "songid", "track"),
-        *("trackid", "artist", "artistid", "album", "albumid", "video", "videoid", "show", "showid", "game", "gameid"),
-        *("news", "newsid", "recipe", "recipeid", "restaurant", "restaurantid", "hotel", "hotelid", "course"),
-        *("courseid", "podcast", "podcastid", "app", "appid", "anime", "animeid", "beer", "beerid", "joke", "jokeid"),
+        "itemid item iid movie movieid film filmid product productid asin parentasin sku article articleid book bookid "
+        "isbn business businessid song songid track trackid artist artistid album albumid video videoid show showid "
+        "game gameid news newsid recipe recipeid restaurant restaurantid hotel hotelid course courseid podcast "
+        "podcastid app appid anime animeid beer beerid joke jokeid"
     ),
     "rating": (
-        *("rating", "ratings", "rate", "score", "star", "stars", "overall", "label", "grade", "ratingvalue"),
-        *("clicked", "click", "liked", "like", "purchased", "bought", "converted", "conversion", "response", "reward"),
-        "watchratio",
+        "rating ratings rate score star stars overall label grade ratingvalue clicked click isclick liked like "
+        "purchased bought converted conversion response reward watchratio"
     ),
-    "time": ("timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "reviewtime", "createdat", "unixtime"),
-    "title": ("title", "name", "itemname", "itemtitle", "movietitle", "movie", "product", "book", "song", "artist"),
-    "clicked": ("clicked", "click", "isclick", "isclicked"),
-    "converted": ("converted", "conversion", "isconverted", "purchased", "purchase", "bought"),
-    "request": ("request", "requestid", "impressionid", "queryid"),
-    "position": ("position", "pos", "slot", "rank"),
-    "policy": ("policy", "policyid", "policyname"),
-    "pscore": ("pscore", "propensity", "propensityscore", "actionprob"),
-    "is_random": ("israndom", "random", "randomized"),
-    "sample_rate": ("samplerate", "samplingrate"),
+    "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat unixtime",
+    "title": "title name itemname itemtitle movietitle movie product book song artist",
+    "clicked": "clicked click isclick isclicked",
+    "converted": "converted conversion isconverted purchased purchase bought",
+    "request": "request requestid impressionid queryid",
+    "position": "position pos slot rank",
+    "policy": "policy policyid policyname",
+    "pscore": "pscore propensity propensityscore actionprob",
+    "is_random": "israndom random randomized",
+    "sample_rate": "samplerate samplingrate",
 }
+KNOWN = {role: tuple(names.split()) for role, names in _KNOWN.items()}
+DOCUMENTED = {role: role for role in (*KNOWN, "seen")} | Names()._asdict()
+PLURAL = {role: f"{role}s" for role in KNOWN} | {"seen": "what was seen", "clicked": "clicks"}
+PLURAL |= {"converted": "conversions", "policy": "policies", "is_random": "random rows"}
 ENDINGS = ("rating", "ratings", "stars", "score")  # of names that hold ratings where none of those above does
-PLURAL = {role: f"{role}s" for role in NAMES} | {
-    "seen": "what was seen",
-    "clicked": "clicks",
-    "converted": "conversions",
-}
-PLURAL |= {"policy": "policies", "is_random": "random rows"}
-DOCUMENTED = {role: role for role in NAMES} | {
-    "user": "user_id",
-    "item": "item_id",
-    "time": "timestamp",
-    "seen": "seen",
-}
 DELIMITERS = ("::", ",", ";", "\t", "|", " ")
 OLDEST = 1e8  # seconds since 1970 from which on a number is taken for a time: 1973
 MOST_STEPS = 101
 FEWEST = 0.005  # share of ratings in the smaller class below which a guessed threshold is refused
 # Lowest rating, highest, and the step between: a scale is known by its highest rating, the lowest need not occur.
-SCALES = ((1, 5, 1), (0, 5, 1), (0.5, 5, 0.5), (0, 5, 0.5), (1, 10, 1), (0, 10, 1), (-10, 10, 1), (0, 100, 1))
+SCALES = ((1, 5, 1), (0, 5, 1), (0.5, 5, 0.5), (0, 5, 0.5), (1, 10, 1), (0, 10, 1), (0, 100, 1))
 OVERRIDE = "(positive= sets another threshold, graded ratings need rating_scale=)"
 
 
@@ -120,74 +121,139 @@ def _splits(lines: Sequence[str], delimiter: str) -> bool:
     return len(widths) == 1 and widths.pop() > 1
 
 
-def columns_by_name(
+def frame_columns(
+    frame: Any,
+    given: Mapping[str, str | None],
+    where: str = "the frame",
+    optional: Sequence[str] = (),
+    like: Mapping[str, str] | None = None,
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """The columns of a frame by name, the names of those that have the roles, and the guesses in words."""
+    columns = columns_of(frame, where)
+    found, guessed = find_columns(samples_of(columns), named_as(given, columns, like or {}), where, optional)
+    return columns, found, guessed
+
+
+def named_as(given: Mapping[str, str | None], columns: Any, like: Mapping[str, str]) -> dict[str, str | None]:
+    """Names of columns by role; those that are not given are as in `like`, where there are such columns."""
+    known = {role: name for role, name in like.items() if name in columns}
+    return {role: known.get(role) if name is None else name for role, name in given.items()}
+
+
+def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
+    """The columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
+    import narwhals as nw  # slow to import, and files need none
+
+    try:
+        table = nw.from_native(frame)
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        return {str(name): table.get_column(name) for name in table.columns}
+    except nw.exceptions.DuplicateError as error:
+        found = " ".join(str(error).split())
+        raise DataError(f"{where} has columns of the same name ({found}): rename all but one.") from None
+    except Exception as error:  # a door: whatever a foreign kind of frame complains of
+        kind = type(frame).__name__
+        raise DataError(f"{where} must be a pandas, polars or pyarrow one, but is a {kind}.") from error
+
+
+def samples_of(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Some values of each column; none of one that cannot be read, which nobody may have asked for."""
+    samples: dict[str, list[Any]] = {}
+    for name, values in columns.items():
+        try:
+            samples[name] = plain(as_arrow(values[:100], "a column")).to_pylist()
+        except DataError:
+            samples[name] = []
+    return samples
+
+
+def find_columns(
     samples: Mapping[str, Sequence[Any]], given: Mapping[str, str | None], where: str, optional: Sequence[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
     """The name of the column for each role, and the guesses in words; `samples` has some values of each column.
 
-    A role that several columns may have, or none, is asked for, unless it is optional.
+    A role that is not given is guessed; columns that are called "1", "2" and so on go by their places. A role that
+    several columns may have, or none, is asked for, unless it is optional.
     """
     found: dict[str, str] = {}
+    by_place = None
+    if list(samples) == [str(place + 1) for place in range(len(samples))]:
+        by_place = _places(samples, [role for role in given if role not in optional])
     for role, name in given.items():
-        candidates = [name] if name is not None else _candidates(role, samples)
-        candidates = [other for other in candidates if name is not None or other not in found.values()]
+        if name is not None and name not in samples:
+            raise missing_column(name, list(samples), where)
+        candidates = [] if name is None else [name]
+        if name is None:
+            candidates = _candidates(role, samples) if by_place is None else by_place.get(role, [])
+            candidates = [other for other in candidates if other not in found.values()]
         if len(candidates) == 1:
             found[role] = candidates[0]
-        elif role in optional:
-            continue
-        else:
-            names = candidates or list(samples)
-            listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            if candidates:
-                what = f"has several columns that may hold {PLURAL[role]}, {listed}: set {role}= to one of them."
-            else:
-                what = (
-                    f"has no column that is known to hold {PLURAL[role]}, only {listed}: set {role}= to the right one"
-                )
-                what += _positives_only(role) + "."
-            raise DataError(f"{where} {what}")
+        elif role not in optional:
+            raise DataError(f"{where} {_asked_for(role, candidates, samples, by_place)}")
     guessed = [role for role in found if given[role] is None and found[role] != DOCUMENTED[role]]
+    if not guessed or by_place is not None:
+        return found, []
     words = ", ".join(f"{PLURAL[role]} are in {found[role]!r}" for role in guessed)
     verb = "changes" if len(guessed) == 1 else "change"
-    return found, [f"{words} ({', '.join(f'{role}=' for role in guessed)} {verb} this)"] if guessed else []
+    return found, [f"{words} ({', '.join(f'{role}=' for role in guessed)} {verb} this)"]
 
 
-def _positives_only(role: str) -> str:
+def missing_column(name: str, present: Sequence[str], where: str) -> DataError:
+    """The sentence for a column that is not there, with the nearest one that is."""
+    hint = nearest(name, present, ": ", ": name the right one.")
+    if all(other.strip().replace(".", "", 1).isdigit() for other in present):
+        hint = ": is the header missing?"
+    return DataError(f"{where} has no column {name!r}, only {_listed(present)}{hint}")
+
+
+def _asked_for(role: str, candidates: Sequence[str], samples: Mapping[str, Sequence[Any]], by_place: Any) -> str:
+    if candidates:
+        return f"has several columns that may hold {PLURAL[role]}, {_listed(candidates)}: set {role}= to one of them."
+    if by_place is not None:
+        first = ", ".join(str(held[0]) for held in samples.values() if held)
+        return (
+            f"has no header and {len(samples)} columns, of which the first row holds {first}: name them by their "
+            "places, such as user='1', item='2', rating='3'."
+        )
+    what = (
+        f"has no column that is known to hold {PLURAL[role]}, only {_listed(list(samples))}: set {role}= to the right"
+    )
     if role != "rating":
-        return ""
-    return "; a file of clicks or purchases alone does not tell what people saw and left: for it, set target='implicit'"
+        return f"{what} one."
+    return (
+        f"{what} one; a file of clicks or purchases alone does not tell what people saw and left: for it, set "
+        "target='implicit'."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+
+
+def _places(samples: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> dict[str, list[str]]:
+    """Columns by their places: users, items, ratings, perhaps times; nothing where there are more of them."""
+    last = list(samples.values())[-1] if samples else []
+    timed = len(samples) == len(wanted) + 1 and all(is_number(str(one)) and float(one) > OLDEST for one in last)
+    if not (timed or len(samples) == len(wanted) or len(wanted) == 1):
+        return {}
+    return {role: [str(place)] for place, role in enumerate([*wanted, *(["time"] if timed else [])], 1)}
 
 
 def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
     """Columns that may have a role, by name and then by content: a title is no id, and an id is no title."""
-    named = [name for name in samples if plain_name(name) in NAMES[role]]
+    known = KNOWN.get(role, ())
+    named = [name for name in samples if plain_name(name) in known]
     if role == "rating" and not named:
         named = [name for name in samples if plain_name(name).endswith(ENDINGS)]
-    documented = [name for name in named if plain_name(name) == NAMES[role][0]]
+    documented = [name for name in named if plain_name(name) in known[:1]]
     no_titles = [name for name in named if not looks_like_titles(samples[name])]
     numbered = [name for name in no_titles if plain_name(name).endswith("id")]
     for kept in (documented, *((no_titles, numbered) if role in ("user", "item") else ())):
         named = kept if len(named) > 1 and kept else named
     if role == "title":
         named = [name for name in named if not all(map(is_number, map(str, samples[name])))]
-    if role not in ("user", "item", "rating", "title"):
-        named = named[:1]
-    return named
-
-
-def columns_by_place(rows: Sequence[Sequence[str]], given: Mapping[str, str | None], where: str) -> dict[str, str]:
-    """The columns of a file without a header by their places, counted from 1: users, items, ratings, perhaps times."""
-    width, wanted = len(rows[0]), [role for role in given if role != "time"]
-    last = len(wanted) + 1
-    timed = width == last and all(is_number(row[-1]) and float(row[-1]) > OLDEST for row in rows if row)
-    if any(given[role] is None for role in wanted) and not (width == len(wanted) or timed):
-        places = ", ".join(f"{role}={str(place)!r}" for place, role in enumerate(wanted, 1))
-        raise DataError(
-            f"{where} has no header and {width} columns, of which the first row holds {', '.join(rows[0])}: "
-            f"name them by their places, such as {places}."
-        )
-    times = {"time": str(last)} if timed and "time" in given and given["time"] is None else {}
-    return {role: given[role] or str(place) for place, role in enumerate(wanted, 1)} | times
+    return named if role in ("user", "item", "rating", "title") else named[:1]
 
 
 def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None = None) -> tuple[Scale, str]:
@@ -196,8 +262,7 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
     `limits` has the ends of the scale, if they are known. Refused where there is nothing to go by, and where almost
     nothing would be liked, or disliked.
     """
-    finite = ratings[np.isfinite(ratings)]
-    distinct = sorted(pa.array(finite).unique().to_pylist())
+    distinct, counts = tallied(ratings)
     if len(distinct) < 2:
         what = "no ratings" if not distinct else f"only the rating {distinct[0]:g}"
         raise DataError(
@@ -212,6 +277,11 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         ends = (low, high) if high == 1 else ()  # 0 or 1 is all there is; 2 and 4 may have 5 besides
         scale, words = Scale(high, *ends), f"ratings are {low:g} or {high:g}, and {high:g} is liked"
     else:
+        if odd := standing_out(distinct, counts):
+            raise DataError(
+                f"{where}: {odd}: remove such rows, say from where on ratings are liked by positive=, or which ratings "
+                "there are by rating_scale=."
+            )
         low, high, step = _known(distinct) or (distinct[0], distinct[-1], 0.0)
         if not step and len(distinct) > MOST_STEPS:
             raise DataError(
@@ -222,26 +292,41 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         positive = low + step * math.ceil((middle - low) / step) if step else min(r for r in distinct if r >= middle)
         words = f"ratings go from {low:g} to {high:g}, and {positive:g} or more, the middle or above, is liked"
         scale = Scale(positive, low, high) if step else Scale(positive)
-    liked = float(scale.to_unit(finite).mean())
-    if min(liked, 1 - liked) < FEWEST and len(finite) * FEWEST > 1:
+    liked = float(np.average(scale.to_unit(distinct), weights=counts))
+    if min(liked, 1 - liked) < FEWEST and sum(counts) * FEWEST > 1:
         side = "liked" if liked < 0.5 else "disliked"
         raise DataError(
-            f"{where}: {words}, but that leaves {min(liked, 1 - liked):.2%} {side}{_standing_out(distinct)}: remove "
-            "such rows, or say from where on ratings are liked by positive=."
+            f"{where}: {words}, but that leaves {min(liked, 1 - liked):.2%} {side}: say from where on ratings are "
+            "liked by positive=."
         )
-    return scale, f"{words} {OVERRIDE}{_standing_out(distinct)}"
+    return scale, f"{words} {OVERRIDE}"
 
 
-def _standing_out(distinct: list[float]) -> str:
-    """A clause about a lowest or highest rating that lies farther from the others than they lie apart."""
-    for odd, rest in ((distinct[-1], distinct[:-1]), (distinct[0], distinct[1:])):
-        reach = rest[-1] - rest[0]
-        if len(rest) > 1 and min(abs(odd - rest[0]), abs(odd - rest[-1])) > reach:
-            return f", as {odd:g} stands out: all others lie from {rest[0]:g} to {rest[-1]:g}"
+def tallied(ratings: NDArray[np.float64]) -> tuple[list[float], list[int]]:
+    """The different finite ratings in order, and how often each occurs."""
+    values, counts = (part.to_numpy(zero_copy_only=False) for part in pa.array(ratings).value_counts().flatten())
+    order = [at for at in np.argsort(values) if math.isfinite(values[at])]
+    return values[order].tolist(), counts[order].tolist()
+
+
+def standing_out(distinct: Sequence[float], counts: Sequence[int]) -> str:
+    """A clause about a lowest or highest rating that seems to be no rating, as 99 or -1 for a missing one; else "".
+
+    It lies more than twice as far from the others as they lie apart, or outside of a scale that the others are known by
+    and is rare or the only one below 0.
+    """
+    if len(distinct) < 3 or _known(distinct):
+        return ""
+    for at, rest in ((-1, distinct[:-1]), (0, distinct[1:])):
+        odd, reach = distinct[at], rest[-1] - rest[0]
+        rare = counts[at] < FEWEST * sum(counts) or odd < 0 <= rest[0]
+        if min(abs(odd - rest[0]), abs(odd - rest[-1])) > 2 * reach > 0 or (rare and _known(rest)):
+            rows = f"{counts[at]:,} row{'s' if counts[at] > 1 else ''}"
+            return f"the rating {odd:g} in {rows} stands out, as all others lie from {rest[0]:g} to {rest[-1]:g}"
     return ""
 
 
-def _known(distinct: list[float]) -> tuple[float, float, float] | None:
+def _known(distinct: Sequence[float]) -> tuple[float, float, float] | None:
     for low, high, step in SCALES:
         steps = [(rating - low) / step for rating in distinct]
         if distinct[-1] == high and steps[0] >= 0 and all(place == int(place) for place in steps):

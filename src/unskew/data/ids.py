@@ -82,19 +82,23 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
 
     `narrow` makes integers of text that spells them throughout; a catalogue, `known`, must list every id.
     """
-    if narrow and isinstance(values, pa.ChunkedArray):
-        values = narrowed(values)  # before its chunks are joined: numbers are shorter than text
-    column = as_arrow(values, where)
-    if pa.types.is_dictionary(column.type):
-        if column.indices.null_count:
-            raise _no_id(where, 1 + pc.index(column.indices.is_null(), True).as_py())
-        used = pc.unique(column.indices)  # a dictionary may also hold what stands nowhere in the column
-        codes, ids = pc.index_in(column.indices, value_set=used), column.dictionary.take(used)
-    else:
-        codes, ids = _appearing(as_ids(narrowed(column) if narrow else column, where))
-    ids = as_ids(ids, where, lambda place: 1 + int(pc.index(codes, place).as_py()))
+    column = values if isinstance(values, pa.ChunkedArray) else as_arrow(values, where)
+    given = pa.types.is_dictionary(column.type)
+    if not given:
+        try:  # before chunks are joined: codes are shorter than ids
+            column = (narrowed(column) if narrow else column).dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            raise _no_kind_of_id(where, column.type) from None
+    column = as_arrow(column, where)
+    codes, ids = column.indices, column.dictionary
+    if given:
+        used = pc.unique(codes.drop_null())  # a dictionary may also hold what stands nowhere in the column
+        codes, ids = pc.index_in(codes, value_set=used), ids.take(used)
+    if codes.null_count:
+        raise _no_id(where, 1 + pc.index(codes.is_null(), True).as_py())
+    numbers = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    ids = as_ids(ids, where, lambda place: 1 + int((numbers == place).argmax()))
     found = Vocabulary(narrowed(ids) if narrow else ids, where)
-    numbers: NDArray[np.int32] = np.asarray(codes).astype(np.int32, copy=False)
     if known is None:
         return numbers, found
     catalogue = known if isinstance(known, Vocabulary) else Vocabulary(known, f"the catalogue of {where}")
@@ -106,20 +110,6 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
             f"{len(catalogue):,} ids does not list: add it there or remove the row."
         )
     return places[numbers], catalogue
-
-
-def _appearing(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Codes and ids in the order of first appearance; those of small integers are counted rather than hashed."""
-    values = column.to_numpy(zero_copy_only=False) if pa.types.is_integer(column.type) and len(column) else None
-    if values is None or not 0 <= (low := values.min()) <= (high := values.max()) < low + 4 * len(values):
-        column = column.dictionary_encode()
-        return column.indices, column.dictionary
-    first = np.full(int(high - low) + 1, len(values))
-    first[values[::-1] - low] = np.arange(len(values))[::-1]  # the last to be written is the first row
-    order = np.argsort(first)[: int((first < len(values)).sum())]
-    code = np.empty(len(first), np.int32)
-    code[order] = np.arange(len(order))
-    return pa.array(code[values - low]), pa.array(order + low)
 
 
 def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
@@ -143,7 +133,7 @@ def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) 
         if (place := pc.index(pc.match_substring(text, "\0"), True).as_py()) >= 0:
             raise DataError(f"row {row(place)} of {where} holds a NUL in its id: correct it or remove the row.")
         return text
-    raise DataError(f"{where} holds ids of type {ids.type}: ids must be strings or integers.")
+    raise _no_kind_of_id(where, ids.type)
 
 
 def as_arrow(values: Any, where: str) -> pa.Array:
@@ -222,16 +212,10 @@ def narrowed(ids: Any) -> Any:
         return ids
     try:
         numbers = ids.cast(pa.int64())
+        zeros = ids.filter(pc.or_(pc.starts_with(ids, "0"), pc.starts_with(ids, "-0")))  # as all other spellings begin
     except pa.ArrowException:
         return ids
-    values = numbers.to_numpy() if isinstance(numbers, pa.ChunkedArray) else numbers.to_numpy(zero_copy_only=False)
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    if max(-low, high) >= LARGEST_EXACT_FLOAT:
-        return numbers if numbers.cast(ids.type).equals(ids) else ids
-    sizes, signs = (np.abs(values), int((values < 0).sum())) if low < 0 else (values, 0)
-    usual = len(values) + signs  # a digit each and signs; any other spelling is longer
-    usual += sum(int((sizes >= 10**power).sum()) for power in range(1, len(str(max(-low, high)))))
-    return numbers if usual == (pc.sum(pc.binary_length(ids)).as_py() or 0) else ids
+    return numbers if pc.all(pc.equal(zeros, "0")).as_py() is not False else ids
 
 
 def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:
@@ -251,3 +235,7 @@ def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:
 
 def _no_id(where: str, row: int) -> DataError:
     return DataError(f"row {row} of {where} has no id: give it one or remove the row.")
+
+
+def _no_kind_of_id(where: str, kind: pa.DataType) -> DataError:
+    return DataError(f"{where} holds ids of type {str(kind)[:60]}: ids must be strings or integers.")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.guess import NAMES, plain_name
+from unskew.data.guess import KNOWN, plain_name
 from unskew.data.ids import as_arrow, plain
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
@@ -20,7 +20,7 @@ from unskew.errors import DataError
 Flags = NDArray[np.bool_]
 Target = Literal["click", "conversion", "click-and-conversion", "implicit"]
 CONTEXT = ("request", "position", "policy", "pscore", "is_random", "sample_rate")  # what a row may have besides
-RATED = {*NAMES["rating"]} - {*NAMES["clicked"], *NAMES["converted"]}
+RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
 
 
 class Wanted(NamedTuple):
@@ -41,7 +41,7 @@ def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | 
     read for conversions, and one with clicks alone for clicks.
     """
     known = {plain_name(name): name for name in names}
-    clicked, converted = (next((known[n] for n in NAMES[e] if n in known), None) for e in ("clicked", "converted"))
+    clicked, converted = (next((known[n] for n in KNOWN[e] if n in known), None) for e in ("clicked", "converted"))
     given, notes = dict(given), tuple[str, ...]()
     if target is None and not (given["rating"] or given["seen"]) and clicked and known.keys().isdisjoint(RATED):
         target = "conversion" if converted else "click"

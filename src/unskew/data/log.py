@@ -11,8 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.features import FeatureFrame, Features, columns_of, missing_column, sample_of
-from unskew.data.guess import FEWEST, columns_by_name, guessed_scale
+from unskew.data.features import FeatureFrame, Features
+from unskew.data.guess import (
+    FEWEST,
+    Names,
+    columns_of,
+    find_columns,
+    frame_columns,
+    guessed_scale,
+    named_as,
+    samples_of,
+    standing_out,
+    tallied,
+)
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
 from unskew.data.impressions import Target, as_flags, context_of, counted, ones, remarks, shares, visible, wanted
 from unskew.data.pairs import pair_keys
@@ -22,16 +33,6 @@ from unskew.errors import DataError, ParameterError, chosen, nearest
 
 LOGGER = logging.getLogger(__name__)
 Duplicates = Literal["error", "last", "mean", "keep", "count"]
-
-
-class Names(NamedTuple):
-    """What the columns were called where they came from, and are called in answers."""
-
-    user: str = "user_id"
-    item: str = "item_id"
-    rating: str = "rating"
-    time: str = "timestamp"
-    title: str = "title"
 
 
 NAMES = Names()
@@ -112,13 +113,9 @@ class RatingLog:
         Columns that are not named are guessed, by name and by what they hold.
         """
         columns = columns_of(frame)
-        given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, settings.get("like"))
+        given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, names_like(settings))
         look = wanted(given | {"seen": seen}, columns, settings.get("target"), "the frame")
-        for name in look.given.values():
-            if name is not None and name not in columns:
-                raise missing_column(str(name), list(columns), "the frame")
-        samples = {name: sample_of(values) for name, values in columns.items()}
-        found, guessed = columns_by_name(samples, look.given, "the frame", look.optional)
+        found, guessed = find_columns(samples_of(columns), look.given, "the frame", look.optional)
         library = next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
         held = {role: columns[name] for role, name in found.items()}
         rows = Rows(held, found, "", library, (*look.notes, *guessed), target=look.target)
@@ -326,7 +323,10 @@ class Rows(NamedTuple):
         features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
         notes += [note for each in features if each is not None for note in each.notes]
         named = None
-        if isinstance(titles, str) and titles in others:
+        if isinstance(titles, str):
+            if titles not in others:
+                table = self.where or "the data"
+                raise DataError(f"item_names={titles!r} is neither a column of {table} nor a file: check the name.")
             named = _titled(self.columns["item"], others[titles], item_ids, notes)
         elif titles is not None:
             named = titles_for(titles, item_ids, notes)
@@ -400,6 +400,8 @@ class Rows(NamedTuple):
         if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
             return Scale(1, 0, 1)
         if not _to_guess(positive):
+            if limits is None and (odd := standing_out(*tallied(ratings))):
+                notes.append(odd)
             return Scale.of(positive, limits)
         if limits is None and like is not None:
             return like.scale  # type: ignore[no-any-return]
@@ -408,28 +410,27 @@ class Rows(NamedTuple):
         return scale
 
 
-def named_as(given: dict[str, str | None], columns: Any, like: RatingLog | None) -> dict[str, str | None]:
-    """Names of columns by role; those that are not given are as in another log, where there are such columns."""
-    known = {} if like is None else {role: name for role, name in like.names._asdict().items() if name in columns}
-    return {role: known.get(role) if name is None else name for role, name in given.items()}
+def names_like(settings: Any) -> dict[str, str]:
+    """Names of columns by role that are meant where none is given: those of another log."""
+    like = settings.get("like")
+    return {} if like is None else like.names._asdict()
 
 
 def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
     """Titles in the order of a vocabulary, null where there is none, from a frame or from a mapping of id to title."""
     if isinstance(names, dict):
-        keys, titles = list(names), list(names.values())
-    else:
-        where = "the frame of item names"
-        columns = columns_of(names, where)
-        samples = {name: sample_of(values) for name, values in columns.items()}
-        found, _ = columns_by_name(samples, {"item": None, "title": None}, where, ("item", "title"))
-        key = found.get("item") or next(iter(columns), "")
-        texts = [name for name, held in samples.items() if held and all(isinstance(one, str) for one in held)]
-        title = found.get("title") or next((name for name in texts if name != key), key)
-        if title == key:
-            raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
-        keys, titles = columns[key], columns[title]
-    return _titled(keys, titles, ids, notes)
+        return _titled(list(names), list(names.values()), ids, notes)
+    where, roles = "the frame of item names", ("item", "title")
+    columns, found, _ = frame_columns(names, dict.fromkeys(roles), where, roles)
+    key = found.get("item") or next(iter(columns), "")
+    title = found.get("title") or next((name for name in columns if name != key and _holds_text(columns[name])), None)
+    if title is None:
+        raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
+    return _titled(columns[key], columns[title], ids, notes)
+
+
+def _holds_text(values: Any) -> bool:
+    return is_text(plain(as_arrow(values[:1], "item names")).type)
 
 
 def _titled(keys: Any, titles: Any, ids: Vocabulary, notes: list[str] | None) -> pa.Array:
@@ -472,7 +473,9 @@ def _times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | N
     column = plain(as_arrow(values, where))
     try:
         if is_text(column.type):
-            column = pc.cast(as_text(column, where), pa.timestamp("us"))
+            text = as_text(column, where)
+            zoned = pc.any(pc.match_substring_regex(text[:100], r"(Z|[+-]\d\d:?\d\d)$")).as_py()
+            column = pc.cast(text, pa.timestamp("us", "UTC" if zoned else None))
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             column = pc.divide(column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
         if is_number(column.type):
@@ -488,9 +491,10 @@ def _merged(
 ) -> tuple[Any, Any, Any, Any]:
     """The columns with one row a pair: the last of several stays, by its own rating or their mean; or an error."""
     keys = pair_keys(users, items, len(item_ids))
-    ordered = np.sort(keys)  # faster than one that remembers places
-    if not (ordered[1:] == ordered[:-1]).any():
+    keys.sort()  # faster than one that remembers places
+    if not (keys[1:] == keys[:-1]).any():
         return users, items, ratings, times
+    keys = pair_keys(users, items, len(item_ids))
     order = keys.argsort(kind="stable")
     again = keys[order][1:] == keys[order][:-1]
     if how == "error":

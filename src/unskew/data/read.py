@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -18,23 +21,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from unskew.data.features import missing_column
-from unskew.data.guess import Layout, columns_by_name, columns_by_place, is_number, layout_of
+from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
 from unskew.data.ids import is_text
-from unskew.data.impressions import CONTEXT, wanted
-from unskew.data.log import LogSettings, RatingLog, Rows, check_settings, named_as
-from unskew.errors import DataError, ParameterError
+from unskew.data.impressions import wanted
+from unskew.data.log import NAMES, LogSettings, RatingLog, Rows, check_settings, names_like
+from unskew.errors import DataError, ParameterError, UnskewError
 
-TYPED = (".inter", ".user", ".item")  # RecBole names a column "name:type"
-TABS = (".tsv", ".data", *TYPED)
-PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
-PARQUET, RECORDS = (".parquet", ".pq"), (".json", ".jsonl", ".ndjson")
+TABS = (".tsv", ".data", ".inter", ".user", ".item")
+TYPED = re.compile(r"(.+):(token|float)(_seq)?")  # RecBole names a column "name:type"
+PACKED = {"gzip": rb"\x1f\x8b", "bz2": rb"BZh\d1AY", "zstd": rb"\x28\xb5\x2f\xfd", "zip": rb"PK\x03\x04"}  # first bytes
+PACKED_AS = (".gz", ".bz2", ".zst", ".zip")
 NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|sh|pl|py)$", re.IGNORECASE)
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)
 HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
 MANY = 100_000  # rows of Parquet that threads read: those started for fewer can abort a process that ends meanwhile
-TEXT = pa.large_string()
+TEXT = pa.string()
 STANDARD_INPUT = "-"
 LOGGER = logging.getLogger(__name__)
 
@@ -115,7 +117,7 @@ def read_frame(
     files = [File(each, delimiter, header, ids) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
-    found, _ = columns_by_name(samples, dict.fromkeys(sides), str(path), optional=sides)
+    found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
     tokens = [field.name for field in table.schema if b"token" in (field.metadata or {})]
     texts = {*ids, *found.values(), *tokens}
     columns = {name: table[name] if name in texts else _typed(table[name]) for name in table.column_names}
@@ -133,29 +135,20 @@ def _from_files(
     if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
     first = File(paths[0], delimiter, header, [name for name in given.values() if name])
-    given, layout, title = named_as(given, first.names, settings.get("like")), first.layout, settings.get("item_names")
-    look = wanted(given, first.names, settings.get("target"), first.name)
-    by_place = layout is not None and not layout.header
-    if by_place:
-        named = {role: name for role, name in look.given.items() if role not in CONTEXT}
-        found, guessed = columns_by_place(first.sample, named, first.name), list[str]()
-    else:
-        found, guessed = columns_by_name(first.samples, look.given, first.name, look.optional)
+    layout, title = first.layout, settings.get("item_names")
+    look = wanted(named_as(given, first.names, names_like(settings)), first.names, settings.get("target"), first.name)
+    found, guessed = find_columns(first.samples, look.given, first.name, look.optional)
     extra = [title] if isinstance(title, str) and title in first.names else []
-    if isinstance(title, str) and not extra:
-        raise DataError(f"item_names={title!r} is neither a column of {first.name} nor a file: check the name.")
     if layout is not None:
         notes += layout.notes
         header = layout.header  # which the names of columns by their places must not decide anew
-    kinds = dict.fromkeys([found["user"], found["item"], *extra], TEXT)
-    values = {role: [value.strip().casefold() for value in first.samples.get(name, ())] for role, name in found.items()}
-    for role in found.keys() - {"user", "item", "time", "request", "policy"}:
-        words = set(values[role])
-        kinds[found[role]] = pa.bool_() if words and words <= {"true", "false"} else pa.float64()
-    for role in found.keys() & {"time", "request", "policy"}:
-        numbers = role == "time" and values["time"] and all(map(is_number, values["time"]))
-        kinds[found[role]] = pa.float64() if numbers else pa.string()
-    kinds = {name: kinds[name] for name in dict.fromkeys([*found.values(), *extra])}
+    kinds = dict.fromkeys([*found.values(), *extra], TEXT)
+    for role in found.keys() - {"user", "item", "request", "policy"}:
+        words = {str(value).strip().casefold() for value in first.samples[found[role]]}
+        if words <= {"true", "false"}:
+            kinds[found[role]] = pa.bool_()
+        elif role != "time" or all(map(is_number, words)):
+            kinds[found[role]] = pa.float64()
     files = [first, *(File(other, delimiter, header, list(kinds)) for other in paths[1:])]
     rows = _joined([file.read(kinds) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
@@ -163,7 +156,7 @@ def _from_files(
     columns = {role: rows[name] for role, name in found.items()}
     read = Rows(columns, found, where, "pyarrow", (*notes, *look.notes, *guessed), layout is not None, look.target)
     log = read.log({name: rows[name] for name in extra}, **settings)
-    return RatingLog.proved(**log.__dict__ | {"names": type(log.names)()}) if by_place else log
+    return log if layout is None or layout.header else replace(log, names=NAMES)
 
 
 def _joined(tables: list[pa.Table], path: str) -> pa.Table:
@@ -177,7 +170,7 @@ def _joined(tables: list[pa.Table], path: str) -> pa.Table:
 
 
 class File:
-    """A file of rows whose first bytes have been looked at: its form, and the names of its columns as often as each is.
+    """A file of rows whose first bytes have been looked at: its form, the names of its columns, some values of each.
 
     `asked` are names of columns that are wanted: a first line of text that holds one of them is a header.
     """
@@ -187,57 +180,65 @@ class File:
     ) -> None:
         if delimiter is not None and (not delimiter or not delimiter.isascii() or set(delimiter) & set('"\r\n')):
             raise ParameterError(f"delimiter must be a character such as ';', but is {delimiter!r}.")
-        self.path, self.name = path, "standard input" if path == STANDARD_INPUT else Path(path).name
-        place = Path(path.lower())
-        self.packed = PACKED.get(place.suffix)
-        ending = Path(place.stem).suffix if self.packed else place.suffix
+        self.name = "standard input" if path == STANDARD_INPUT else Path(path).name
         self.layout: Layout | None = None  # of text
-        self.sample: list[list[str]] = []
         self.tokens: set[int] = set()  # places of columns that RecBole declares to be text
         self.skipped = 0  # lines before the first row of text
-        self._rows: Any = None  # of records
-        head = self._tried(lambda stream: stream.read(HEAD))
-        if not head:
-            raise DataError(f"{self.name} is empty: it has no bytes, not even a header.")
-        self.is_parquet = ending in PARQUET or head.startswith(b"PAR1")
-        if self.is_parquet:
-            import pyarrow.parquet as pq  # slow to import, as pyarrow.json is
+        self._rows: pa.Table | None = None  # of records
+        with self._in_words():
+            self._content = _unpacked(path)
+            head = self._content[:HEAD]
+            if not head:
+                raise DataError(f"{self.name} is empty: it has no bytes, not even a header.")
+            if head.startswith(b"PAR1") or head.lstrip()[:1] == b"{":
+                self._look_at_table(records=not head.startswith(b"PAR1"))
+            else:
+                place = Path(path.lower())
+                ending = Path(place.stem).suffix if place.suffix in PACKED_AS else place.suffix
+                self._look_at_text(head, "\t" if ending in TABS else ",", delimiter, header, asked)
 
-            self.names = self._tried(lambda _: pq.read_schema(self._seekable()).names)
-        elif ending in RECORDS or head.lstrip()[:1] == b"{":
-            import pyarrow.json as pjson
+    def _look_at_table(self, records: bool) -> None:
+        import pyarrow.json as pjson  # slow to import, as pyarrow.parquet is
+        import pyarrow.parquet as pq
 
-            options = pjson.ReadOptions(use_threads=False, block_size=1 << 24)
-            self._rows = self._tried(lambda stream: pjson.read_json(stream, options))
-            self.names = self._rows.column_names
+        if records:
+            # in one block, as Arrow counts rows from the beginning of each
+            options = pjson.ReadOptions(use_threads=False, block_size=min(len(self._content) + 1, 2**31 - 1))
+            self._rows = first = pjson.read_json(self._source(), options)
         else:
-            self._look(head, ending, delimiter, header, asked)
+            file = pq.ParquetFile(self._source())
+            first = next(file.iter_batches(100), file.schema_arrow.empty_table())
+        self.names = first.schema.names
+        self.samples = {name: first.column(at)[:100].to_pylist() for at, name in enumerate(self.names)}
 
-    def _look(self, head: bytes, ending: str, delimiter: str | None, header: bool | None, asked: Sequence[str]) -> None:
+    def _look_at_text(
+        self, head: bytes, usual: str, delimiter: str | None, header: bool | None, asked: Sequence[str]
+    ) -> None:
         """Find out how text is separated and what its columns are called."""
         if b"\0" in head:
             raise DataError(f"{self.name} holds NUL bytes, as no text does: give text, JSON lines or Parquet.")
+        if head.lstrip()[:1] == b"[":
+            raise DataError(
+                f"{self.name} is a JSON array: write an object a line (JSON lines), or give text or Parquet."
+            )
         if len(head) == HEAD and b"\n" in head:  # the last line may go on
             head = head[: head.rindex(b"\n")]
         every = head.decode("utf-8-sig", "replace").splitlines()
         lines = [line for line in every if line.strip()][:100]
         if not lines:
             raise DataError(f"{self.name} holds nothing but blank lines: it must name its columns and have rows.")
-        typed = ending in TYPED
-        layout = layout_of(lines, "\t" if ending in TABS else ",", delimiter, True if typed else header, asked)
+        self.layout = layout = layout_of(lines, usual, delimiter, header, asked)
         first, *rest = layout.fields(lines)
         if layout.header and not rest:
             raise DataError(f"{self.name} names its columns but has no rows: there is nothing to read.")
-        names = [name.strip() for name in first] if layout.header else [str(place + 1) for place in range(len(first))]
-        self.tokens = {at for at, name in enumerate(names) if typed and ":token" in name}
-        self.names = [name.rpartition(":")[0] or name for name in names] if typed else names
-        self.layout, self.sample = layout, rest if layout.header else [first, *rest]
+        self.names = [name.strip() for name in first] if layout.header else [str(at + 1) for at in range(len(first))]
+        typed = [TYPED.fullmatch(name) for name in self.names]
+        if all(typed):
+            self.tokens = {at for at, name in enumerate(typed) if name and name[2] == "token"}
+            self.names = [name[1] for name in typed if name]
+        rows = rest if layout.header else [first, *rest]
+        self.samples = {name: [row[at] for row in rows if len(row) > at] for at, name in enumerate(self.names)}
         self.skipped = next(at for at, line in enumerate(every) if line.strip()) + layout.header
-
-    @property
-    def samples(self) -> dict[str, list[Any]]:
-        """Some values of each column of text."""
-        return {name: [row[at] for row in self.sample if len(row) > at] for at, name in enumerate(self.names)}
 
     def read(self, wanted: dict[str, pa.DataType] | None = None) -> pa.Table:
         """The wanted columns, of text with these types; all, of text as text, for None."""
@@ -248,50 +249,26 @@ class File:
                 raise missing_column(name, self.names, self.name)
             if times[name] > 1:
                 raise DataError(f"{self.name} has {times[name]} columns called {name!r}: rename all but one.")
-        if self.layout is not None:
-            return self._text(self.layout, names, wanted or dict.fromkeys(names, pa.string()))
-        found = self._tried(lambda _: self._parquet(names, wanted is not None) if self.is_parquet else self._rows)
-        found = found.select(names)
+        with self._in_words():
+            if self.layout is not None:
+                return self._text(self.layout, names, wanted or dict.fromkeys(names, TEXT))
+            found = self._parquet(names, wanted is not None) if self._rows is None else self._rows.select(names)
         for name in names:
             if pa.types.is_nested(kind := found.schema.field(name).type):
-                raise DataError(f"column {name!r} of {self.name} is of type {kind}: keep one value in a cell.")
+                raise DataError(
+                    f"column {name!r} of {self.name} is of type {str(kind)[:60]}: keep one value in a cell."
+                )
         return found
 
     def _parquet(self, names: list[str], encode: bool) -> pa.Table:
         import pyarrow.parquet as pq
 
-        schema = pq.read_schema(self._seekable())
+        schema = pq.read_schema(self._source())
         texts = [name for name in names if encode and is_text(schema.field(name).type)]
-        with pq.ParquetFile(self._seekable(), read_dictionary=texts, pre_buffer=False) as held:
+        with pq.ParquetFile(self._source(), read_dictionary=texts, pre_buffer=False) as held:
             found = held.read(names, use_threads=held.metadata.num_rows > MANY)
         found.validate(full=True)  # Parquet promises neither valid text nor valid places
         return found
-
-    def _stream(self) -> Any:
-        """The bytes, unpacked."""
-        if self.path == STANDARD_INPUT:
-            return pa.BufferReader(_standard_input())
-        if self.packed != "zip":
-            return pa.input_stream(self.path, compression=self.packed)
-        inside = zipfile.ZipFile(self.path)
-        held = [entry for entry in inside.namelist() if not entry.endswith("/") and "__MACOSX" not in entry]
-        if len(held) != 1:
-            raise DataError(f"{self.name} holds {len(held)} files ({', '.join(held[:5])}): unpack it and name one.")
-        return inside.open(held[0])
-
-    def _seekable(self) -> Any:
-        if self.path != STANDARD_INPUT and not self.packed:
-            return self.path
-        with self._stream() as stream:
-            return pa.BufferReader(stream.read())
-
-    def _tried(self, read: Callable[[Any], Any]) -> Any:
-        """What is read from the stream, or the sentence that says why it cannot be."""
-        try:
-            with self._stream() as stream:
-                return read(stream)
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
-            raise self._unreadable(error) from None
 
     def _text(self, layout: Layout, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
         """Columns by their places, as others may share a name; the last one shows whether a quote was left open."""
@@ -299,33 +276,26 @@ class File:
         types = {str(at): wanted[name] for at, name in zip(places, names, strict=True)}
         types.setdefault(str(last), pa.binary())
         long = len(layout.delimiter) > 1
-        quoted = not long and self._holds_quotes()
+        source = bytes(self._content).replace(layout.delimiter.encode(), b"\x1f") if long else self._content
+        quoted = not long and self._content.find(b'"') >= 0  # text without any is parsed faster
+        columns = [str(at) for at in range(last + 1)]
+        delimiter = "\x1f" if long else layout.delimiter
 
-        def parse(stream: Any, threads: bool) -> pa.Table:
-            given = pa.BufferReader(stream.read().replace(layout.delimiter.encode(), b"\x1f")) if long else stream
+        def parse(threads: bool) -> pa.Table:
             return pcsv.read_csv(
-                given,
-                pcsv.ReadOptions(
-                    use_threads=threads,
-                    block_size=BLOCK,
-                    column_names=[str(at) for at in range(last + 1)],
-                    skip_rows=self.skipped,
-                ),
-                pcsv.ParseOptions(
-                    delimiter="\x1f" if long else layout.delimiter,
-                    quote_char='"' if quoted else False,
-                    newlines_in_values=quoted,
-                ),
+                pa.BufferReader(pa.py_buffer(source)),
+                pcsv.ReadOptions(use_threads=threads, block_size=BLOCK, column_names=columns, skip_rows=self.skipped),
+                pcsv.ParseOptions(delimiter=delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted),
                 pcsv.ConvertOptions(include_columns=list(types), column_types=types, decimal_point=layout.decimal),
             )
 
         try:
-            found = self._tried(lambda stream: parse(stream, threads=True))
-        except DataError:
-            found = self._tried(lambda stream: parse(stream, threads=False))  # only then does Arrow count rows
+            found = parse(threads=True)
+        except (pa.ArrowException, ValueError):
+            found = parse(threads=False)  # only then does Arrow count rows
         ending = found[str(last)][-1].as_py() if quoted and len(found) else None
         broken = isinstance(ending, (str, bytes)) and len(ending.splitlines()) > 1
-        if broken and not self._tried(_tail).rstrip().endswith(b'"'):
+        if broken and not self._content[-64:].rstrip().endswith(b'"'):
             raise DataError(f"a quotation mark is left open near row {len(found)} of {self.name}: close or double it.")
         fields = [
             pa.field(name, types[str(at)], metadata={"token": ""} if at in self.tokens else None)
@@ -333,43 +303,67 @@ class File:
         ]
         return pa.table([found[str(at)] for at in places], schema=pa.schema(fields))
 
-    def _holds_quotes(self) -> bool:
-        """Whether there may be a quotation mark; text without any is parsed faster."""
-        if self.path == STANDARD_INPUT or self.packed:
-            return True
-        with open(self.path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-            return content.find(b'"') >= 0
+    def _source(self) -> pa.BufferReader:
+        return pa.BufferReader(pa.py_buffer(self._content))
 
-    def _unreadable(self, error: Exception) -> DataError:
-        """What a reader complains of, in a sentence with row and column; the header is no row."""
-        if isinstance(error, DataError):
-            return error
-        words, header = _words(error), self.skipped
-        row = re.search(r"Row #(\d+)", words)
-        at = f"row {int(row[1]) - header} of {self.name}" if row else self.name
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Turn what readers complain of into a sentence with row and column; the header is no row."""
+        try:
+            yield
+        except UnskewError:
+            raise
+        except OSError as error:
+            if error.errno:
+                raise DataError(f"{self.name} cannot be read ({os.strerror(error.errno)}): check the path.") from None
+            raise self._unreadable(_words(error)) from None
+        except (EOFError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
+            raise self._unreadable(_words(error)) from None
+
+    def _unreadable(self, words: str) -> DataError:
+        at = ""
+        if row := re.search(r"Row #(\d+)", words):
+            at = f"row {int(row[1]) - self.skipped} of "
+        elif row := re.search(r" in row (\d+)", words):  # of records, counted from 0
+            at = f"row {int(row[1]) + 1} of "
         column = re.search(r"In CSV column #(\d+)", words)
-        if column:
-            of = f"row {int(row[1]) - header} of " if row else ""
-            at = f"{of}column {self.names[int(column[1])]!r} of {self.name}"
+        at += f"column {self.names[int(column[1])]!r} of {self.name}" if column else self.name
         if wrong := re.search(r"Expected (\d+) columns, got (\d+)", words):
             return DataError(
-                f"{at} has {wrong[2]} fields where the first line has {wrong[1]}: correct the row, or quote fields "
-                "that hold the delimiter."
+                f"{at} has {wrong[2]} fields where the first line has {wrong[1]}: correct the row, close its quotation "
+                "marks, or quote fields that hold the delimiter."
             )
         if value := re.search(r"conversion error to \w+.*: invalid value '(.*)'?$", words):
-            shown = value[1].rstrip("'")[:80]
-            return DataError(f"{at} holds {shown!r}, which is not a number: correct or remove the row.")
+            return DataError(
+                f"{at} holds {value[1].rstrip(chr(39))[:80]!r}, which is not a number: correct or remove the row."
+            )
         if "UTF8" in words or "utf-8" in words:
             return DataError(f"{at} is not UTF-8: save the file as UTF-8.")
         return DataError(f"{at} cannot be read ({words}): it may be truncated or altered, so write or fetch it again.")
 
 
-def _tail(stream: Any) -> bytes:
-    """The last bytes of a stream."""
-    tail = b""
-    while piece := stream.read(1 << 20):
-        tail = (tail + piece)[-64:]
-    return tail
+def _unpacked(path: str) -> bytes | mmap:
+    """The bytes of a file or of standard input; what they begin with says how they are packed."""
+    raw = _standard_input() if path == STANDARD_INPUT else _mapped(path)
+    packed = next((kind for kind, first in PACKED.items() if re.match(first, raw[:8])), None)
+    if packed is None:
+        return raw
+    if packed != "zip":
+        return bytes(pa.input_stream(pa.py_buffer(raw), compression=packed).read())
+    with zipfile.ZipFile(io.BytesIO(raw)) as inside:
+        held = [entry for entry in inside.namelist() if not entry.endswith("/") and "__MACOSX" not in entry]
+        if len(held) != 1:
+            name = Path(path).name
+            raise DataError(f"{name} holds {len(held)} files ({', '.join(held[:5])}): unpack it and name one.")
+        return inside.read(held[0])
+
+
+def _mapped(path: str) -> bytes | mmap:
+    with open(path, "rb") as file:
+        try:
+            return mmap(file.fileno(), 0, access=ACCESS_READ)
+        except (OSError, ValueError):  # an empty file, or a pipe
+            return file.read()
 
 
 def files_of(path: str) -> list[str]:

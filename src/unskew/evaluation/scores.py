@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.data.features import columns_of, missing_column
+from unskew.data.guess import columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs, pair_keys
 from unskew.data.read import read_frame

@@ -12,7 +12,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unskew.data.log import RatingLog
-from unskew.errors import ParameterError
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
@@ -26,7 +25,6 @@ from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-MOST_DENSE = 100_000_000  # numbers of features that are held
 
 
 def one_blas_thread(function: Function) -> Function:
@@ -87,7 +85,7 @@ class Problem:
     @staticmethod
     def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
         """Return the problem of a log: its ratings as they stand, features as numbers."""
-        features = _numbers("user", log.features[0]), _numbers("item", log.features[1])
+        features = _numbers(log.features[0]), _numbers(log.features[1])
         ratings, liked_from, scale = log.ratings if log.stars is None else log.stars, None, None
         if not log.binary:
             ratings = log.scale.from_unit(log.ratings) if log.stars is None else ratings
@@ -140,17 +138,9 @@ class Problem:
         return chain.posterior(self.liked_from)
 
 
-def _numbers(side: str, features: Any) -> Float | None:
+def _numbers(features: Any) -> Float | None:
     """Return features as numbers, a row each."""
-    if features is None:
-        return None
-    rows, columns = features.encoded.shape
-    if rows * columns > MOST_DENSE:
-        raise ParameterError(
-            f"{side}_features has {columns:,} columns once texts are numbers, too many for {rows:,} {side}s: leave out "
-            "columns of many different texts."
-        )
-    return np.asarray(features.encoded.toarray(), np.float64)
+    return None if features is None else features.encoded.astype(np.float64)
 
 
 def fold_sweeps(n_ratings: int) -> int:

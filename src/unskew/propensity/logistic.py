@@ -72,10 +72,10 @@ def _table(features: Features | None, side: str) -> Values:
     """Standardised columns behind a column of ones, and a last row that has their means."""
     if features is None:
         raise DataError(f"Logistic needs {side} features and the log has none; pass {side}_features= when reading it.")
-    values = features.expanded.astype(np.float64)
+    values = features.values.astype(np.float64)
     present = ~np.isnan(values)
     if not present.any(0).all():
-        name = features.encoding.names[int(np.argmin(present.any(0)))]
+        name = features.names[int(np.argmin(present.any(0)))]
         raise DataError(f"The {side} feature {name!r} has no value at all; leave the column out.")
     mean = np.nanmean(values, 0)
     values = np.where(present, values, mean)

@@ -19,9 +19,10 @@ from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
 from unskew.calibration.before_after import CalibrationReport, Figures, RoleCalibration
-from unskew.data.features import UNKNOWN, Column, Encoding, Features
+from unskew.data.features import Features
+from unskew.data.guess import Names
 from unskew.data.ids import Vocabulary
-from unskew.data.log import Names, RatingLog
+from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.losses.batch import Parts
@@ -52,9 +53,7 @@ UNREADABLE = (pa.ArrowException, SafetensorError)
 
 @dataclass(frozen=True)
 class FeatureCounts:
-    """What a feature file does not say of its making."""
-
-    encoding: Encoding = UNKNOWN
+    """There is a file of features."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class LogFacts:
 
     @classmethod
     def of(cls, log: RatingLog) -> LogFacts:
-        users, items = (None if side is None else FeatureCounts(side.encoding) for side in log.features)
+        users, items = (None if side is None else FeatureCounts() for side in log.features)
         return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library)
 
 
@@ -101,8 +100,6 @@ RECORDS = (
     Contents,
     LogFacts,
     FeatureCounts,
-    Encoding,
-    Column,
     Scale,
     History,
     Epoch,
@@ -333,13 +330,12 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     fields |= {"names": Names(**facts.names), "notes": ()}
     fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
     for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
-        counts = getattr(facts, file)
-        fields[file] = None if counts is None else _features(_read(files, name), counts.encoding)
+        fields[file] = None if getattr(facts, file) is None else _features(_read(files, name))
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 
-def _features(table: pa.Table, encoding: Encoding) -> Features:
-    return Features(tuple(table.column_names), np.column_stack([one.to_numpy() for one in table.columns]), encoding)
+def _features(table: pa.Table) -> Features:
+    return Features(tuple(table.column_names), np.column_stack([one.to_numpy() for one in table.columns]))
 
 
 def _arrow_bytes(table: pa.Table) -> Any:
