@@ -99,6 +99,7 @@ def layout_of(lines: Sequence[str], usual: str, delimiter: str | None, header: b
         delimiter = usual
         if len(lines[0].split(usual)) == 1 or (usual == ":" and "::" in lines[0]):
             alike = [other for other in DELIMITERS if other != usual and _splits(lines, other)]
+            alike = [other for other in alike if other != " "] or alike  # spaces also stand between words
             if alike and (len(alike) == 1 or alike[0] == "::"):
                 delimiter = alike[0]
                 notes.append(f"columns are separated by {delimiter!r} (delimiter= changes this)")
