@@ -140,7 +140,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} naive --user usr": "has no column 'usr'",
     f"{FIT} naive --set training.max_epochs=0": "max_epochs must be at least 1, not 0",
     f"{FIT} naive --random-ratings coat:x": "random ratings are its test",
-    "fit absurd.csv --method naive --out new": "0.33% liked, as 99 stands out: all others lie from 1 to 5",
+    "fit absurd.csv --method naive --out new": "the rating 99 in 1 row stands out, as all others lie from 1 to 5",
     "fit coatt:x --out new --method naive": "did you mean 'coat'?",
     "fit coat:x --out new --method naive": "x does not exist: get Coat",
     "fit coat:x --out new --method naive --item i": "--item is for files, and coat:x is a dataset",
