@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
 from unskew.propensity import conditional
-from unskew.propensity.conditional import conditional_logit, fit_choice, ridge_by_folds, spectral_by_folds
-from unskew.propensity.exposure import solved_rates, with_rates
+from unskew.propensity.conditional import conditional_logit, fit_choice
+from unskew.propensity.exposure import Ridge, Spectral, solved_rates, with_rates
 from unskew.propensity.scorers import Gram, SpectralScorer
 
 
@@ -63,18 +63,18 @@ def test_conditional_logit_finds_the_maximum():
     assert np.isclose(likelihood, -best.fun / y.sum(), atol=1e-6)
 
 
-def fit(by_folds, log, fold=None):
+def fit(spec, log, fold=None):
     """The exposure with its rates, and its folds."""
     rng = np.random.default_rng(0)
-    folded = by_folds(log, log.folds(5, rng) if fold is None else fold, rng)
+    folded = spec.by_folds(log, log.folds(5, rng) if fold is None else fold, rng)
     return with_rates(log, folded, rng), folded
 
 
-@pytest.mark.parametrize("by_folds", [spectral_by_folds, ridge_by_folds])
-def test_exposure_is_calibrated_and_tells_seen_from_unseen(by_folds):
+@pytest.mark.parametrize("spec", [Spectral(), Ridge()])
+def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
     users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
     log = Pairs(users, items, 400, 300)
-    fitted, folded = fit(by_folds, log)
+    fitted, folded = fit(spec, log)
     u, i = (g.ravel() for g in np.indices((400, 300)))
     p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(400, 300)
     assert np.allclose(p.sum(1), seen.sum(1), rtol=1e-3, atol=0.02)  # each user's p sum to his count
@@ -83,7 +83,7 @@ def test_exposure_is_calibrated_and_tells_seen_from_unseen(by_folds):
     hidden = ~seen  # pairs that took no part with a vote of their own
     assert np.mean((p - truth)[hidden] ** 2) < 0.9 * np.mean((counts - truth)[hidden] ** 2)
     kept = log.folds(10, np.random.default_rng(2)) != 0
-    part, _ = fit(by_folds, log.rows(kept))
+    part, _ = fit(spec, log.rows(kept))
     open_cells = np.ones((400, 300), bool)
     open_cells[users[kept], items[kept]] = False
     a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=300) > 0)[None])
@@ -98,7 +98,7 @@ def test_held_out_scores_have_not_seen_the_pair():
     users, items, _, _ = world(n_users=60, n_items=50)
     log = Pairs(users, items, 60, 50)
     fold = log.folds(5, np.random.default_rng(0))
-    found = spectral_by_folds(log, fold, np.random.default_rng(1))
+    found = Spectral().by_folds(log, fold, np.random.default_rng(1))
     for k in range(5):
         rows = np.flatnonzero((fold == k) & np.isfinite(found.held_out))
         scorer = SpectralScorer.of(log.rows(fold != k), 32)
@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_all_pairs():
     users, items = np.divmod(key, n_items)
     log = Pairs(users, items, n_users, n_items)
     tracemalloc.start()
-    fitted, _ = fit(lambda *given: spectral_by_folds(*given, most=4), log, log.folds(2, rng))
+    fitted, _ = fit(Spectral(directions=4), log, log.folds(2, rng))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5e9  # all pairs would be 5 billion numbers
@@ -143,7 +143,7 @@ def test_choice_ranks_by_what_is_seen_and_liked():
     liked = (rng.random(len(users)) < chance[users, items]).astype(int)
     log = Pairs(users, items, 200, 150)
     fold = log.folds(5, rng)
-    exposure = spectral_by_folds(log, fold, rng)
+    exposure = Spectral().by_folds(log, fold, rng)
 
     def answer(u, i):
         return chance[u, i]

@@ -22,8 +22,8 @@ from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.factors import BayesianFactors, Problem, Sampled, one_blas_thread, sample
 from unskew.posterior.flat import unflat
 from unskew.posterior.targeted import Targeted, group_users, target
-from unskew.propensity.conditional import Choice, Folded, better_exposure, fit_choice
-from unskew.propensity.exposure import FittedExposure, with_rates
+from unskew.propensity.conditional import Choice, Folded, fit_choice
+from unskew.propensity.exposure import FittedExposure, better_exposure, with_rates
 from unskew.selection.level import level, shift
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.settings import check_settings, setting

@@ -18,7 +18,7 @@ from unskew.data.population import draw_unseen
 from unskew.errors import DataError
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.kernels import Float, Int
-from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, SpectralScorer, affordable
+from unskew.propensity.scorers import Gram, RidgeScorer, Scorer, affordable
 
 UNSEEN = 40_000
 """Unseen pairs that are drawn for a fold, within 50 and 500 a user."""
@@ -41,6 +41,17 @@ class Folded(NamedTuple):
     """Mean log-chance of a held-out seen pair among all unseen ones of its user."""
     held_out: Float
     """x b of every pair while its fold was left out; nan where nobody else had seen the item."""
+
+    @staticmethod
+    def of(
+        name: str, whole: Scorer, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator
+    ) -> Folded:
+        """Calibrate scorers that are built without a fold."""
+
+        def columns(k: int, users: Int, items: Int) -> Float:
+            return without(k).columns(users, items)
+
+        return Folded(name, whole, columns, *calibrate(log, fold, columns, rng))
 
 
 def calibrate(
@@ -109,29 +120,6 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int 
     return b / sd, best / float(y.sum())
 
 
-def spectral_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, most: int = 32) -> Folded:
-    """Calibrate directions of the seen matrix; sparse, for logs of any size."""
-    without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), most))
-    return _calibrated("spectral", SpectralScorer.of(log, most), without, log, fold, rng)
-
-
-def ridge_by_folds(log: Pairs, fold: Int, rng: np.random.Generator, penalty: float | None = None) -> Folded:
-    """Calibrate the ridge, its penalty by held-out pairs unless it is given."""
-    found, without = ridge_scorers(log, fold, penalty)
-    return _calibrated(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
-
-
-def _calibrated(
-    name: str, whole: Scorer, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator
-) -> Folded:
-    """Calibrate scorers that are built without a fold."""
-
-    def columns(k: int, users: Int, items: Int) -> Float:
-        return without(k).columns(users, items)
-
-    return Folded(name, whole, columns, *calibrate(log, fold, columns, rng))
-
-
 def ridge_scorers(log: Pairs, fold: Int, penalty: float | None = None) -> tuple[float, Callable[[int], RidgeScorer]]:
     """Find the penalty by the held-out likelihood of two folds; return it with the scorers built without a fold."""
     n_folds = int(fold.max()) + 1
@@ -154,12 +142,6 @@ def best_of(values: tuple[float, ...], score: Callable[[float], float]) -> float
     while (best := max(values[max(place - 1, 0) : place + 2], key=score)) != values[place]:
         place = values.index(best)
     return best
-
-
-def better_exposure(log: Pairs, fold: Int, rng: np.random.Generator) -> Folded:
-    """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
-    kinds = (spectral_by_folds, ridge_by_folds) if affordable(log) else (spectral_by_folds,)
-    return max((by_folds(log, fold, rng) for by_folds in kinds), key=lambda found: found.log_likelihood)
 
 
 @dataclass(frozen=True)

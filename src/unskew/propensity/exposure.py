@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from unskew.posterior.factors import one_blas_thread
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.kernels import Float, Float32, Int
 from unskew.propensity.base import FittedPropensity, Propensity, logit_of
-from unskew.propensity.conditional import Folded, ridge_by_folds, spectral_by_folds
-from unskew.propensity.scorers import Scorer
+from unskew.propensity.conditional import Folded, ridge_scorers
+from unskew.propensity.scorers import Gram, Scorer, SpectralScorer, affordable
 from unskew.special import expit
 
 MOST_CELLS = 20_000_000
@@ -116,7 +117,8 @@ class Spectral(ExposureSpec):
     directions: int = 32
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        return spectral_by_folds(log, fold, rng, self.directions)
+        without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), self.directions))
+        return Folded.of("spectral", SpectralScorer.of(log, self.directions), without, log, fold, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,4 +128,11 @@ class Ridge(ExposureSpec):
     penalty: float | None = None
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        return ridge_by_folds(log, fold, rng, self.penalty)
+        found, without = ridge_scorers(log, fold, self.penalty)
+        return Folded.of(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
+
+
+def better_exposure(log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+    """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
+    kinds = (Spectral(), Ridge()) if affordable(log) else (Spectral(),)
+    return max((kind.by_folds(log, fold, rng) for kind in kinds), key=lambda found: found.log_likelihood)
