@@ -156,11 +156,11 @@ class Recommender:
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
         """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
-        return self.scores("propensity", *self._codes(users, items, "raise"))
+        return self.scores("propensity", *self._codes(users, items))
 
     def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
         """The imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
-        found = self.scores("imputation", *self._codes(users, items, "raise"))
+        found = self.scores("imputation", *self._codes(users, items))
         return np.asarray(self.log.scale.from_unit(found), np.float64)
 
     def recommend(
@@ -225,7 +225,7 @@ class Recommender:
                 raise ParameterError("candidates says who may get what: leave users and items out.")
             who, what = self._pairs(candidates)
             if filter_items is not None:
-                kept = ~np.isin(what, _codes(log.item_ids, listed(filter_items), "item", "raise"))
+                kept = ~np.isin(what, _codes(log.item_ids, listed(filter_items), "item"))
                 who, what = who[kept], what[kept]
             asked, position = np.unique(who, return_inverse=True)
             ids, user_codes = log.user_ids.take(asked), asked
@@ -237,9 +237,9 @@ class Recommender:
             ids = log.user_ids.take(user_codes) if asked is None else asked
             limits: NDArray[Any] = np.arange(log.n_items)
             if items is not None:
-                limits = _codes(log.item_ids, listed(items), "item", "raise")
+                limits = _codes(log.item_ids, listed(items), "item")
             if filter_items is not None:
-                limits = np.setdiff1d(limits, _codes(log.item_ids, listed(filter_items), "item", "raise"))
+                limits = np.setdiff1d(limits, _codes(log.item_ids, listed(filter_items), "item"))
             limits = np.unique(limits)
             allowed = lambda place: limits  # noqa: E731
             if explore is None:
@@ -284,7 +284,7 @@ class Recommender:
         log, form = self.log, form_of(self.part("prediction"))
         side, given = ("item", items) if users is None else ("user", users)
         ids = log.item_ids if side == "item" else log.user_ids
-        asked = _codes(ids, as_ids(listed(given), f"{side}s"), side, "raise")
+        asked = _codes(ids, as_ids(listed(given), f"{side}s"), side)
         rows, others = (form.items, form.users) if side == "item" else (form.users, form.items)
         places, found = alike(rows - rows.mean(0), others, asked, whole(k, "k", 1))
         each, count = np.repeat(asked, places.shape[1]), places.shape[1]
@@ -468,9 +468,11 @@ class Recommender:
 
     def _pairs(self, frame: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         names, table = self._columns(frame)
-        return self._codes(table[names[0]], table[names[1]], "raise")
+        return self._codes(table[names[0]], table[names[1]])
 
-    def _codes(self, users: Any, items: Any, on_unknown: OnUnknown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _codes(
+        self, users: Any, items: Any, on_unknown: OnUnknown | Literal["never"] = "never"
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
         item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
         if len(user_codes) != len(item_codes):
@@ -504,20 +506,27 @@ def listed(ids: Any) -> Any:
 
 
 def _one(vocabulary: Vocabulary, given: Any, side: str) -> NDArray[np.int32]:
-    codes = _codes(vocabulary, as_ids(listed(given), side), side, "raise")
+    codes = _codes(vocabulary, as_ids(listed(given), side), side)
     if len(codes) != 1:
         raise ParameterError(f"{side} must be one id, not {len(codes)}.")
     return codes
 
 
-def _codes(vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown) -> NDArray[np.int32]:
-    chosen(on_unknown, "on_unknown", get_args(OnUnknown))
+def _codes(
+    vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | Literal["never"] = "never"
+) -> NDArray[np.int32]:
+    """Codes of ids, -1 for those that are unknown where these may be; "never" is where nothing can be answered instead."""
+    if on_unknown != "never":
+        chosen(on_unknown, "on_unknown", get_args(OnUnknown))
     wanted = as_ids(listed(ids), f"{side}s")
     codes = vocabulary.codes(wanted)
-    if on_unknown == "raise" and (unknown := codes < 0).any():
+    if on_unknown != "fallback" and (unknown := codes < 0).any():
         lost, asked = wanted.filter(pa.array(unknown)).unique(), len(wanted.unique())
+        what_to_do = (
+            f"pass on_unknown='fallback' to answer for the average {side}" if on_unknown == "raise" else "leave it out"
+        )
         raise DataError(
             f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
-            f"pass on_unknown='fallback' to answer for the average {side}."
+            f"{what_to_do}."
         )
     return codes

@@ -69,6 +69,27 @@ def test_export_writes_vectors_and_scorers_beside_the_model(
     assert "--help" in run("export", here, "--to", "pickle", code=2).stderr
 
 
+def test_names_of_columns_that_nothing_reads_are_refused(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+    pairs, one = files / "pairs.csv", ("--out", tmp_path / "a.csv")
+    for words, lost in (
+        (("predict", model, pairs, *one, "--rating", "stars"), "--rating"),
+        (("export", model, "--to", "parquet", "--user", "who"), "--user"),
+        (("recommend", model, "--user", "who"), "--user"),
+        (("recommend", model, "--for", pairs, "--item", "what"), "--item"),
+        (("recommend", model, "--for", "u1", "--user", "who"), "--user"),
+        (("recommend", model, "--items", pairs, "--rating", "stars"), "--rating"),
+    ):
+        refused = f"error: {lost} names a column, and no file is read for it here: leave it out.\n"
+        assert run(*words, code=2).stderr == refused
+    run("recommend", model, "--for", pairs, "--user", "user_id", *one)
+
+
+def test_advice_names_options_that_a_command_has(run: Run, model: Path) -> None:
+    for words in (("similar", model, "--item", "99"), ("similar", model, "--user", "99")):
+        assert run(*words, code=2).stderr.endswith("are not); leave it out.\n")
+    assert "pass --on-unknown fallback" in run("recommend", model, "--for", "99", code=2).stderr
+
+
 def test_a_net_without_vectors_is_refused(run: Run, files: Path, tmp_path: Path) -> None:
     words = ("--method", "naive", "--set", "net=ncf", "--set", "training.max_epochs=1", "--out", tmp_path / "m")
     run("fit", files / "ratings.csv", *words)

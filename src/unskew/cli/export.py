@@ -38,6 +38,8 @@ def command(
     """
     if to == "onnx" and out is not None:
         check_file(out, (".onnx",))
+    if new_users is None:
+        reading.refuse_unread_columns()
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
     place = model if model.name else model.absolute()
     if to == "onnx":

@@ -43,6 +43,8 @@ def command(
     Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
     """
     check_file(out, TABLES)
+    if new_users is None:
+        reading.refuse_unread_columns("user", "item")
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
     table, names = _read_pairs(pairs, reading)
     users, items = table[names["user"]], table[names["item"]]

@@ -169,6 +169,12 @@ class Reading:
         self._note(log.notes)
         return log
 
+    def refuse_unread_columns(self, *read: str) -> None:
+        """Refuse names of columns that no file of the command is read for."""
+        for role in COLUMNS:
+            if role not in read and getattr(self, role) is not None:
+                raise ParameterError(f"--{role} names a column, and no file is read for it here: leave it out.")
+
     def refuse_options(self, source: str, what: str, allowed: Sequence[str] = ()) -> None:
         """Refuse options that say how to read a file, where there is none to be read."""
         for option in fields(self):

@@ -49,8 +49,8 @@ def command(
     unskew recommend model --new-users their-ratings.csv --out recommendations.csv
     """
     check_file(out, TABLES)
-    if new_users is None and items is None and not _is_file(users):
-        reading.refuse_options(str(model), "the folder of a model")
+    if new_users is None:
+        reading.refuse_unread_columns(*["user"] * _is_file(users), *["item"] * (items is not None))
     known = unskew.load(model)
     recommender = reading.folded_in(known, new_users, on_unknown)
     wanted = _asked(reading, users)
