@@ -158,7 +158,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "evaluate model --per-user a.csv": "--per-user needs a TEST",
     "evaluate model unknown.csv": "pass --on-unknown fallback",
     "predict model none.csv --out a.csv": "none.csv does not exist",
-    "recommend model --user who": "--user is for files",
+    "recommend model --user who": "--user names a column, and no file is read for it here",
     "predict model pairs.csv --user who --out a.csv": "no column 'who'",
     "predict model unknown.csv --out a.csv": "The user 'u999' is not in the log",
     "predict model pairs.csv --out folder.csv": "folder.csv is a folder",
