@@ -515,7 +515,7 @@ def _one(vocabulary: Vocabulary, given: Any, side: str) -> NDArray[np.int32]:
 def _codes(
     vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | Literal["never"] = "never"
 ) -> NDArray[np.int32]:
-    """Codes of ids, -1 for those that are unknown where these may be; "never" is where nothing can be answered instead."""
+    """Codes of ids, -1 for those that are unknown; "never" is where nothing can be answered in their place."""
     if on_unknown != "never":
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
     wanted = as_ids(listed(ids), f"{side}s")
