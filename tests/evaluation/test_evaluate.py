@@ -101,6 +101,18 @@ def test_a_test_that_was_chosen_like_the_log_is_noted():
     assert not any("it was chosen" in note for note in drawn)
 
 
+def test_unknown_ids_are_answered_by_the_stated_policy_and_counted(world):
+    log, test = world.log, world.test.take(np.flatnonzero(world.test.users < 5))
+    known = log.users > 1  # nobody knows users 0 and 1
+    some = RatingLog.from_arrays(log.users[known], log.items[known], log.ratings[known], positive=1)
+    model = unskew.make("naive").fit(some, training=unskew.Training(max_epochs=1, progress=False))
+    with pytest.raises(DataError, match="The user 0 is not in the log"):
+        evaluate(model, test, baselines=False)
+    notes, n = evaluate(model, test, baselines=False, on_unknown="fallback").notes, int((test.users < 2).sum())
+    words = f"{n} of 100 pairs were answered for the average user or item ({n} have an unknown user, 0 an unknown item)"
+    assert any(note.startswith(words) for note in notes)
+
+
 def test_model_function_and_array_give_the_same_answer(binary):
     table = dict(zip(zip(USERS, ITEMS, strict=True), SCORES, strict=True))
 

@@ -199,7 +199,7 @@ def liked_of_shown(evidence: Evidence, scores: Values, k: int, corner: Corner) -
     order = np.lexsort((-scores, group))
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    inside = np.zeros(len(order))
-    inside[order[place < k]] = 1.0
+    inside = np.zeros(len(order), bool)
+    inside[order[place < k]] = True
     here = Corner(corner.q, corner.base * inside, corner.weight * inside)
     return mean_of(evidence, here, corner.q, evidence.y - corner.q)
