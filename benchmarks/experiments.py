@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import cases, judge, peers, quality, speed
+from benchmarks import cases, funnel, judge, peers, quality, speed
 from benchmarks.cases import Job, Measured
 from benchmarks.tables import Record
 
@@ -60,6 +60,13 @@ EXPERIMENTS = {
         3,
         lambda job: speed.TIMED[job.method](job),
         lambda method, case: (method == "sweep") == (case == "million"),
+    ),
+    "funnel": Experiment(
+        "conversions over everything shown, in simulated funnels",
+        ("naive", "dr-jl", "dce-dr", "esmm", "escm2-ips", "escm2-dr", "dce-bayes"),
+        funnel.CASES,
+        20,
+        funnel.measure,
     ),
     "judge": Experiment(
         "decisions of the judge about pairs of models in worlds whose truth is known",

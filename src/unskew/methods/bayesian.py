@@ -22,6 +22,7 @@ from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.factors import BayesianFactors, Problem, Sampled, one_blas_thread, sample
 from unskew.posterior.flat import unflat
 from unskew.posterior.targeted import Targeted, group_users, target
+from unskew.propensity.clicks import ClickPropensity, fit_clicks
 from unskew.propensity.conditional import Choice, Folded, fit_choice
 from unskew.propensity.exposure import FittedExposure, better_exposure, with_rates
 from unskew.selection.level import level, shift
@@ -39,7 +40,7 @@ class Corrected(Posterior):
 
     orders: ClassVar[tuple[str, ...]] = ("choice", *Posterior.orders)
 
-    exposure: FittedExposure
+    exposure: FittedExposure | ClickPropensity
     choice: Choice | None = None
     platt: Targeted | None = None
     """A map of the posterior's logits alone, where left-out ratings ask for it."""
@@ -74,6 +75,7 @@ class Corrected(Posterior):
         """Return what a list is ranked by; a new user picks what everybody does, so far as it would be liked."""
         if by != "choice" or self.choice is None:
             return super().order_scores(by, users, items, rng)
+        assert isinstance(self.exposure, FittedExposure)  # a choice is made among all items
         users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
         scorer, known, n = self.exposure.scorer, self.exposure.known(users, items), self.exposure.n_items
         found, u, i = np.empty(len(users)), users[~known], items[~known]
@@ -103,8 +105,7 @@ def fit_corrected(
     log, rng, graded = problem.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
     by_fold = fitted.all_folds()
-    folded = better_exposure(log, fold, rng)
-    exposure = with_rates(log, folded, rng)
+    exposure, log_p, folded = fit_exposure(problem, fold, rng)
     found: dict[str, Any] = {"unexplained": unexplained}
     notes = [*posterior.notes, f"Exposure: {exposure.name}."]
     if not graded:
@@ -117,28 +118,41 @@ def fit_corrected(
         logit_q = platt.logits(logit_q, nothing, log.users)
         found["platt"] = platt if platt.applied else None
     if corrections and not graded:
-        targeted = correction(log, fold, liked, logit_q, folded, exposure, rng)
+        # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
+        experts = group_users(directions(log, most=4, least=4).users, rng)
+        targeted = target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
+        notes.append(targeted.sentence("The targeted correction", "weighted log-loss"))
+        found["targeted"] = targeted
+    if corrections and not graded and folded is not None:
         slope = estimate_slope(log, liked, fold, by_fold, rng)
-        notes += [targeted.sentence("The targeted correction", "weighted log-loss"), slope.sentence()]
         share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
-        found |= {"targeted": targeted, "slope": slope, "unexplained": unexplained if share is None else share}
-        notes += sentences
-    if liked.any():
+        found |= {"slope": slope, "unexplained": unexplained if share is None else share}
+        notes += [slope.sentence(), *sentences]
+    if liked.any() and folded is not None:
         chances = {k: model.probability for k, model in by_fold.items()}
         found["choice"] = fit_choice(log, liked, fold, folded, chances, rng)
     return Corrected(**vars(posterior) | found | {"notes": notes, "exposure": exposure})
 
 
-def correction(
-    log: Pairs, fold: Array, liked: Array, logit_q: Array, folded: Folded, exposure: FittedExposure,
-    rng: np.random.Generator,
-) -> Targeted:  # fmt: skip
-    """Fit the targeted correction to left-out ratings, each by the model and the exposure without its fold."""
+def fit_exposure(
+    problem: Problem, fold: Array, rng: np.random.Generator
+) -> tuple[FittedExposure | ClickPropensity, Array, Folded | None]:
+    """Fit who saw what: log p of every rating by fits without it, and what lists over all pairs rest on, if any.
+
+    Of listed rows it is what was seen among these, such as clicks among what was shown.
+    """
+    log = problem.log
+    if problem.shown is not None:
+        clicks, log_p = fit_clicks(problem.shown, log.n_users, log.n_items, problem.seed)
+        own = log_p[problem.shown.seen]
+        if problem.shown.cells is not None:
+            own = np.repeat(own, np.maximum(np.rint(problem.shown.cells[problem.shown.seen]), 1).astype(int))
+        return clicks, own, None
+    folded = better_exposure(log, fold, rng)
+    exposure = with_rates(log, folded, rng)
     own = exposure.rates[log.users] + folded.held_out
-    log_p = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))
-    # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
-    experts = group_users(directions(log, most=4, least=4).users, rng)
-    return target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
+    own = np.where(np.isfinite(own), own, exposure.logits(log.users, log.items))
+    return exposure, log_expit(own), folded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +181,10 @@ class ExposureOfPrediction(FitSpec):
 
     kind: ClassVar[str] = "propensity"
 
-    def fit_in(self, context: FitContext) -> FittedExposure:
+    def fit_in(self, context: FitContext) -> FittedExposure | ClickPropensity:
         return self.from_state({}, context.view.parts["prediction"])
 
-    def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
+    def from_state(self, state: State, owner: Part | None = None) -> FittedExposure | ClickPropensity:
         if not isinstance(owner, Corrected):
             raise ParameterError("ExposureOfPrediction() takes its exposure from a CorrectedFactors() prediction.")
         return owner.exposure

@@ -15,6 +15,7 @@ from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.posterior.factors import BayesianFactors
 from unskew.propensity.additive import Additive
+from unskew.propensity.clicks import Clicks
 from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
@@ -105,6 +106,7 @@ for name, part in {
     "factors": Factors,
     "logistic": Logistic,
     "spectral": Spectral,
+    "clicks": Clicks,
     "ridge": Ridge,
     "naive-bayes": NaiveBayes,
     "mean-rating": MeanRating,

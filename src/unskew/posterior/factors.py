@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unskew.data.log import RatingLog
+from unskew.data.population import ListedRows
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
@@ -81,6 +82,8 @@ class Problem:
     scale: tuple[float, float] | None = None
     """Ends of the scale of a graded log."""
     progress: bool | None = False
+    shown: ListedRows | None = None
+    """All that could be rated, if that is not all pairs."""
 
     @staticmethod
     def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
@@ -94,7 +97,10 @@ class Problem:
             ratings, liked_from = log.ratings, 1.0
         else:
             liked_from = float(log.stars[log.stars >= log.scale.positive].min(initial=log.stars.max()))
-        return Problem(Pairs.of(log, ratings), settings, seed, *features, liked_from, scale, progress)
+        pairs = Pairs.of(log, ratings)
+        if log.listed is not None and log.cells is not None:  # rows that stand for several equal ones
+            pairs = pairs.rows(np.repeat(np.arange(len(log)), np.maximum(np.rint(log.cells), 1).astype(int)))
+        return Problem(pairs, settings, seed, *features, liked_from, scale, progress, log.listed)
 
     @staticmethod
     def in_context(context: FitContext, settings: BayesianFactors) -> Problem:
@@ -114,6 +120,9 @@ class Problem:
             found = directions(log)
             for side, counts, values in zip(blocks, log.counts(), (found.users, found.items), strict=True):
                 side += [("counts", np.log1p(counts)[:, None], False), ("directions", values, False)]
+            if self.shown is not None:
+                for side, codes, size in zip(blocks, (self.shown.users, self.shown.items), log[2:4], strict=True):
+                    side.append(("shown", np.log1p(np.bincount(codes, minlength=size))[:, None], False))
         if s.history:
             for side, values in zip(blocks, history(log, self.seed), strict=True):
                 side.append(("history", values, True))

@@ -1,0 +1,99 @@
+"""The chance that what is listed is seen, such as that what is shown is clicked: a Bayesian probit over all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.calibration.platt import Examples, solve_platt
+from unskew.data.pairs import pair_fold
+from unskew.data.population import ListedRows
+from unskew.errors import DataError
+from unskew.nets.base import Part, State
+from unskew.posterior.answers import Posterior
+from unskew.posterior.exposure import Pairs
+from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, one_blas_thread, sample
+from unskew.posterior.flat import flat, unflat
+from unskew.posterior.kernels import Float, Float32, Int
+from unskew.propensity.base import FittedPropensity, Propensity, logit_of
+from unskew.special import log_expit
+from unskew.training.plan import Given
+
+LARGE = 100_000  # rows: from here on half of them teach as much as four fifths
+
+
+@dataclass(frozen=True, eq=False)
+class ClickPropensity(FittedPropensity):
+    """P(seen) of a listed row, from a posterior of what was seen, its logits mapped by a + b logit.
+
+    Of new users and items, and of the average one (-1), nothing is known: they have the base rate.
+    """
+
+    posterior: Posterior
+    map: tuple[float, float]
+    n_users: int
+    n_items: int
+    base_logit: float
+    name: str = "clicks over everything shown"
+
+    def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
+        """Return which rows are of the log's users and items."""
+        return (users >= 0) & (items >= 0) & (users < self.n_users) & (items < self.n_items)
+
+    def logits(self, users: Int, items: Int) -> Float32:
+        """Return log-odds of being seen."""
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        known, (a, b) = self.known(users, items), self.map
+        found = np.full(len(users), self.base_logit, np.float32)
+        found[known] = a + b * self.posterior.logits(users[known], items[known])
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain arrays."""
+        return flat(self)
+
+
+@one_blas_thread
+def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tuple[ClickPropensity, Float]:
+    """Fit to all rows, and return log p of each by a fit without its pair; both calibrated by left-out rows.
+
+    Rows that stand for several, such as down-sampled ones, count as often in the calibration, which sets the level.
+    """
+    shown = shown_pairs(listed, n_users, n_items)
+    n, n_folds = len(listed), 2 if len(listed) >= LARGE else 5
+    settings = BayesianFactors(exposure=False, history=False, sweeps=max(fold_sweeps(n), 40))
+    problem = Problem(shown, settings, seed, liked_from=1.0)
+    fold, logits = pair_fold(seed, shown.users, shown.items, n_folds), np.zeros(n)
+    for k in np.unique(fold):
+        own = fold == k
+        logits[own] = problem.without_fold(fold, int(k)).logits(shown.users[own], shown.items[own])
+    weights = np.ones(n) if listed.cells is None else listed.cells.astype(float)
+    examples = Examples(logits, listed.seen.astype(float), weights, listed.users, np.zeros((1, 1), np.float32))
+    slope, intercept = (float(found[0]) for found in solve_platt(examples))
+    base = float(logit_of(np.average(listed.seen, weights=weights)))
+    fitted = ClickPropensity(sample(problem).posterior, (intercept, slope), n_users, n_items, base)
+    return fitted, log_expit(intercept + slope * logits)
+
+
+def shown_pairs(listed: ListedRows, n_users: int, n_items: int) -> Pairs:
+    """Return everything listed, rated 1 where it was seen."""
+    users, items = (codes.astype(np.int64) for codes in (listed.users, listed.items))
+    return Pairs(users, items, n_users, n_items, listed.seen.astype(float))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clicks(Propensity):
+    """P(seen) of listed rows, such as clicks on what was shown: a Bayesian probit over all rows, calibrated."""
+
+    def fit_in(self, given: Given) -> ClickPropensity:
+        log = given.log
+        if log.listed is None:
+            raise DataError("Clicks() learns from rows that were listed and not seen, and the log has none: set seen=.")
+        return fit_clicks(log.listed, log.n_users, log.n_items, given.seed % 2**31)[0]
+
+    def from_state(self, state: State, owner: Part | None = None) -> ClickPropensity:
+        found: ClickPropensity = unflat(ClickPropensity, state)
+        return found
