@@ -88,6 +88,17 @@ class ListedRows:
     def __len__(self) -> int:
         return len(self.seen)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All columns by name."""
+        known = {"users": self.users, "items": self.items, "seen": self.seen, **self.columns}
+        return known if self.cells is None else known | {"cells": self.cells}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> ListedRows:
+        """The rows of these columns."""
+        own = {name: arrays[name] for name in ("users", "items", "seen", "cells") if name in arrays}
+        return cls(**own, columns={name: column for name, column in arrays.items() if name not in own})
+
     @property
     def n_rows(self) -> int:
         return len(self.seen)

@@ -23,6 +23,7 @@ from unskew.data.features import Features
 from unskew.data.guess import Names
 from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
+from unskew.data.population import ListedRows
 from unskew.data.scale import Scale
 from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.losses.batch import Parts
@@ -39,15 +40,24 @@ from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
-RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
+RATINGS, USERS, ITEMS, SHOWN = "log.arrow", "users.arrow", "items.arrow", "shown.arrow"
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
 COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
-FURTHER = {"stars": pa.float32(), "times": pa.float64()}
+FURTHER = {"stars": pa.float32(), "times": pa.float64(), "cells": pa.float32()}
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
 JUDGE = "judge.bin"  # what the judge has fitted since, which may be deleted
 LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
-OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, USER_FEATURES, ITEM_FEATURES)  # files that a folder may hold besides
+OWN = (
+    WEIGHTS,
+    RECIPE,
+    RATINGS,
+    USERS,
+    ITEMS,
+    SHOWN,
+    USER_FEATURES,
+    ITEM_FEATURES,
+)  # files that a folder may hold besides
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -66,11 +76,12 @@ class LogFacts:
     item_features: FeatureCounts | None
     names: dict[str, str] = field(default_factory=dict)
     library: str = "pyarrow"
+    target: str | None = None
 
     @classmethod
     def of(cls, log: RatingLog) -> LogFacts:
         users, items = (None if side is None else FeatureCounts() for side in log.features)
-        return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library)
+        return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library, log.target)
 
 
 @dataclass(frozen=True)
@@ -300,6 +311,8 @@ def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
         USERS: pa.table({"id": log.user_ids.arrow}),
         ITEMS: pa.table({"id": log.item_ids.arrow} | ({} if log.titles is None else {"title": log.titles})),
     }
+    if log.listed is not None and len(log):
+        tables[SHOWN] = pa.table(log.listed.arrays())
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
         if features is not None:
             held = dict(zip(features.names, features.values.T, strict=True))
@@ -327,11 +340,17 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     fields: dict[str, Any] = {f"{name}s": columns.pop(name) for name in COLUMNS} | {"stars": None, "times": None}
     fields |= columns | {"user_ids": Vocabulary(users["id"], USERS), "item_ids": Vocabulary(items["id"], ITEMS)}
     fields |= {"scale": facts.scale, "duplicates_merged": facts.duplicates_merged, "library": facts.library}
-    fields |= {"names": Names(**facts.names), "notes": ()}
+    fields |= {"names": Names(**facts.names), "notes": (), "target": facts.target}
+    if SHOWN in files:
+        fields["listed"] = ListedRows.of({name: c.to_numpy() for name, c in _columns(_read(files, SHOWN))})
     fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
     for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
         fields[file] = None if getattr(facts, file) is None else _features(_read(files, name))
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
+
+
+def _columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    return zip(table.column_names, table.columns, strict=True)
 
 
 def _features(table: pa.Table) -> Features:

@@ -1,0 +1,108 @@
+"""Conversions over everything shown, learned from what was clicked: every claim against a funnel that is known."""
+
+import numpy as np
+import pytest
+
+import unskew
+from unskew import RatingLog
+from unskew.datasets import simulate_funnel
+from unskew.errors import DataError
+from unskew.metrics import calibration_error
+from unskew.propensity.clicks import Clicks
+
+QUICK = unskew.BayesianFactors(sweeps=60)
+
+
+@pytest.fixture(scope="module")
+def funnel():
+    return simulate_funnel(400, 80, 5000, click_rate=0.15, conversion_rate=0.25, random_share=0.0, seed=5)
+
+
+@pytest.fixture(scope="module")
+def log(funnel):
+    return unskew.read_log(funnel.rows)
+
+
+@pytest.fixture(scope="module")
+def shown(funnel):
+    return funnel.rows["user_id"].to_numpy(), funnel.rows["item_id"].to_numpy()
+
+
+@pytest.fixture(scope="module")
+def model(log):
+    return unskew.make("dce-bayes", factors=QUICK).fit(log)
+
+
+def bias(model, funnel, shown):
+    return model.predict(*shown).mean() - funnel.chance_converted(*shown).mean()
+
+
+def test_the_default_has_less_than_half_the_bias_of_clicks_and_orders_better(model, log, funnel, shown):
+    truth, plain = funnel.chance_converted(*shown), unskew.fit(log, "naive")
+    of_clicks = log.positive_rate - truth.mean()
+    assert of_clicks > 0.05
+    assert abs(bias(model, funnel, shown)) < 0.5 * of_clicks
+    assert bias(model, funnel, shown) < bias(plain, funnel, shown)
+    order = [np.corrcoef(each.predict(*shown), truth)[0, 1] for each in (plain, model)]
+    assert order[1] > order[0]
+
+
+def test_the_chance_of_a_click_is_calibrated(model, log, funnel, shown):
+    p = model.scores("propensity", log.listed.users, log.listed.items)
+    truth = funnel.chance_clicked(*shown, funnel.rows["position"].to_numpy())
+    assert p.mean() == pytest.approx(log.density, abs=0.01)
+    assert calibration_error(truth, p, bins="mass", n_bins=10) < 0.02
+
+
+def test_down_sampled_rows_leave_the_level_of_clicks(log):
+    rng = np.random.default_rng(0)
+    rows = log.listed
+    kept = rows.seen | (rng.random(len(rows)) < 0.2)
+    rates = np.where(rows.seen, 1.0, 0.2)[kept]
+    ratings = np.zeros(len(rows))
+    ratings[rows.seen] = log.ratings
+    few = RatingLog.from_arrays(
+        rows.users[kept], rows.items[kept], ratings[kept], seen=rows.seen[kept], sample_rate=rates
+    )
+    found = Clicks().fit(few)
+    assert found.pair(few.listed.users, few.listed.items)[~few.listed.seen].mean() == pytest.approx(
+        log.density, abs=0.04
+    )
+    assert few.density == pytest.approx(log.density, rel=0.03)
+
+
+def test_a_model_of_impressions_is_saved_with_what_was_shown(model, log, shown, tmp_path):
+    model.save(tmp_path / "model")
+    again = unskew.load(tmp_path / "model")
+    assert (again.predict(*shown) == model.predict(*shown)).all()
+    assert again.log.n_pairs == log.n_pairs
+    assert again.log.target == "conversion"
+    assert (again.log.listed.columns["pscore"] == log.listed.columns["pscore"]).all()
+    assert (again.scores("propensity", *shown) == model.scores("propensity", *shown)).all()
+
+
+@pytest.mark.parametrize("name", ["naive", "ips", "dr-jl", "dce-dr", "dce-tdr", "multi-dr", "escm2-dr", "esmm", "dcmt"])
+def test_methods_of_gradients_learn_from_listed_rows(log, shown, name):
+    found = unskew.make(name).fit(log, training=unskew.Training(max_epochs=3)).predict(*shown)
+    assert np.isfinite(found).all()
+    assert found.std() > 0
+
+
+def test_a_learned_chance_of_clicks_serves_any_method(log, funnel, shown):
+    found = unskew.make("ips", propensity=Clicks(), clip=0.02).fit(log)
+    assert abs(bias(found, funnel, shown)) < log.positive_rate - funnel.chance_converted(*shown).mean()
+
+
+def test_what_a_log_does_not_hold_is_asked_for(log, funnel):
+    world = unskew.simulate(n_users=40, n_items=30, density=0.3, seed=0)
+    with pytest.raises(DataError, match=r"Clicks\(\) learns from rows that were listed and not seen"):
+        Clicks().fit(world.log)
+    positives = unskew.read_log(funnel.rows, target="implicit")
+    with pytest.raises(DataError, match="Naive learns from what differs, and all rows are positive: take 'rel-mf'"):
+        unskew.fit(positives, "naive")
+
+
+def test_positives_alone_give_an_order(funnel):
+    users, items = (funnel.rows[name].to_numpy() for name in ("user_id", "item_id"))
+    found = unskew.fit(funnel.rows, "rel-mf", target="implicit").predict(users, items, on_unknown="fallback")
+    assert np.corrcoef(found, funnel.chance_clicked(users, items))[0, 1] > 0.1
