@@ -168,6 +168,14 @@ def test_the_figures_of_readme_and_compare_stand_in_the_records():
             assert figure in tables, f"{figure} of {page} is in no table of records"
 
 
+def test_the_figures_of_the_reproduced_paper_stand_in_its_data():
+    lines = [
+        line.split(",") for file in (ROOT / "benchmarks/records/reproduced-coat").iterdir() for line in file.open()
+    ]
+    known = {f"{float(value):.4f}" for line in lines for value in line[2:] if re.fullmatch(r"0\.\d+", value)}
+    assert set(re.findall(r"\b0\.\d{4}\b", read("docs/reproduce.md"))) <= known
+
+
 def table_of(name):
     words = [sys.executable, "-m", "benchmarks", "table", name]
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
