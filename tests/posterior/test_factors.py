@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
@@ -14,9 +14,10 @@ from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
 from unskew.posterior.exposure import Columns, Pairs, directions
-from unskew.posterior.factors import BayesianFactors, Problem, sample
+from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
+from unskew.propensity.scorers import RidgeScorer, SpectralScorer
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
@@ -223,6 +224,35 @@ def test_additive_log_variance_is_recovered():
     assert np.abs((x[:, None] + y) - (a[:, None] + b)).max() < 0.3
 
 
+def test_steadiness_is_the_distance_of_two_halves():
+    chain = Problem(world(n=300)[0], PLAIN).chain(1)
+    assert chain.unsteadiness() == np.inf
+    chain.checks = [np.array([0.2, 0.4]), np.array([0.2, 0.4]), np.array([0.4, 0.4]), np.array([0.2, 0.4])]
+    assert np.isclose(chain.unsteadiness(), (0.1**2 / 2) / 4)
+
+
+def test_records_are_flat_and_back_by_their_fields():
+    scorers = RidgeScorer | SpectralScorer
+    one = SpectralScorer(np.ones(3), np.zeros((2, 1), np.float32), np.zeros((3, 1), np.float32))
+    assert isinstance(unflat(scorers, flat(one)), SpectralScorer)
+    two = RidgeScorer(True, *(np.arange(3),) * 2, np.eye(2), np.ones(3), np.ones(3), 0.8)
+    assert isinstance(again := unflat(scorers, flat(two)), RidgeScorer)
+    assert (again.by_users, again.share) == (True, 0.8)
+
+
+def test_fits_use_one_thread_of_blas():
+    np.zeros((2, 2)) @ np.zeros((2, 2))
+    assert {pool["num_threads"] for pool in one_blas_thread(threadpool_info)() if pool["user_api"] == "blas"} == {1}
+
+
+def test_a_gain_is_clear_by_two_errors_and_more_while_folds_are_left():
+    gain = np.tile([0.0, 2.0], 50)  # mean 1, error .1
+    for mean, left, clear in ((0.21, 0, True), (0.19, 0, False), (0.39, 4, False), (-0.41, 4, True), (0.26, 1, True)):
+        found = judged(gain - 1 + mean, left)
+        assert np.allclose(found[:2], [mean, 0.1])
+        assert found[2] == clear
+
+
 def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     rng = np.random.default_rng(0)
     match = rng.integers(3, size=200)[:, None] == rng.integers(3, size=150)[None]
@@ -236,6 +266,7 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     approximation = (found.users / np.sqrt(200) * found.strengths) @ (found.items / np.sqrt(150)).T
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
     assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0
+    assert directions(Pairs(np.arange(12) % 4, np.arange(12) % 5, 4, 5), least=16).users.shape == (4, 3)
 
 
 def test_who_saw_what_enters_only_where_it_tells_something():
@@ -247,7 +278,18 @@ def test_who_saw_what_enters_only_where_it_tells_something():
         log = Pairs(users, items, 150, 120, np.digitize(y, [-1, 1]))
         found = sample(Problem(log, BayesianFactors(n_factors=4, sweeps=30, history=False)))
         assert found.problem.settings.exposure == enters
-        assert any("enters" if enters else "stays out" in note for note in found.posterior.notes)
+        assert any(("enters" if enters else "stays out") in note for note in found.posterior.notes)
+        asked, fold = sorted(found.by_fold), found.fold
+        assert enters or asked == [0, 1, 2, 3, 4]
+        gains = []  # of ratings by models that have not seen them
+        for k in asked:
+            own = log.rows(fold == k)
+            with_it, without = (
+                replace(found.problem, settings=replace(found.problem.settings, exposure=e)).without_fold(fold, k)
+                for e in (True, False)
+            )
+            gains += [with_it.log_likelihood(*own[:2], own.ratings) - without.log_likelihood(*own[:2], own.ratings)]
+        assert f"gain {np.concatenate(gains).mean():.4f} +-" in found.posterior.notes[0]
 
 
 def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
@@ -269,6 +311,7 @@ def test_folded_in_users_agree_with_fitted_ones(fitted):
     folded = without.folded(np.array([0, 0, len(own.items)]), own.items, own.ratings)
     assert folded.sizes() == (82, 60)
     ours = folded.probability(np.full(60, 81), everything, 3.0)
+    assert without.users.log_variance.min() < folded.users.log_variance[81] < without.users.log_variance.max()
     average = without.probability(np.full(60, -1), everything, 3.0)
     assert np.array_equal(folded.probability(np.full(60, 80), everything, 3.0), average)
     assert np.array_equal(folded.probability(np.full(60, -1), everything, 3.0), average)
@@ -299,6 +342,7 @@ def test_continuous_ratings_are_predicted_on_their_scale():
     assert abs(posterior.expected(u, i).mean() - (100 + 20 * f.mean())) < 4
     truth = ndtr(f.ravel() - 0.5)
     assert np.mean((posterior.probability(u, i, 110.0) - truth) ** 2) < 0.5 * truth.var()
+    assert np.allclose(posterior.expected(u, i, 0.3), posterior.expected(u, i) - 0.3 * posterior.ratings.values[1])
     folded = posterior.folded(np.array([0, 5]), np.arange(5), 100.0 + np.arange(5))
     assert np.isfinite(folded.scores(np.full(60, 80), np.arange(60))).all()
     with pytest.raises(ParameterError, match="continuum"):

@@ -14,6 +14,7 @@ from unskew.posterior.gibbs import FAR, Sampler, draw_log_size, sweep_rng
 from unskew.posterior.kernels import normal_quantile, truncated_normal
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
+LARGER = {"n_users": 90, "n_items": 60, "n": 5000}  # more than one piece of work
 quantile = np.vectorize(normal_quantile.py_func, otypes=[float])
 
 
@@ -122,12 +123,12 @@ def slow_sweep(s):
     return old, noise, y, *scales, u, v
 
 
-@pytest.mark.parametrize("n_levels", [1, 2, 3, 6])
-def test_one_sweep_agrees_with_slow_numpy(n_levels):
-    users, items, ratings, columns = world(n_levels, n_levels=n_levels)
+@pytest.mark.parametrize(("n_levels", "size"), [(1, {}), (2, {}), (3, {}), (6, {}), (3, LARGER)])
+def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
+    users, items, ratings, columns = world(n_levels, n_levels=n_levels, **size)
     s = Sampler(users, items, ratings, n_levels, *columns, d=3, seed=2**40 + 5)
     moved = n_levels == 1
-    for _ in range(6):
+    for _ in range(2 if size else 6):
         slow, before = slow_sweep(s), s.thresholds
         s.sweep()
         moved = moved or bool((before != s.thresholds).any())

@@ -78,6 +78,19 @@ def test_what_the_imputation_misses_is_found_and_corrected():
     assert counts[:10].sum() == seen.sum() == counts[10:].sum()
 
 
+def test_few_ratings_of_noise_gain_nothing_and_hold_the_map():
+    """Left-out ratings pay for what the others' noise has taught; a map fitted to itself would gain."""
+    found = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        logit_q, log_p, u = rng.normal(0, 1, 80), np.log(rng.uniform(0.02, 0.4, 80)), np.arange(80)
+        liked = (rng.random(80) < expit(logit_q)).astype(int)
+        found.append(target(liked, logit_q, log_p, u, u, u % 2, u % 5, np.exp(-log_p)))
+    assert np.mean([each.gain for each in found]) < -0.005
+    assert np.abs([each.coefficients for each in found]).mean() < 1
+    assert sum(each.applied for each in found) <= 2
+
+
 def test_answers_that_are_too_sure_are_calibrated():
     """Without p, weights and experts the map is Platt's: a + b logit, and it too acts on evidence alone."""
     q, _, seen, ratings, rng = world(3)
@@ -102,6 +115,10 @@ def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
     assert np.allclose(beta[1:], [1, 0.3], atol=0.15)
     y = (rng.random(6000) < expit(x @ [0.2, 1.0, 0.3])).astype(int)
     assert np.abs(shrunk_logistic(x, y, np.ones(6000), group, 4)[1]).max() < 0.1
+    group, offset = np.arange(6000) % 300, 0.8 * rng.standard_normal(300)  # 20 ratings each
+    y = (rng.random(6000) < expit(x @ [0.2, 1.0, 0.3] + offset[group])).astype(int)
+    found = shrunk_logistic(x, y, np.ones(6000), group, 300)[1][:, 0]
+    assert 0.85 < np.polyfit(found, offset, 1)[0] < 1.6  # shrunk by about as much as they are unsure
 
 
 def test_users_are_grouped_by_what_they_are():

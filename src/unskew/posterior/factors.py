@@ -222,6 +222,12 @@ def resumed(posterior: Posterior, log: RatingLog, sweeps: int) -> Posterior:
     return _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
 
 
+def judged(gain: Float, folds_left: int) -> tuple[float, float, bool]:
+    """Return a mean gain, its standard error, and whether it is clear by 2 errors, half of one more a fold left."""
+    mean, error = float(gain.mean()), float(gain.std()) / math.sqrt(len(gain))
+    return mean, error, abs(mean) > error * (defaults.STANDARD_ERRORS + folds_left / 2)
+
+
 def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Posterior], list[str]]:
     """Let who-saw-what, then the history block, into the prior if left-out ratings gain two standard errors by it.
 
@@ -257,14 +263,14 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
         candidate, gain = replace(current, **{name: True}), np.zeros(0)
         for k in range(defaults.FOLDS):
             gain = np.append(gain, likelihood(candidate, k) - likelihood(current, k))
-            mean, error = gain.mean(), gain.std() / math.sqrt(len(gain))
-            bound = error * (defaults.STANDARD_ERRORS + (defaults.FOLDS - 1 - k) / 2)
-            if abs(mean) > bound:
+            mean, error, clear = judged(gain, defaults.FOLDS - 1 - k)
+            if clear:
                 break
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
-        verdict = "enters" if mean > bound else "stays out"
+        enters = clear and mean > 0
+        verdict = "enters" if enters else "stays out"
         notes.append(f"{what} {verdict}: left-out ratings gain {mean:.4f} +- {error:.4f} in log-likelihood.")
-        if mean <= bound:
+        if not enters:
             break  # who saw what tells nothing in its few columns: it is not asked in many
         current = candidate
     kept = {k: model for (used, k), model in models.items() if used == current} if trial is problem else {}

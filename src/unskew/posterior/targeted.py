@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.metrics.intervals import effective_sample_size, two_way_error
 from unskew.posterior import defaults
@@ -70,7 +70,7 @@ def target(
     # n ratings of unequal weight tell as much as fewer of equal weight: only those stand against the prior
     tempered = weights * effective_sample_size(weights) / len(weights)
 
-    def fit(rows: NDArray[np.bool_]) -> tuple[Float, Float]:
+    def fit(rows: Any) -> tuple[Float, Float]:
         return shrunk_logistic(x[rows], liked[rows], tempered[rows], group[rows], n_experts)
 
     difference = log_loss(liked, logit_q)
@@ -81,7 +81,7 @@ def target(
         difference[held] -= log_loss(liked[held], x[held] @ beta + own[:, 0] + own[:, 1] * logit_q[held])
     gain = float(np.average(difference, weights=weights))
     error = two_way_error(users, items, weights * (difference - gain)) / float(weights.sum())
-    beta, deviations = fit(fold >= 0)
+    beta, deviations = fit(slice(None))
     beta[0] -= beta[2] * centre
     tenth = np.searchsorted(np.quantile(log_p, np.arange(1, TENTHS) / TENTHS), log_p, side="right")
     residual = liked - expit(logit_q)
