@@ -86,3 +86,17 @@ def chosen(value: Any, name: str, choices: Iterable[str]) -> str:
         listed = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}" if known[1:] else repr(known[0])
         raise ParameterError(f"{name} must be {listed}, not {value!r}.")
     return value
+
+
+def words(value: Any, name: str) -> tuple[str, ...]:
+    """Return several words, or refuse what is no list of them."""
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(word, str) for word in value):
+        raise ParameterError(f"{name} must be a list of names, not {value!r:.80}.")
+    return tuple(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return True or False, or refuse anything else."""
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False, not {value!r:.80}.")
+    return value

@@ -20,7 +20,7 @@ from unskew.data.guess import frame_columns
 from unskew.data.ids import Vocabulary, as_arrow, as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, flag, whole, within
 from unskew.explore import draw_lists
 from unskew.losses.batch import Parts
 from unskew.neighbours import alike, contributions, form_of
@@ -135,6 +135,7 @@ class Recommender:
         `liked_from`, "rating" the expected one, and "levels" a pair of arrays: the levels, and the chance of each.
         With `return_std` a second array tells how far the log leaves each answer open, one standard deviation.
         """
+        flag(return_std, "return_std")
         if items is None:
             return self._predicted(users, as_=as_, liked_from=liked_from, return_std=return_std, on_unknown=on_unknown)
         codes, part = self._codes(users, items, on_unknown), self.part("prediction")
@@ -212,9 +213,7 @@ class Recommender:
     ) -> pa.Table:
         """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
-        if not isinstance(exclude_seen, bool):
-            raise ParameterError(f"exclude_seen must be True or False, not {exclude_seen!r}.")
-        if exclude_seen:
+        if flag(exclude_seen, "exclude_seen"):
             self._with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
             within(0, 1, "included", explore=explore)

@@ -35,7 +35,7 @@ NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)
 HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
-MANY = 100_000  # rows of Parquet that threads read: those started for fewer can abort a process that ends meanwhile
+MANY = 100_000  # rows of Parquet that threads read: those started for few rows can abort a process that ends meanwhile
 TEXT = pa.string()
 STANDARD_INPUT = "-"
 LOGGER = logging.getLogger(__name__)
@@ -206,8 +206,8 @@ class File:
             options = pjson.ReadOptions(use_threads=False, block_size=min(len(self._content) + 1, 2**31 - 1))
             self._rows = first = pjson.read_json(self._source(), options)
         else:
-            file = pq.ParquetFile(self._source())
-            first = next(file.iter_batches(100), file.schema_arrow.empty_table())
+            file = pq.ParquetFile(self._source(), pre_buffer=False)
+            first = next(file.iter_batches(100, use_threads=False), file.schema_arrow.empty_table())
         self.names = first.schema.names
         self.samples = {name: first.column(at)[:100].to_pylist() for at, name in enumerate(self.names)}
 
@@ -290,7 +290,7 @@ class File:
             )
 
         try:
-            found = parse(threads=True)
+            found = parse(threads=len(source) > BLOCK)
         except (pa.ArrowException, ValueError):
             found = parse(threads=False)  # only then does Arrow count rows
         ending = found[str(last)][-1].as_py() if quoted and len(found) else None

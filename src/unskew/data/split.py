@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
+from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, checked_seed
 
 Rows = NDArray[np.int64]
@@ -80,6 +81,7 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     >>> len(split.holdout) == round(0.2 * (len(split.train) + len(split.holdout)))
     True
     """
+    log = as_log(log)
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
     rows, n = _divided(log)
@@ -114,6 +116,7 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
 
 def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ...]:
     """Splits with `n_folds` disjoint random hold-outs that cover the log; their sizes differ by at most 1."""
+    log = as_log(log)
     if not isinstance(n_folds, Integral) or not 2 <= n_folds <= len(log):
         raise ParameterError(
             f"n_folds must be a whole number between 2 and the number of ratings, {len(log)}, but is {n_folds!r}."

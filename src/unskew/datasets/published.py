@@ -276,12 +276,14 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     1; None keeps graded ratings. Of a pair listed twice the last row counts. Notes say how the files compare with the
     original.
     """
-    if name == "open_bandit":
+    if isinstance(name, str) and name == "open_bandit":
         raise ParameterError("open_bandit has impressions and no ratings: unskew.datasets.open_bandit reads its rows.")
     known: dict[str, Source] = named("dataset")
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         choices = f": choose from {', '.join(map(repr, known))}."
         raise ParameterError(f"there is no dataset called {name!r}{nearest(name, known, ': ', choices)}")
+    if not isinstance(folder, str | PathLike):
+        raise ParameterError(f"folder must be the path of the files of {name}, not {folder!r:.80}.")
     source, path = known[name], Path(folder).expanduser()
     if source.read is None:
         raise ParameterError(f"the dataset {name!r} has no function that reads it: give its Source one as read=.")

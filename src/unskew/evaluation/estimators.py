@@ -15,12 +15,12 @@ import numpy as np
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError, checked_seed
+from unskew.errors import DataError, ParameterError, checked_seed, words
 from unskew.evaluation.baselines import POPULARITY, baselines
 from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, order_share
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, Values, gather
 from unskew.evaluation.kept import fingerprint, kept
-from unskew.evaluation.scores import judged
+from unskew.evaluation.scores import asked, judged
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.metrics.table import Metric, find
@@ -103,8 +103,8 @@ def estimate_risk(
     >>> found["mse", "dr"].low < found["mse", "dr"].value < found["mse", "dr"].high
     True
     """
-    asked = [find(name) for name in metrics]
-    for metric in asked:
+    wanted, estimators = [find(name) for name in words(metrics, "metrics")], words(estimators, "estimators")
+    for metric in wanted:
         if metric.cell is None and metric.name.partition("@")[0] not in BY_THE_LOG:
             raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
     for name in estimators:
@@ -119,11 +119,11 @@ def estimate_risk(
     scores = judged(model_or_scores, evidence, "the model")
     facts = ("baselines", fingerprint(log), checked_seed(seed), len(evidence.fold))
     simple = kept(facts, lambda: simple_scores(evidence, seed))
-    found = {(each.name, by): interval_of(evidence, each, by, scores) for each in asked for by in estimators}
+    found = {(each.name, by): interval_of(evidence, each, by, scores) for each in wanted for by in estimators}
     others = {
         (each.name, name): interval_of(evidence, each, estimators[-1], values)
         for name, values in simple.items()
-        for each in asked
+        for each in wanted
         if name != POPULARITY or each.cell is None
     }
     return Risk(found, evidence.n_held, evidence.effective, others)
@@ -141,7 +141,8 @@ def known_propensity(source: Any, log: RatingLog) -> Values | None:
     if source is None:
         return None
     if callable(source):
-        source = source(np.asarray(log.user_ids)[log.users], np.asarray(log.item_ids)[log.items])
+        users, items = np.asarray(log.user_ids)[log.users], np.asarray(log.item_ids)[log.items]
+        source = asked(source, users, items, "the propensity")
     found = finite_vector(source, "the propensity")
     if len(found) != len(log):
         raise DataError(f"there are {len(found):,} propensities for {len(log):,} ratings; give one for each rating.")

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError, UnskewError, chosen, whole
+from unskew.errors import DataError, ParameterError, UnskewError, chosen, flag, whole
 from unskew.evaluation import baselines as simple
 from unskew.evaluation.gain import order_of, order_share
 from unskew.evaluation.judge import Evidence
+from unskew.evaluation.scores import asked
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import finite_vector
 from unskew.metrics.intervals import normal_interval, two_way_error
@@ -110,10 +111,11 @@ def evaluate(
     >>> 0.5 < found["auc"] < 1
     True
     """
-    cutoffs = (k,) if isinstance(k, int | np.integer) else tuple(k)
+    cutoffs = tuple(k) if isinstance(k, list | tuple | range) else (k,)
     for cutoff in cutoffs:
         whole(cutoff, "k", 1)
     chosen(empty_users, "empty_users", get_args(EmptyUsers))
+    flag(baselines, "baselines")
     test = as_log(test, model_or_scores)
     if not len(test):
         raise DataError("the test log has no ratings; evaluate on a log with at least one.")
@@ -157,8 +159,8 @@ def _scores(source: Any, test: RatingLog, on_unknown: OnUnknown) -> Values:
     users, items = _pairs(test)
     if isinstance(source, Recommender):
         source = source.predict(users, items, on_unknown=on_unknown)
-    elif callable(asked := getattr(source, "predict", source)):
-        source = asked(users.to_numpy(zero_copy_only=False), items.to_numpy(zero_copy_only=False))
+    elif callable(function := getattr(source, "predict", source)):
+        source = asked(function, np.asarray(users), np.asarray(items), "the scores")
     scores = finite_vector(source, "scores")
     if scores.size != len(test):
         raise DataError(f"there are {scores.size:,} scores for {len(test):,} test rows; give one for each row.")

@@ -14,7 +14,7 @@ from unskew.data.guess import columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs, pair_keys
 from unskew.data.read import read_frame
-from unskew.errors import DataError
+from unskew.errors import DataError, UnskewError
 from unskew.evaluation.fits import for_folds
 from unskew.evaluation.judge import N_FOLDS, Evidence, Values
 from unskew.evaluation.kept import fingerprint, kept
@@ -115,12 +115,22 @@ def _of_function(function: Callable[[Any, Any], Any], log: RatingLog, name: str)
     user_ids, item_ids = np.asarray(log.user_ids), np.asarray(log.item_ids)
 
     def answer(users: Codes, items: Codes) -> Values:
-        found = finite_vector(function(user_ids[users], item_ids[items]), name)
+        found = finite_vector(asked(function, user_ids[users], item_ids[items], name), name)
         if len(found) != len(users):
             raise DataError(f"{name} gave {len(found):,} values for {len(users):,} pairs; give one for each pair.")
         return _unit(found, log)
 
     return answer
+
+
+def asked(function: Callable[[Any, Any], Any], users: Any, items: Any, name: str) -> Any:
+    """Return what a function of somebody else's answers; what it complains of, in a sentence."""
+    try:
+        return function(users, items)
+    except UnskewError:
+        raise
+    except Exception as error:
+        raise DataError(f"{name} cannot be asked for pairs, as {type(error).__name__} came back: {error}.") from error
 
 
 def _unit(values: Values, log: RatingLog) -> Values:
