@@ -15,7 +15,7 @@ has at least one event, so P(seen) = 1 - exp(-lambda) exactly. Activity and expo
     popularity   1
     taste        exp(strength * z): explained liking
     rating       exp(strength * r): a rating of 1 multiplies lambda by exp(strength); no taste beyond it
-    utility      exp(strength * (z + unexplained * e)), e held within +-UNEXPLAINED_CAP: liking of any cause
+    utility      exp(strength * (z + e)), e held within +-UNEXPLAINED_CAP: liking of any cause
 
 The cap concerns the tilt alone, never the rating, and touches one pair in 1,500: it bounds the rate, so that
 a world of any size can be drawn exactly. Draws and propensities both use it: the propensities are the truth.
@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, logit, logsumexp, xlog1py, xlogy
+from scipy.special import expit, logit, logsumexp
 
 from unskew.data.ids import LARGEST_CODE, Vocabulary
 from unskew.data.log import RatingLog
@@ -48,13 +48,9 @@ PAIRS_AT_ONCE = 2**18  # a few tens of megabytes
 SOLVER_PAIRS = 2**19  # enough to solve for the level of a world
 EFFECT_SPREAD, ACTIVITY_SPREAD, EXPOSURE_SPREAD = 0.7, 0.8, 1.0  # of a_u and b_i, log activity, log exposure
 TEST_USERS = 5_000
-FACTS, TEST, DRAW, SAMPLE, SOLVER = range(5)  # independent random streams of one seed
+FACTS, TEST, DRAW, SAMPLE = range(4)  # independent random streams of one seed
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(40)
 QUADRATURE_CHUNK = 2**13
-EXPECTED_ERRORS: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "squared": lambda q, prediction: q * np.square(1 - prediction) + (1 - q) * np.square(prediction),
-    "log": lambda q, prediction: -xlogy(q, prediction) - xlog1py(1 - q, -prediction),
-}
 
 
 class Tilt(NamedTuple):
@@ -76,7 +72,6 @@ class World:
     seed: int
     selection: str
     strength: float
-    unexplained: float
     test_per_user: int
     user_effects: Floats = field(repr=False)
     item_effects: Floats = field(repr=False)
@@ -104,7 +99,7 @@ class World:
     def tilt(self) -> Tilt:
         strength = self.strength
         tilts = {"taste": Tilt(strength), "rating": Tilt(rating=strength)}
-        tilts["utility"] = Tilt(strength, unexplained=strength * self.unexplained)
+        tilts["utility"] = Tilt(strength, unexplained=strength)
         return tilts.get(self.selection, Tilt())
 
     @cached_property
@@ -190,16 +185,16 @@ class World:
             places = rng.integers(self.n_pairs, size=stop - start) if sampled else np.arange(start, stop)
             yield np.divmod(places, self.n_items)
 
-    def risk(self, predict: OfPairs, error: str = "squared", max_pairs: int = 2_000_000) -> float:
-        """The true error of `predict`: the mean over all pairs of q e(1) + (1 - q) e(0), where q = sigma(z).
+    def risk(self, predict: OfPairs, max_pairs: int = 2_000_000) -> float:
+        """The true squared error of `predict`: the mean over all pairs of q (1 - x)^2 + (1 - q) x^2, q = sigma(z).
 
         `predict` maps user and item codes to probabilities. Beyond `max_pairs` a uniform sample of that many
         pairs, always the same, stands for all.
         """
-        expected, total, count = EXPECTED_ERRORS[chosen(error, "error", EXPECTED_ERRORS)], 0.0, 0
+        total, count = 0.0, 0
         for users, items in self.pairs(whole(max_pairs, "max_pairs", 1, 2**62)):
-            answers = _probabilities(predict, users, items)
-            total += float(expected(self.preference(users, items), answers).sum())
+            x, q = _probabilities(predict, users, items), self.preference(users, items)
+            total += float((q * np.square(1 - x) + (1 - q) * np.square(x)).sum())
             count += len(users)
         return total / count
 
@@ -227,7 +222,6 @@ def simulate(
     density: float = 0.05,
     selection: str = "taste",
     strength: float = 0.5,
-    unexplained: float = 1.0,
     n_factors: int = 8,
     interaction: float = 0.9,
     positive_rate: float = 0.35,
@@ -238,7 +232,7 @@ def simulate(
 
     `selection` ("uniform", "popularity", "taste", "rating" or "utility") says what seeing a pair depends on and
     `strength` how much; `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference.
-    Worlds that differ only in selection, strength, unexplained and density have the same ratings and the same test.
+    Worlds that differ only in selection, strength and density have the same ratings and the same test.
 
     >>> world = unskew.simulate(n_users=200, n_items=100, selection="taste", strength=1.0, seed=0)
     >>> liked = float(np.mean([world.rating(*pairs).mean() for pairs in world.pairs()]))
@@ -251,10 +245,10 @@ def simulate(
     whole(test_per_user, "test_per_user", 1, n_items)
     chosen(selection, "selection", SELECTIONS)
     within(0, 1, density=density, positive_rate=positive_rate)
-    within(-20, 20, "included", strength=strength, unexplained=unexplained)
+    within(-20, 20, "included", strength=strength)
     within(0, 20, "included", interaction=interaction)
     if selection == "utility":
-        within(-1, 1, "excluded", **{"strength * unexplained": strength * unexplained})
+        within(-1, 1, strength=strength)
     if density * n_users * n_items < 2:
         raise ParameterError(f"density {density} of {n_users} x {n_items} pairs is not even 2 ratings: raise it.")
     rng = np.random.default_rng([checked_seed(seed), FACTS])
@@ -264,7 +258,6 @@ def simulate(
         seed=seed,
         selection=selection,
         strength=strength,
-        unexplained=unexplained,
         test_per_user=test_per_user,
         user_effects=EFFECT_SPREAD * rng.standard_normal(n_users),
         item_effects=EFFECT_SPREAD * rng.standard_normal(n_items),
@@ -278,7 +271,7 @@ def simulate(
     z = np.concatenate([world.logit(users, items) for users, items in world.pairs(SOLVER_PAIRS)])
     reach = float(np.abs(z).max() + abs(logit(positive_rate)) + 1)
     world = replace(world, intercept=float(brentq(lambda c: expit(c + z).mean() - positive_rate, -reach, reach)))
-    return replace(world, log_scale=_solved_log_scale(world, density, world._rng(SOLVER)))
+    return replace(world, log_scale=_solved_log_scale(world, density))
 
 
 def _distinct(rng: np.random.Generator, n_rows: int, per_row: int, n: int) -> NDArray[np.int64]:
@@ -349,39 +342,18 @@ def _main_rates(world: World) -> tuple[Floats, Floats]:
     return users, np.exp(world.log_exposure + tilt * world.item_effects)
 
 
-def _solved_log_scale(world: World, density: float, rng: np.random.Generator) -> float:
-    """The log of the scale for which the expected number of seen pairs is `density` of all pairs."""
-    chunks = [(world.log_rate(users, items), weights) for users, items, weights in _weighted_pairs(world, rng)]
-    log_rate, weights = (np.concatenate(part) for part in zip(*chunks, strict=True))
-    wanted = density * world.n_pairs
+def _solved_log_scale(world: World, density: float) -> float:
+    """The log of the scale for which a share `density` of all pairs, or of a sample of many, is expected to be seen."""
+    log_rate = np.concatenate([world.log_rate(*pairs) for pairs in world.pairs(SOLVER_PAIRS)])
 
     def excess(log_scale: float) -> float:
-        return float(weights @ _some_event(log_scale + log_rate)) - wanted
+        return float(_some_event(log_scale + log_rate).mean()) - density
 
-    low = float(np.log(wanted) - logsumexp(log_rate, b=weights)) - 1e-9  # too small, as 1 - exp(-x) <= x
+    low = float(np.log(density * len(log_rate)) - logsumexp(log_rate)) - 1e-9  # too small, as 1 - exp(-x) <= x
     high = next((low + step for step in range(1, 100) if excess(low + step) > 0), None)
     if high is None:
         raise ParameterError(f"density {density} is out of reach for strength {world.strength}: lower either.")
     return float(brentq(excess, low, high))
-
-
-def _weighted_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes, Floats]]:
-    """Pairs, and how many pairs of the world each stands for: all of them or, in a large world, a sample.
-
-    Half of it is drawn in proportion to the main rates, which makes the count of frequent pairs precise, and
-    half uniformly, which bounds the weights.
-    """
-    if world.n_pairs <= SOLVER_PAIRS:
-        yield from ((users, items, np.ones(len(users))) for users, items in world.pairs())
-        return
-    half, rates = PAIRS_AT_ONCE // 2, _main_rates(world)
-    shares = [of_side / of_side.sum() for of_side in rates]
-    for _ in range(0, SOLVER_PAIRS, PAIRS_AT_ONCE):
-        users, items = (
-            np.concatenate([_drawn(share, rng, half), rng.integers(len(share), size=half)]) for share in shares
-        )
-        chance = shares[0][users] * shares[1][items] / 2 + 0.5 / world.n_pairs
-        yield users, items, 1 / (chance * SOLVER_PAIRS)
 
 
 def _drawn(weights: Floats, rng: np.random.Generator, size: int) -> Codes:
