@@ -1,4 +1,4 @@
-"""Is the judge right? Pairs of models in worlds whose truth is known, its decisions beside it.
+"""Is the judge right? Pairs of models in worlds whose truth is known, its decisions next to it.
 
     python -m benchmarks run judge
     python -m benchmarks table judge

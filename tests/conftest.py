@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,19 @@ from pathlib import Path
 import pytest
 
 from unskew import registry
+
+COMPILING = """
+import unskew
+unskew.make({!r}).fit(unskew.simulate(40, 30, density=0.3, seed=0).log, training=unskew.Training(max_epochs=1))
+"""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile kernels before workers start, which would each compile all of them: gradients next to the sampler."""
+    if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
+        words = [[sys.executable, "-c", COMPILING.format(name)] for name in ("dce-dr", "dce-bayes")]
+        for child in [subprocess.Popen(each, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for each in words]:
+            child.wait()
 
 
 @pytest.fixture(autouse=True)

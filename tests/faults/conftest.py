@@ -74,7 +74,7 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
             print(f"{about} was {about.read_bytes()[:5000]!r}")
         assert not hangs, f"it hangs: not done after {seconds:g} s"
         assert code >= 0, f"it crashed: {signal.Signals(-code).name}"
-        assert code == 0, "see what the child said"
+        assert code == 0, "see what the child printed"
 
     return run
 
@@ -137,7 +137,7 @@ def dying() -> Callable[..., Callable[[], None]]:
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
 
-        def heard(event: str, words: tuple[object, ...]) -> None:
+        def watched(event: str, words: tuple[object, ...]) -> None:
             touching = event == "open" or event.startswith("os.")
             if touching and any(
                 str(folder) in os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))
@@ -152,7 +152,7 @@ def dying() -> Callable[..., Callable[[], None]]:
                 sync(descriptor)
 
             os.fsync = synced
-            sys.addaudithook(heard)
+            sys.addaudithook(watched)
             work()
 
         return work_watched
@@ -162,7 +162,7 @@ def dying() -> Callable[..., Callable[[], None]]:
 
 @pytest.fixture(scope="session")
 def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of some 240 ratings from 1 to 5, beside test.csv."""
+    """A file of some 240 ratings from 1 to 5, next to test.csv."""
     folder = tmp_path_factory.mktemp("ratings")
     world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
     for name, log in (("ratings", world.log), ("test", world.test)):
@@ -174,7 +174,7 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def commanded() -> Callable[..., str]:
-    """Gives a command, which must end with this code; what it said."""
+    """Give a command, which must end with this code; return what it printed."""
 
     def give(*words: object, code: int = 0) -> str:
         result = CliRunner().invoke(app, [str(word) for word in words])
@@ -212,6 +212,6 @@ def mounted(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
         process.join(100)
         if process.exitcode == NOT_ALLOWED:
             pytest.skip("needs to be allowed to mount file systems")
-        assert process.exitcode == 0, "see what the child said"
+        assert process.exitcode == 0, "see what the child printed"
 
     return run

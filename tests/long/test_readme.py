@@ -10,7 +10,7 @@ import pytest
 
 import unskew
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
