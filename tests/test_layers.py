@@ -26,7 +26,12 @@ ORDER = (
     ),
     *("report", "testing", "cli", "__main__"),
 )
-FACADES = {("model", "fold_in"): "fold_in", ("model", "diagnosis"): "diagnose", ("model", "store"): "save"}
+FACADES = {
+    ("model", "fold_in"): "fold_in",
+    ("model", "update"): "update",
+    ("model", "diagnosis"): "diagnose",
+    ("model", "store"): "save",
+}
 SOURCES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
 
 

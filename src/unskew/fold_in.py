@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.guess import frame_columns
-from unskew.data.ids import encoded
-from unskew.data.log import RatingLog, refuse_duplicates
+from unskew.data.ids import Vocabulary, encoded
+from unskew.data.log import RatingLog, as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
 from unskew.errors import DataError, ParameterError
 from unskew.losses.elementwise import ERRORS
@@ -61,29 +61,42 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
     return joined
 
 
-def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[RatingLog, int]:
-    """Ratings by new users, in codes of their own, of the log's items, and how many of other items were left out.
+class Given(NamedTuple):
+    """Ratings that come to a model after its fit, in codes and ids of their own, on the scale of its log."""
 
-    A frame may hold a single user, and ratings that are all alike.
-    """
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    ratings: NDArray[np.float32]
+    stars: NDArray[np.float32] | None
+    times: NDArray[np.float64] | None
+    user_ids: Vocabulary
+    item_ids: Vocabulary
+
+
+def given_ratings(log: RatingLog, source: Any) -> Given:
+    """Read ratings as the log was read, from a log or a frame; there may be a single user, and ratings all alike."""
     if isinstance(source, RatingLog):
         own, other = log.scale, source.scale
         if own != other and not (own.binary and own.positive == other.positive):
             raise ParameterError(
-                f"The new users' ratings are on the scale {other}, and the model learned {own}: read them in the same "
-                "way."
+                f"The new ratings are on the scale {other}, and the model learned {own}: read them in the same way."
             )
-        ids, item_ids, users, items = source.user_ids, source.item_ids, source.users, source.items
-        ratings, stars = source.ratings, source.stars
-    else:
-        columns, found, _ = frame_columns(source, dict.fromkeys(ROLES), like=log.names._asdict())
-        where = {role: f"column {name!r}" for role, name in found.items()}
-        (users, ids), (items, item_ids) = (encoded(columns[found[role]], where[role]) for role in ROLES[:2])
-        given = as_ratings(columns[found["rating"]], where["rating"])
-        if not len(given):
-            raise DataError("there are no ratings: the data has no rows.")
-        log.scale.refuse_strays(given, where["rating"])
-        ratings, stars = log.scale.to_unit(given), given.astype(np.float32)
+        return Given(*(getattr(source, name) for name in Given._fields))
+    roles = (*ROLES, "time") if log.times is not None else ROLES
+    columns, found, _ = frame_columns(source, dict.fromkeys(roles), like=log.names._asdict(), optional=("time",))
+    where = {role: f"column {name!r}" for role, name in found.items()}
+    (users, ids), (items, item_ids) = (encoded(columns[found[role]], where[role]) for role in ROLES[:2])
+    given = as_ratings(columns[found["rating"]], where["rating"])
+    if not len(given):
+        raise DataError("there are no ratings: the data has no rows.")
+    log.scale.refuse_strays(given, where["rating"])
+    times = as_times(columns[found["time"]], where["time"], []) if "time" in found else None
+    return Given(users, items, log.scale.to_unit(given), given.astype(np.float32), times, ids, item_ids)
+
+
+def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[RatingLog, int]:
+    """Ratings by new users, in codes of their own, of the log's items, and how many of other items were left out."""
+    users, items, ratings, stars, _, ids, item_ids = given_ratings(log, source)
     if (twice := log.user_ids.codes(ids.arrow) >= 0).any():
         raise DataError(
             f"The user {ids[int(twice.argmax())]!r} is in the log already ({int(twice.sum())} of {len(ids)} are); "

@@ -429,6 +429,18 @@ class Recommender:
         parts.parts = {**self.parts.parts, "prediction": sampled}
         return replace(self, parts=parts, history=history)
 
+    def update(self, source: Any, *, sweeps: int | None = None) -> Recommender:
+        """The model of a Bayesian method with more ratings, those of new users and items included.
+
+        `source` is a file or a frame like the log's, or a `RatingLog` read as the log was. The sampler goes on from its
+        kept state for `sweeps` over all ratings, by default 40% of what a fit begins with; see `unskew.update` for
+        what stands as it was fitted. Refused: another scale, other columns, ratings older than the log's last, and
+        pairs that the log has.
+        """
+        from unskew.update import update  # which imports this module
+
+        return update(self, source, sweeps=sweeps)
+
     def save(self, path: str | PathLike[str], *, without_log: bool = False) -> None:
         """Write the model as a folder, for `unskew.load`; a model already there is replaced, all else is refused.
 

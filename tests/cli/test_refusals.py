@@ -34,6 +34,7 @@ WORDS = {  # that each command would take
     "reproduce": "table3 --dataset world --out new",
     "export": "model --to parquet --new-users new.csv",
     "serve": "model",
+    "update": "model new.csv",
     "list": "",
     "doctor": "",
 }

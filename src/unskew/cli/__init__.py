@@ -33,6 +33,7 @@ from unskew.cli import (
     similar,
     split,
     tune,
+    update,
 )
 from unskew.cli.errors import OneSentenceErrors
 from unskew.cli.output import Answer
@@ -41,7 +42,7 @@ from unskew.cli.reading import Reading
 COMMANDS = {
     **{"demo": demo, "fit": fit, "predict": predict, "recommend": recommend, "similar": similar, "split": split},
     **{"evaluate": evaluate, "diagnose": diagnose, "compare": compare, "tune": tune, "benchmark": benchmark},
-    **{"reproduce": reproduce, "export": export, "serve": serve, "list": lists, "doctor": doctor},
+    **{"reproduce": reproduce, "export": export, "serve": serve, "update": update, "list": lists, "doctor": doctor},
 }
 app = typer.Typer(
     cls=OneSentenceErrors,

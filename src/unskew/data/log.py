@@ -290,7 +290,7 @@ class Rows(NamedTuple):
             raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
         scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
-        times = None if "time" not in self.columns else _times(self.columns["time"], self._at("time"), notes)
+        times = None if "time" not in self.columns else as_times(self.columns["time"], self._at("time"), notes)
         context = context_of(self.columns, self._at, len(users))
         if self.target is not None or seen is not None:
             notes += [] if won is None else remarks(items, won, seen, context)
@@ -358,7 +358,7 @@ class Rows(NamedTuple):
 
     def _closed(self, window: float) -> Rows:
         """The rows at least `window` seconds older than the last one, whose outcomes have had time to come."""
-        times = _times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
+        times = as_times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
         if times is None or not window >= 0:
             raise DataError(
                 f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
@@ -468,7 +468,7 @@ def _to_guess(positive: Any) -> bool:
     return isinstance(positive, str) and positive == "guess"
 
 
-def _times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
+def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
     """Times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
     column = plain(as_arrow(values, where))
     try:

@@ -72,16 +72,20 @@ class Corrected(Posterior):
         return np.asarray(ndtr(self.answer_margin(users, items, unexplained)))
 
     def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
-        """Return what a list is ranked by; a new user picks what everybody does, so far as it would be liked."""
+        """Return what a list is ranked by; a new user picks what everybody does, so far as it would be liked.
+
+        Nobody has picked a new item yet: it stands where the least popular one does, so far as it would be liked.
+        """
         if by != "choice" or self.choice is None:
             return super().order_scores(by, users, items, rng)
         assert isinstance(self.exposure, FittedExposure)  # a choice is made among all items
         users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        scorer, known, n = self.exposure.scorer, self.exposure.known(users, items), self.exposure.n_items
-        found, u, i = np.empty(len(users)), users[~known], items[~known]
-        found[known] = self.choice.scores(scorer, self.probability, users[known], items[known])
-        popularity = np.append(scorer.columns(np.zeros(n, np.int64), np.arange(n))[:, 0], np.log(0.5))
-        found[~known] = log_ndtr(self.margin(u, i)) + popularity[np.where((i >= 0) & (i < n), i, n)]
+        scorer, everything, found = self.exposure.scorer, np.arange(self.exposure.n_items), np.empty(len(users))
+        popularity = scorer.columns(0 * everything, everything)[:, 0]
+        stands = np.where((items >= 0) & (items < len(everything)), items, popularity.argmin())
+        own = (users >= 0) & (users < len(self.exposure.rates))
+        found[own] = self.choice.scores(scorer, lambda u, _: self.probability(u, items[own]), users[own], stands[own])
+        found[~own] = log_ndtr(self.margin(users[~own], items[~own])) + popularity[stands[~own]]
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,8 @@ from unskew.errors import DataError, ParameterError
 from unskew.nets.base import Linear, Part, pair_products
 from unskew.posterior import defaults
 from unskew.posterior.flat import flat
-from unskew.posterior.kernels import Float, Float32, Int, sample_rows
+from unskew.posterior.kernels import Float, Float32, Int
+from unskew.posterior.new_rows import NewRows
 from unskew.special import log_ndtr, logit, ndtr, owens_t
 
 Codes = NDArray[np.integer[Any]]
@@ -246,11 +248,14 @@ class Posterior(Part):
     def extended(self, counts: Int, owner: Part | None = None) -> Self:
         return replace(self, users=self.users.with_new(*len(counts) * [self.users.average()]))
 
-    def continued(self, log: RatingLog, sweeps: int) -> Self:
-        """Return the part after further sweeps over its log; what was fitted around it stays."""
+    def continued(self, log: RatingLog, sweeps: int, burn: int | None = None) -> Self:
+        """Return the part after further sweeps over its log or, thrown away some first, over a longer one.
+
+        What was fitted around it stays.
+        """
         from unskew.posterior.factors import resumed  # which imports this module
 
-        found = resumed(self, log, sweeps)
+        found = resumed(self, log, sweeps, burn)
         kept = {"scale": self.scale, "notes": found.notes + [note for note in self.notes if " sweeps" not in note]}
         own = {f.name: getattr(found, f.name) for f in fields(Posterior)}
         return replace(self, **own | kept)
@@ -261,36 +266,12 @@ class Posterior(Part):
         new = [self._folded_row(*chunk) if len(chunk[0]) else self.users.average() for chunk in chunks]
         return replace(self, users=self.users.with_new(*new))
 
-    def _folded_row(self, items: Int, ratings: Float, sweeps: int = 40) -> Rows:
-        """Sample the row of one user given the item rows of kept sweeps; the vector nearest to the mean f answers."""
-        shot, n, continuous = self.shots, len(items), self.ratings.continuous
-        encoded, items = self.ratings.encode(ratings), np.asarray(items, np.int64)
-        known, (n_shots, _, p) = shot["known"][None, :], shot["rows"].shape
-        pointer, place, uniforms = np.array([0, n]), np.arange(n), np.zeros(0)
-        levels, y = np.zeros(n, np.int64) if continuous else encoded, encoded.astype(float)
-        target, scales = np.zeros(len(self.items.scale)), []
-        for k in range(n_shots):
-            rng = np.random.default_rng(k)
-            z, weight = shot["rows"][k, items].astype(float), 1 / shot["scale"][k, items]
-            precision, thresholds, noise = shot["precision"][k], shot["thresholds"][k], float(shot["noise"][k])
-            shift, x = shot["coefficients"][k] @ precision, known @ shot["coefficients"][k]
-            scale, left, mean, total = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32), np.zeros(p)
-            for sweep in range(sweeps):
-                f = z[:, :-1] @ x[0, :-1] + x[0, -1] + z[:, -1]
-                if not continuous:
-                    uniforms = rng.random(n)
-                gammas, normals = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, 1), rng.random((1, p))
-                sample_rows(
-                    place[:1], pointer, place, place, levels, thresholds, y, f, x, z, scale, weight, noise,
-                    defaults.SCALE_SHAPE, precision, shift, known, uniforms, gammas, normals, mean, left,
-                )  # fmt: skip
-                if sweep >= sweeps // 4:
-                    total += mean[0] / (sweeps - sweeps // 4)
-                    scales.append(np.log(scale[0] / shot["user_size"][k]))
-            f = shot["rows"][k, :, :-1] @ total[:-1] + shot["rows"][k, :, -1] + total[-1] - shot["location"][k]
-            target += f / (shot["size"][k] * n_shots)
-        w = self.items.vectors.astype(float)
-        vector = np.linalg.solve(w.T @ w + 1e-9 * np.eye(w.shape[1]), w.T @ target)
-        near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log1p(n)))[:20]
-        variance = self.users.log_variance[near].mean(keepdims=True)
-        return Rows(vector[None, :].astype(np.float32), np.exp(np.mean(scales, keepdims=True)), variance)
+    def _folded_row(self, items: Int, ratings: Float) -> Rows:
+        """Return the row of one user by the item rows of kept sweeps."""
+        vector, scale, log_variance = self.new_rows.of(items, ratings)
+        return Rows(vector.astype(np.float32), scale, log_variance)
+
+    @cached_property
+    def new_rows(self) -> NewRows:
+        """Return what new users are answered by."""
+        return NewRows(self)

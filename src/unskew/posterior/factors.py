@@ -211,13 +211,20 @@ def _finished(problem: Problem, chain: Chain, notes: list[str]) -> Posterior:
 
 
 @one_blas_thread
-def resumed(posterior: Posterior, log: RatingLog, sweeps: int) -> Posterior:
-    """Return the model after further sweeps over its log, the averages included."""
+def resumed(posterior: Posterior, log: RatingLog, sweeps: int, burn: int | None = None) -> Posterior:
+    """Return the model after further sweeps over its log, the averages included.
+
+    With a number of sweeps to throw away the log is a longer one, and averages begin anew.
+    """
     state = posterior.chain
     kept = {name.removeprefix("settings."): value for name, value in state.items() if name.startswith("settings.")}
     problem = Problem.of(log, unflat(BayesianFactors, kept), int(state["seed"]))
-    chain = problem.chain(0)
-    chain.restore(state)
+    chain = problem.chain(int(state["sweeps"]) + (burn or 0))
+    if burn is None:
+        chain.restore(state)
+    else:
+        posterior.ratings.encode(problem.log.ratings)  # refuses a level that was never met
+        chain.sampler.restore_longer(state)
     chain.run(sweeps)
     return _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
 

@@ -146,13 +146,29 @@ class Sampler:
         return {key: np.array(value) for key, value in found.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; rows that it does not hold, of new users and items, keep their start."""
+        """Go on from a state of this log."""
         self.thresholds = state["thresholds"].copy()
         self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            n = len(state[f"{name}.scale"])
-            side.rows[:n], side.scale[:n] = state[f"{name}.rows"], state[f"{name}.scale"]
+            side.rows[:], side.scale[:] = state[f"{name}.rows"], state[f"{name}.scale"]
             side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
+
+    def restore_longer(self, state: dict[str, Any]) -> None:
+        """Go on from a state of a shorter log: columns of who-saw-what are others here, and rows are more.
+
+        Priors are drawn anew given the rows that are known; new rows, and the average one, begin at their prior means.
+        """
+        self.thresholds = state["thresholds"].copy()
+        self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
+        rng = np.random.default_rng([self.seed, 31, self.sweeps])
+        for name, side in (("user", self.user_side), ("item", self.item_side)):
+            rows, scale = (state[f"{name}.{what}"][:-1] for what in ("rows", "scale"))
+            n, known = len(rows), side.columns.values[: len(rows)]
+            rest = known.T @ known, side.columns.groups, self.w, self.column_shape, self.row_df
+            side.prior.precision = state[f"{name}.precision"].copy()
+            side.prior.draw(rng, n, known.T @ rows, rows.T @ rows, *rest)
+            side.rows[:n], side.scale[:n] = rows, scale
+            side.rows[n:] = side.columns.values[n:] @ side.prior.coefficients
 
     def _thresholds(self, rng: np.random.Generator) -> None:
         """Move each threshold by a random-walk step on the likelihood with y integrated out, odd ones first.

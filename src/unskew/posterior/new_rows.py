@@ -1,0 +1,84 @@
+"""Answer for new users at once: the posterior of a row given the item rows of kept sweeps, by a few sweeps of its own.
+
+The answer over all items is the mean over kept sweeps; the row of the fitted vectors that comes nearest to it, by least
+squares over items, is linear in the rows of those sweeps: what it takes is found once for a model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.compiled import njit
+from unskew.posterior import defaults
+from unskew.posterior.kernels import Float, Int, sample_rows
+
+if TYPE_CHECKING:
+    from unskew.posterior.answers import Posterior
+
+SWEEPS, BURN = 20, 5
+
+
+class NewRows:
+    """Hold what new rows of one model are made of."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior, shot = posterior, posterior.shots
+        rows, w = shot["rows"].astype(float), posterior.items.vectors.astype(float)
+        self.rows, self.weight, self.known_counts = rows, 1 / shot["scale"], np.log1p(shot["counts"])
+        share, gram = 1 / (shot["size"] * len(rows)), w.T @ w + 1e-9 * np.eye(w.shape[1])
+        maps = [w.T @ np.c_[z[:, :-1], np.ones(len(z))] * s for z, s in zip(rows, share, strict=True)]
+        fixed = ((rows[:, :, -1] - shot["location"][:, None]) * share[:, None]).sum(axis=0)
+        self.maps, self.start = np.linalg.solve(gram, np.array(maps)), np.linalg.solve(gram, w.T @ fixed)
+
+    def of(self, items: Int, ratings: Float) -> tuple[Float, Float, Float]:
+        """Return vector, scale and log-variance of a new user, an axis of one before each, given ratings of items."""
+        p, shot, n = self.posterior, self.posterior.shots, len(items)
+        encoded, items = p.ratings.encode(ratings), np.asarray(items, np.int64)
+        levels, y = np.zeros(n, np.int64) if p.ratings.continuous else encoded, encoded.astype(float)
+        rng, (n_shots, _, width) = np.random.default_rng(0), self.rows.shape
+        uniforms = rng.random((n_shots, SWEEPS, 0 if p.ratings.continuous else n))
+        gammas = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, (n_shots, SWEEPS, 1))
+        normals = rng.random((n_shots, SWEEPS, 1, width))
+        mean, scale = fold_row(
+            items, levels.astype(np.int64), y, self.rows, self.weight, shot["thresholds"], shot["noise"].astype(float),
+            shot["precision"], shot["coefficients"], shot["known"][None, :], uniforms, gammas, normals,
+        )  # fmt: skip
+        vector = self.start + np.einsum("kij,kj->i", self.maps, mean)
+        near = np.argsort(np.abs(self.known_counts - np.log1p(n)))[:20]
+        variance = p.users.log_variance[near].mean(keepdims=True)
+        return vector[None, :], np.exp(np.mean(scale - np.log(shot["user_size"]), keepdims=True)), variance
+
+
+@njit(cache=True, nogil=True)
+def fold_row(
+    items: Int, levels: Int, y: Float, rows: Float, weights: Float, thresholds: Float, noise: Float, precision: Float,
+    coefficients: Float, known: Float, uniforms: Float, gammas: Float, normals: Float,
+) -> Any:  # fmt: skip
+    """Return, for the item rows of each kept sweep, the mean of the row's conditional means and of its log-scale."""
+    n_shots, p, n = rows.shape[0], rows.shape[2], len(items)
+    d, place = p - 1, np.arange(n)
+    pointer, one = np.array([0, n]), np.zeros(1, np.int64)
+    means, scales = np.zeros((n_shots, p)), np.zeros(n_shots)
+    z, weight, f = np.empty((n, p)), np.empty(n), np.empty(n)
+    scale, left, mean = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32)
+    for k in range(n_shots):
+        for j in range(n):
+            z[j], weight[j] = rows[k, items[j]], weights[k, items[j]]
+        shift, x = coefficients[k] @ precision[k], known @ coefficients[k]
+        scale[0] = 1.0
+        for sweep in range(SWEEPS):
+            for j in range(n):
+                f[j] = z[j, d] + x[0, d]
+                for h in range(d):
+                    f[j] += z[j, h] * x[0, h]
+            sample_rows(
+                one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight, noise[k],
+                defaults.SCALE_SHAPE, precision[k], shift, known, uniforms[k, sweep], gammas[k, sweep],
+                normals[k, sweep], mean, left,
+            )  # fmt: skip
+            if sweep >= BURN:
+                means[k] += mean[0] / (SWEEPS - BURN)
+                scales[k] += np.log(scale[0]) / (SWEEPS - BURN)
+    return means, scales

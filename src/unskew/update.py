@@ -1,0 +1,108 @@
+"""A Bayesian model that takes in more ratings: its chain goes on from where it stands, on the longer log.
+
+The posterior is that of all ratings together, by fewer sweeps than a fit begins with, because the chain starts where it
+was and not far off. Averages begin anew, so nothing old is carried from update to update. What was fitted around the
+posterior (which columns, exposure, correction, shift, what lists by choice rest on) stands as it was fitted; of new
+users and items the posterior answers alone, until the next fit.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from unskew.data.log import RatingLog, refuse_duplicates
+from unskew.data.read import is_path, read_frame
+from unskew.errors import DataError, ParameterError, whole
+from unskew.fold_in import given_ratings
+from unskew.model import MOST_SWEEPS, Recommender
+from unskew.posterior import defaults
+from unskew.posterior.answers import Posterior
+from unskew.topk import seen_pairs
+
+SHARE = 0.4  # of the sweeps that a fit begins with, which an update runs
+BURN = 15
+GROWN = 0.5  # of the ratings of the last fit, by which a log may grow before a new fit is advised
+SINCE = "Since the fit"
+
+
+def sizes(log: RatingLog) -> NDArray[np.int64]:
+    """Ratings, users and items of a log."""
+    return np.array([len(log), log.n_users, log.n_items])
+
+
+def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Recommender:
+    """See `Recommender.update`."""
+    part = model.part("prediction")
+    if not isinstance(part, Posterior) or not part.chain:
+        raise ParameterError(
+            f"{type(model.method).__name__} is not sampled in sweeps and cannot go on with more ratings: fit again "
+            "with all of them, or use the method 'dce-bayes'."
+        )
+    if model.n_fitted_users is not None:
+        raise ParameterError(
+            "Users were folded into this model: update the model without them by all of their ratings."
+        )
+    if not len(model.log):
+        raise ParameterError("The model was saved without its log, which an update goes on with: fit again.")
+    joined = with_more(model.log, read_frame(source) if is_path(source) else source)
+    if sweeps is None:
+        sweeps = BURN + int(SHARE * defaults.least_sweeps(len(joined)))
+    sampled = part.continued(joined, whole(sweeps, "sweeps", BURN + 6, MOST_SWEEPS), BURN)
+    fitted = part.chain.get("fitted", sizes(model.log))  # which updates hand on
+    ratings, users, items = (sizes(joined) - fitted).tolist()
+    taken = f"{SINCE} {ratings:,} ratings were taken in, with {users:,} new users and {items:,} new items"
+    taken += "; fit anew, for what was fitted around the posterior." if ratings > GROWN * fitted[0] else "."
+    notes = [note for note in model.history.notes if note not in part.notes and not note.startswith(SINCE)]
+    notes += [*sampled.notes, taken]
+    parts = copy(model.parts)
+    parts.parts = {**model.parts.parts, "prediction": replace(sampled, chain=sampled.chain | {"fitted": fitted})}
+    return replace(model, log=joined, parts=parts, history=replace(model.history, notes=notes), folder=None)
+
+
+def with_more(log: RatingLog, source: Any) -> RatingLog:
+    """Join a log and later ratings, new users and items last; other columns, older ratings, known pairs are refused."""
+    new = given_ratings(log, source)
+    if log.times is not None:
+        if new.times is None:
+            raise DataError(
+                f"The new ratings have no times, and those of the log do: add the column {log.names.time!r}."
+            )
+        if new.times.min() < log.times.max():
+            older = int((new.times < log.times.max()).sum())
+            raise DataError(
+                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {log.times.max():g}: "
+                "leave them out, or fit again with all of them."
+            )
+    if (log.stars is None) != (new.stars is None) and not log.binary:
+        raise DataError("The new ratings are known in another form than those of the log: read them in the same way.")
+    ids = log.user_ids.extended(new.user_ids), log.item_ids.extended(new.item_ids)
+    users, items = (each.codes(held.arrow)[codes] for each, held, codes in zip(
+        ids, (new.user_ids, new.item_ids), (new.users, new.items), strict=True))  # fmt: skip
+    columns: dict[str, Any] = {"users": np.concatenate([log.users, users]), "items": np.concatenate([log.items, items])}
+    refuse_duplicates(users, items, *ids)
+    old = (users < log.n_users) & (items < log.n_items)
+    old[old] = seen_pairs(log)(users[old], items[old])
+    if old.any():
+        first = int(old.argmax())
+        raise DataError(
+            f"User {ids[0][int(users[first])]!r} has rated item {ids[1][int(items[first])]!r} in the log already "
+            f"({int(old.sum()):,} of {len(old):,} new ratings are such): leave these out, or fit again."
+        )
+    for name in ("ratings", "stars", "times"):
+        known = getattr(log, name), getattr(new, name)
+        columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
+    for column in columns.values():
+        if column is not None:
+            column.flags.writeable = False
+    more = [len(each) - n for each, n in zip(ids, (log.n_users, log.n_items), strict=True)]
+    described = [None if held is None else held.with_unknown(n) for held, n in zip(log.features, more, strict=True)]
+    sides = {"user_ids": ids[0], "item_ids": ids[1], "user_features": described[0], "item_features": described[1]}
+    if log.titles is not None:
+        sides["titles"] = pa.concat_arrays([log.titles, pa.nulls(more[1], log.titles.type)])
+    return RatingLog.proved(**log.__dict__ | columns | sides)

@@ -1,0 +1,210 @@
+"""More ratings are taken in by going on: answers of a fresh fit, new users and items, and no drift."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import unskew
+from unskew.cli import app
+from unskew.errors import DataError, ParameterError
+from unskew.metrics.table import roc_auc
+from unskew.model import Recommender
+
+LONG = bool(os.environ.get("UNSKEW_LONG"))
+UPDATES = 50 if LONG else 3
+ALL = slice(None)
+
+
+class Shop:
+    """A world whose ratings come in over time: users and items appear as they are first rated."""
+
+    def __init__(self, n_users: int, n_items: int, density: float, seed: int) -> None:
+        self.world = unskew.simulate(n_users, n_items, density=density, seed=seed, test_per_user=10)
+        order = np.random.default_rng(seed).permutation(len(self.world.log))
+        self.users, self.items = (codes[order] for codes in (self.world.log.users, self.world.log.items))
+        self.ratings = self.world.log.ratings[order]
+
+    def table(self, rows: slice, **more: Any) -> pa.Table:
+        users, items = ([f"{side}{code}" for code in codes[rows]] for side, codes in
+                        (("u", self.users), ("i", self.items)))  # fmt: skip
+        return pa.table({"user_id": users, "item_id": items, "rating": self.ratings[rows]} | more)
+
+    def fit(self, rows: slice, seed: int = 0, method: str = "bayes", **settings: Any) -> Recommender:
+        log = unskew.read_log(self.table(rows), positive=1)
+        found: Recommender = unskew.make(method, **settings).fit(log, seed=seed)
+        return found
+
+    def pairs(self) -> tuple[list[str], list[str]]:
+        """Every user with every item that has been rated."""
+        users, items = np.unique(self.users), np.unique(self.items)
+        return [f"u{u}" for u in users for _ in items], [f"i{i}" for _ in users for i in items]
+
+    def figures(self, model: Recommender) -> tuple[float, float]:
+        """True squared error and AUC on random pairs of known users and items."""
+        test = self.world.test
+        users, items = ([f"{side}{code}" for code in codes] for side, codes in (("u", test.users), ("i", test.items)))
+        p = model.predict(users, items, on_unknown="fallback")
+        return float(((p - test.ratings) ** 2).mean()), float(roc_auc(test.ratings.astype(int), p))
+
+
+@pytest.fixture(scope="module")
+def shop() -> Shop:
+    return Shop(80, 50, 0.25, 0)
+
+
+@pytest.fixture(scope="module")
+def before(shop: Shop) -> Recommender:
+    return shop.fit(slice(900), sweeps=40)
+
+
+def test_new_users_and_items_join_and_known_ones_keep_their_places(shop: Shop, before: Recommender) -> None:
+    rest = shop.table(slice(900, None))
+    extra = pa.table({"user_id": ["new", "new", "u3"], "item_id": ["i1", "fresh", "fresh"], "rating": [1.0, 0.0, 1.0]})
+    after = before.update(pa.concat_tables([rest, extra.cast(rest.schema)]), sweeps=30)
+    assert len(after.log) == len(shop.users) + 3
+    assert after.log.user_ids.arrow[: before.log.n_users].equals(before.log.user_ids.arrow)
+    assert after.log.user_ids[after.log.n_users - 1] == "new"
+    assert after.history.notes[-1].startswith(
+        f"Since the fit {len(shop.users) - 900 + 3:,} ratings were taken in, with "
+    )
+    assert 0 < after.predict("new", "fresh")[0] < 1
+    assert len(after.recommend("new", k=3)) == 3
+    assert "i1" not in after.recommend("new", k=40)["item_id"].to_pylist()
+    p = after.predict(["u3"] * 2, ["i1", "fresh"], return_std=True)
+    assert np.isfinite(p).all()
+
+
+def test_an_update_is_near_a_fresh_fit_and_knows_more_than_before() -> None:
+    shop = Shop(150, 80, 0.25, 1)
+    n = len(shop.users)
+    first, fresh = shop.fit(slice(n // 2)), shop.fit(ALL)
+    updated = first.update(shop.table(slice(n // 2, None)))
+    (old, _), (new, auc), (whole, auc_whole) = (shop.figures(model) for model in (first, updated, fresh))
+    assert new < old
+    assert abs(new - whole) < 0.006
+    assert abs(auc - auc_whole) < 0.015
+
+
+def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recommender, tmp_path: Path) -> None:
+    rest = shop.table(slice(900, None))
+    before.save(tmp_path / "model")
+    pyarrow.csv.write_csv(rest, tmp_path / "new.csv")
+    one, two = before.update(rest, sweeps=25), unskew.load(tmp_path / "model").update(tmp_path / "new.csv", sweeps=25)
+    users, items = [f"u{k}" for k in range(20)], [f"i{k}" for k in range(20)]
+    np.testing.assert_array_equal(
+        one.predict(users, items, on_unknown="fallback"), two.predict(users, items, on_unknown="fallback")
+    )
+    one.save(tmp_path / "updated")
+    again = unskew.load(tmp_path / "updated").more_sweeps(3)
+    np.testing.assert_array_equal(one.more_sweeps(3).predict("u3", "i1"), again.predict("u3", "i1"))
+
+
+def test_the_command_writes_the_updated_model(shop: Shop, before: Recommender, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    before.save(tmp_path / "model")
+    pyarrow.csv.write_csv(shop.table(slice(900, None)).rename_columns(["who", "what", "stars"]), tmp_path / "new.csv")
+    words = ["update", str(tmp_path / "model"), str(tmp_path / "new.csv"), "--user", "who", "--item", "what", "--json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    facts = json.loads(found.stdout)
+    assert (facts["taken_in"], facts["ratings"]) == (len(shop.users) - 900, len(shop.users))
+    assert len(unskew.load(tmp_path / "model").log) == len(shop.users)
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2
+    assert "in the log already" in found.output
+
+
+def test_updates_in_a_row_do_not_drift() -> None:
+    """Answers after many small updates lie about as far from those of fresh fits as these do from each other."""
+    shop = Shop(200, 100, 0.25, 2) if LONG else Shop(100, 60, 0.25, 2)
+    n, settings = len(shop.users), {"exposure": False, "history": False}
+    ends = np.linspace(n // 2, n, UPDATES + 1).astype(int)
+    model = shop.fit(slice(n // 2), **settings)
+    for start, end in pairwise(ends):
+        model = model.update(shop.table(slice(start, end)))
+    fresh = [shop.fit(ALL, seed=seed, **settings) for seed in range(3)]
+    answers = [one.predict(*shop.pairs()) for one in (model, *fresh)]
+    apart = [[float(np.sqrt(np.mean((a - b) ** 2))) for b in answers] for a in answers]
+    found, noise = np.mean(apart[0][1:]), np.mean([apart[1][2], apart[1][3], apart[2][3]])
+    figures = [shop.figures(one) for one in (model, *fresh)]
+    print(f"{UPDATES} updates: {found:.4f} from fresh fits, these {noise:.4f} from each other; MSE, AUC {figures}")
+    assert found < 1.7 * noise
+    assert sum(" taken in" in note for note in model.history.notes) == 1
+
+
+def test_a_log_that_has_grown_by_half_is_noted(shop: Shop) -> None:
+    model = shop.fit(slice(500), sweeps=20).update(shop.table(slice(500, None)), sweeps=25)
+    assert model.history.notes[-1].endswith("; fit anew, for what was fitted around the posterior.")
+
+
+def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit() -> None:
+    """By processor time, in one process; kernels are compiled before."""
+    shop = Shop(150, 80, 0.3, 3)
+    n = len(shop.users)
+    cut = slice(n - n // 20)
+    model = shop.fit(cut, method="dce-bayes")
+    model.update(shop.table(slice(n - 5, None)), sweeps=21)
+    rest = shop.table(slice(n - n // 20, None))
+    began = time.process_time()
+    shop.fit(ALL, method="dce-bayes")
+    middle = time.process_time()
+    model.update(rest)
+    took = (time.process_time() - middle) / (middle - began)
+    print(f"an update took {took:.2f} of a fit")
+    assert took < (0.2 if LONG else 0.35)  # in a suite other tests run at the same time
+
+
+def test_new_users_take_less_than_a_millisecond_each(shop: Shop, before: Recommender) -> None:
+    rng, part = np.random.default_rng(0), before.part("prediction")
+    items = [rng.permutation(40)[:20] for _ in range(200)]
+    part.new_rows.of(items[0], np.ones(20))
+    began = time.process_time()
+    for each in items:
+        part.new_rows.of(each, rng.integers(0, 2, 20).astype(float))
+    took = (time.process_time() - began) / len(items)
+    print(f"a new user took {1000 * took:.2f} ms")
+    assert took < (0.001 if LONG else 0.01)
+
+
+def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop: Shop, before: Recommender) -> None:
+    rest = shop.table(slice(900, 960))
+    with pytest.raises(DataError, match=r"0\.5 is none of the levels 0, 1"):
+        before.update(rest.set_column(2, "rating", pa.array([0.5] * 60)))
+    with pytest.raises(ParameterError, match="new ratings are on the scale"):
+        before.update(unskew.read_log(rest, positive=None, rating_scale=(0, 1)))
+    with pytest.raises(DataError, match="no column that is known to hold ratings"):
+        before.update(rest.drop_columns("rating"))
+    with pytest.raises(DataError, match="User 'u16' has rated item 'i11' in the log already \\(1 of 61 "):
+        before.update(shop.table(slice(899, 960)))
+    naive = unskew.Naive().fit(before.log, training=unskew.Training(max_epochs=1, progress=False))
+    with pytest.raises(ParameterError, match="is not sampled in sweeps"):
+        naive.update(rest)
+    folded = before.fold_in(pa.table({"user_id": ["ann"], "item_id": ["i1"], "rating": [1.0]}))
+    with pytest.raises(ParameterError, match="Users were folded into this model"):
+        folded.update(rest)
+    with pytest.raises(ParameterError, match="sweeps must be a whole number from 21"):
+        before.update(rest, sweeps=3)
+
+
+def test_older_ratings_and_ratings_without_times_are_refused(shop: Shop) -> None:
+    log = unskew.read_log(shop.table(slice(900), timestamp=np.arange(900.0) + 1e9), positive=1)
+    model = unskew.make("bayes", sweeps=16).fit(log)
+    rest = slice(900, 950)
+    with pytest.raises(DataError, match="50 of 50 new ratings are older than the log's last"):
+        model.update(shop.table(rest, timestamp=np.arange(50.0) + 1e9))
+    with pytest.raises(DataError, match="have no times"):
+        model.update(shop.table(rest))
+    after = model.update(shop.table(rest, timestamp=np.arange(50.0) + 2e9), sweeps=25)
+    assert after.log.times is not None
+    assert after.log.times.max() == 2e9 + 49
