@@ -10,20 +10,8 @@ ORDER = (
     *("_version", "errors", "gone", "special", "runtime", "compiled", "settings", "registry"),
     *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
     *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity"),
-    *(
-        "topk",
-        "explore",
-        "neighbours",
-        "model",
-        "methods",
-        "store",
-        "fold_in",
-        "export",
-        "serve",
-        "evaluation",
-        "diagnosis",
-        "bench",
-    ),
+    *("topk", "explore", "neighbours", "model", "methods", "store", "fold_in"),
+    *("update", "export", "serve", "evaluation", "diagnosis", "bench"),
     *("report", "testing", "cli", "__main__"),
 )
 FACADES = {
