@@ -207,6 +207,19 @@ def test_alike_is_what_goes_up_and_down_together_over_all_users(framed):
         model.similar()
 
 
+def test_a_title_in_the_place_of_an_id_is_answered_with_the_id(framed):
+    model, _ = framed
+    for ask in (
+        lambda: model.similar("film 1"),
+        lambda: model.explain(3, "Film 1"),
+        lambda: model.recommend(items="Film 1"),
+    ):
+        with pytest.raises(DataError, match=r"is the title of an item: give its id, such as 1 \(Film 1\), "):
+            ask()
+    with pytest.raises(DataError, match=r"The item 'Film 99' is not in the log .* give ids, as they stand"):
+        model.similar("Film 99")
+
+
 def test_what_speaks_for_an_answer_is_what_the_user_has_rated(framed):
     model, _ = framed
     found = nw.from_native(model.explain(3, 2, k=3))

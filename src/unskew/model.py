@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from unskew.calibration.before_after import CalibrationReport
 from unskew.data.guess import frame_columns
-from unskew.data.ids import Vocabulary, as_arrow, as_ids
+from unskew.data.ids import Vocabulary, as_arrow, as_ids, is_text
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
 from unskew.errors import DataError, ParameterError, checked_seed, chosen, flag, whole, within
@@ -40,6 +41,7 @@ OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
 CHUNK = 1 << 18
 MOST_SWEEPS = 1_000_000
+MOST_TITLES = 3  # that a sentence offers
 FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 
 
@@ -224,7 +226,7 @@ class Recommender:
                 raise ParameterError("candidates says who may get what: leave users and items out.")
             who, what = self._pairs(candidates)
             if filter_items is not None:
-                kept = ~np.isin(what, _codes(log.item_ids, listed(filter_items), "item"))
+                kept = ~np.isin(what, self._item_codes(filter_items))
                 who, what = who[kept], what[kept]
             asked, position = np.unique(who, return_inverse=True)
             ids, user_codes = log.user_ids.take(asked), asked
@@ -236,9 +238,9 @@ class Recommender:
             ids = log.user_ids.take(user_codes) if asked is None else asked
             limits: NDArray[Any] = np.arange(log.n_items)
             if items is not None:
-                limits = _codes(log.item_ids, listed(items), "item")
+                limits = self._item_codes(items)
             if filter_items is not None:
-                limits = np.setdiff1d(limits, _codes(log.item_ids, listed(filter_items), "item"))
+                limits = np.setdiff1d(limits, self._item_codes(filter_items))
             limits = np.unique(limits)
             allowed = lambda place: limits  # noqa: E731
             if explore is None:
@@ -283,7 +285,7 @@ class Recommender:
         log, form = self.log, form_of(self.part("prediction"))
         side, given = ("item", items) if users is None else ("user", users)
         ids = log.item_ids if side == "item" else log.user_ids
-        asked = _codes(ids, as_ids(listed(given), f"{side}s"), side)
+        asked = self._item_codes(given) if side == "item" else _codes(ids, given, side)
         rows, others = (form.items, form.users) if side == "item" else (form.users, form.items)
         places, found = alike(rows - rows.mean(0), others, asked, whole(k, "k", 1))
         each, count = np.repeat(asked, places.shape[1]), places.shape[1]
@@ -301,8 +303,7 @@ class Recommender:
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
         """
         log, form = self._with_log("what users have rated"), form_of(self.part("prediction"))
-        (who,) = _one(log.user_ids, user, "user")
-        (what,) = _one(log.item_ids, item, "item")
+        (who,), (what,) = _one(_codes(log.user_ids, user, "user"), "user"), _one(self._item_codes(item), "item")
         rows = np.flatnonzero((log.users == who) & (log.items != what))
         given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), int(what))
         order = np.argsort(-np.abs(given), kind="stable")[: whole(k, "k", 1)]
@@ -481,6 +482,20 @@ class Recommender:
         names, table = self._columns(frame)
         return self._codes(table[names[0]], table[names[1]])
 
+    def _item_codes(self, items: Any) -> NDArray[np.int32]:
+        """Codes of items that must be known; who gives titles is told the ids."""
+        log, given = self.log, as_ids(listed(items), "items")
+        lost = given.filter(pa.array(log.item_ids.codes(given) < 0))
+        if len(lost) and log.titles is not None and is_text(lost.type):
+            like = np.flatnonzero(pc.match_substring(log.titles, lost[0].as_py(), ignore_case=True))
+            if len(like):
+                titles = sorted(
+                    ((log.titles[int(n)].as_py(), log.item_ids[int(n)]) for n in like), key=lambda t: len(t[0])
+                )
+                known = ", ".join(f"{item} ({title})" for title, item in titles[:MOST_TITLES])
+                raise DataError(f"{lost[0].as_py()!r} is the title of an item: give its id, such as {known}.")
+        return _codes(log.item_ids, given, "item")
+
     def _codes(
         self, users: Any, items: Any, on_unknown: OnUnknown | Literal["never"] = "never"
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -516,8 +531,7 @@ def listed(ids: Any) -> Any:
     return [ids] if isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool) else ids
 
 
-def _one(vocabulary: Vocabulary, given: Any, side: str) -> NDArray[np.int32]:
-    codes = _codes(vocabulary, as_ids(listed(given), side), side)
+def _one(codes: NDArray[np.int32], side: str) -> NDArray[np.int32]:
     if len(codes) != 1:
         raise ParameterError(f"{side} must be one id, not {len(codes)}.")
     return codes
@@ -533,9 +547,9 @@ def _codes(
     codes = vocabulary.codes(wanted)
     if on_unknown != "fallback" and (unknown := codes < 0).any():
         lost, asked = wanted.filter(pa.array(unknown)).unique(), len(wanted.unique())
-        what_to_do = (
-            f"pass on_unknown='fallback' to answer for the average {side}" if on_unknown == "raise" else "leave it out"
-        )
+        what_to_do = f"give ids, as they stand in its column of {side}s"
+        if on_unknown == "raise":
+            what_to_do = f"pass on_unknown='fallback' to answer for the average {side}"
         raise DataError(
             f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
             f"{what_to_do}."

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, UnskewError
 from unskew.nets.base import Part, PartSpec
 
 Arrays = dict[str, NDArray[Any]]
@@ -16,7 +16,14 @@ Arrays = dict[str, NDArray[Any]]
 
 def part_from(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None = None) -> Part:
     """The part of this specification with these arrays, refused if it is not a part of this log."""
-    part = spec.from_state(arrays, owner)
+    try:
+        part = spec.from_state(arrays, owner)
+    except UnskewError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ParameterError(
+            f"the arrays of its {type(spec).__name__} are damaged, or those of another version of unskew: fit again."
+        ) from error
     name, again = type(part).__name__, part.state()
     if set(arrays) != set(again):
         raise ParameterError(f"{name} consists of the arrays {sorted(again)}, not {sorted(arrays)}.")
