@@ -207,6 +207,15 @@ def test_alike_is_what_goes_up_and_down_together_over_all_users(framed):
         model.similar()
 
 
+def test_items_that_are_not_in_the_log_are_refused_or_left_out_and_counted(framed):
+    model, _ = framed
+    with pytest.raises(DataError, match=r"The item 99 is not in the log .* pass on_unknown='fallback' to leave it out"):
+        model.recommend(3, items=[1, 99])
+    with pytest.warns(UserWarning, match=r"^1 items that the log does not know were left out\.$"):
+        found = model.recommend(3, items=[1, 99], exclude_seen=False, on_unknown="fallback")
+    assert nw.from_native(found)["movieId"].to_list() == [1]
+
+
 def test_a_title_in_the_place_of_an_id_is_answered_with_the_id(framed):
     model, _ = framed
     for ask in (
@@ -216,7 +225,7 @@ def test_a_title_in_the_place_of_an_id_is_answered_with_the_id(framed):
     ):
         with pytest.raises(DataError, match=r"is the title of an item: give its id, such as 1 \(Film 1\), "):
             ask()
-    with pytest.raises(DataError, match=r"The item 'Film 99' is not in the log .* give ids, as they stand"):
+    with pytest.raises(DataError, match=r"The item 'Film 99' is not in the log .* give ids as its columns have them"):
         model.similar("Film 99")
 
 

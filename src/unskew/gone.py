@@ -56,6 +56,7 @@ OPTIONS = {
     "--cache": "leave it out; logs are read into memory",
     "--clip": "the judge needs none",
     "--confidence": "intervals are of 95%",
+    "--diagnose": "use `unskew diagnose MODEL`",
     "--criterion": "use --set validation.criterion=NAME",
     "--epochs": "use --set training.max_epochs=N",
     "--new-user-features": "new users are known by their ratings alone",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
+AVERAGE = "answer for the average one"
 CHUNK = 1 << 18
 MOST_SWEEPS = 1_000_000
 MOST_TITLES = 3  # that a sentence offers
@@ -140,6 +141,7 @@ class Recommender:
         flag(return_std, "return_std")
         if items is None:
             return self._predicted(users, as_=as_, liked_from=liked_from, return_std=return_std, on_unknown=on_unknown)
+        chosen(on_unknown, "on_unknown", get_args(OnUnknown))
         codes, part = self._codes(users, items, on_unknown), self.part("prediction")
         if as_ is not None:
             chosen(as_, "as_", get_args(As))
@@ -185,12 +187,12 @@ class Recommender:
         It comes in the frame library that the log came in, under the log's names of columns. `users` is an id, several,
         or None for everybody. `by` is the order: "liking", what a user would like if he met it; of models that know
         more also "choice", what he would pick and like, "lower", what he would like for sure, and "thompson", a draw
-        from what is possible, by `seed`; None is the model's usual one. `items` limits what may be recommended,
-        `filter_items` leaves some out, `candidates` is a frame of users and items that lists what each may get, and
-        `exclude_seen` leaves out what the user has rated. A user with fewer than k items left gets fewer rows. Lists
-        that are nearly the same for everybody are warned of. With `explore`, the share of lists that are a random order
-        of what is allowed, a column `pscore` has the chance that the item was shown at that place: exact, also for 0,
-        and with by="thompson" over all that could have been drawn.
+        from what is possible, by `seed`; None is the model's usual one. `items` limits what may be recommended, unknown
+        ones left out with on_unknown="fallback", `filter_items` leaves some out, `candidates` is a frame of users and
+        items that lists what each may get, and `exclude_seen` leaves out what the user has rated. A user with fewer
+        than k items left gets fewer rows. Lists that are nearly the same for everybody are warned of. With `explore`,
+        the share of lists that are a random order of what is allowed, a column `pscore` has the chance that the item
+        was shown at that place: exact, also for 0, and with by="thompson" over all that could have been drawn.
         """
         limits = {"items": items, "filter_items": filter_items, "candidates": candidates}
         rules: Any = {"exclude_seen": exclude_seen, "on_unknown": on_unknown, "explore": explore, "seed": seed}
@@ -215,18 +217,19 @@ class Recommender:
     ) -> pa.Table:
         """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
+        chosen(on_unknown, "on_unknown", get_args(OnUnknown))
         if flag(exclude_seen, "exclude_seen"):
             self._with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
             within(0, 1, "included", explore=explore)
         score = self.ranking(by, checked_seed(seed))
-        asked = None if users is None else as_ids(listed(users), "users")
+        asked, left_out = None if users is None else as_ids(listed(users), "users"), 0
         if candidates is not None:
             if items is not None or users is not None:
                 raise ParameterError("candidates says who may get what: leave users and items out.")
             who, what = self._pairs(candidates)
             if filter_items is not None:
-                kept = ~np.isin(what, self._item_codes(filter_items))
+                kept = ~np.isin(what, self._item_codes(filter_items, on_unknown))
                 who, what = who[kept], what[kept]
             asked, position = np.unique(who, return_inverse=True)
             ids, user_codes = log.user_ids.take(asked), asked
@@ -238,10 +241,11 @@ class Recommender:
             ids = log.user_ids.take(user_codes) if asked is None else asked
             limits: NDArray[Any] = np.arange(log.n_items)
             if items is not None:
-                limits = self._item_codes(items)
+                limits = self._item_codes(items, on_unknown)
+                left_out = int((limits < 0).sum())
             if filter_items is not None:
-                limits = np.setdiff1d(limits, self._item_codes(filter_items))
-            limits = np.unique(limits)
+                limits = np.setdiff1d(limits, self._item_codes(filter_items, on_unknown))
+            limits = np.unique(limits[limits >= 0])
             allowed = lambda place: limits  # noqa: E731
             if explore is None:
                 found = top_items(score, log, user_codes, limits, k, exclude_seen)
@@ -251,6 +255,8 @@ class Recommender:
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
         columns = {log.names.user: ids.take(pa.array(found.position)), **self._named(found.items)}
         note = "" if chances else self._alike(found.items, found.position)
+        if left_out:
+            note = f"{left_out:,} items that the log does not know were left out. {note}".strip()
         return pa.table(columns | {"score": scores, "rank": found.rank} | chances).replace_schema_metadata(
             {"order": by} | ({"note": note} if note else {})
         )
@@ -482,11 +488,11 @@ class Recommender:
         names, table = self._columns(frame)
         return self._codes(table[names[0]], table[names[1]])
 
-    def _item_codes(self, items: Any) -> NDArray[np.int32]:
-        """Codes of items that must be known; who gives titles is told the ids."""
+    def _item_codes(self, items: Any, on_unknown: OnUnknown | None = None) -> NDArray[np.int32]:
+        """Codes of items, which must be known unless `on_unknown` is "fallback"; titles are answered with the ids."""
         log, given = self.log, as_ids(listed(items), "items")
         lost = given.filter(pa.array(log.item_ids.codes(given) < 0))
-        if len(lost) and log.titles is not None and is_text(lost.type):
+        if len(lost) and on_unknown != "fallback" and log.titles is not None and is_text(lost.type):
             like = np.flatnonzero(pc.match_substring(log.titles, lost[0].as_py(), ignore_case=True))
             if len(like):
                 titles = sorted(
@@ -494,10 +500,10 @@ class Recommender:
                 )
                 known = ", ".join(f"{item} ({title})" for title, item in titles[:MOST_TITLES])
                 raise DataError(f"{lost[0].as_py()!r} is the title of an item: give its id, such as {known}.")
-        return _codes(log.item_ids, given, "item")
+        return _codes(log.item_ids, given, "item", on_unknown, "leave it out")
 
     def _codes(
-        self, users: Any, items: Any, on_unknown: OnUnknown | Literal["never"] = "never"
+        self, users: Any, items: Any, on_unknown: OnUnknown | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
         item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
@@ -538,20 +544,16 @@ def _one(codes: NDArray[np.int32], side: str) -> NDArray[np.int32]:
 
 
 def _codes(
-    vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | Literal["never"] = "never"
+    vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | None = None, fallback: str = AVERAGE
 ) -> NDArray[np.int32]:
-    """Codes of ids, -1 for those that are unknown; "never" is where nothing can be answered in their place."""
-    if on_unknown != "never":
-        chosen(on_unknown, "on_unknown", get_args(OnUnknown))
+    """Codes of ids, -1 for those that are unknown where these may be; None is where they never may."""
     wanted = as_ids(listed(ids), f"{side}s")
     codes = vocabulary.codes(wanted)
     if on_unknown != "fallback" and (unknown := codes < 0).any():
         lost, asked = wanted.filter(pa.array(unknown)).unique(), len(wanted.unique())
-        what_to_do = f"give ids, as they stand in its column of {side}s"
-        if on_unknown == "raise":
-            what_to_do = f"pass on_unknown='fallback' to answer for the average {side}"
+        instead = f"pass on_unknown='fallback' to {fallback}" if on_unknown else "give ids as its columns have them"
         raise DataError(
             f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
-            f"{what_to_do}."
+            f"{instead}."
         )
     return codes

@@ -86,7 +86,7 @@ def test_names_of_columns_that_nothing_reads_are_refused(run: Run, files: Path, 
 
 def test_advice_names_options_that_a_command_has(run: Run, model: Path) -> None:
     for words in (("similar", model, "--item", "99"), ("similar", model, "--user", "99")):
-        assert f"are not); give ids, as they stand in its column of {words[2][2:]}s" in run(*words, code=2).stderr
+        assert "are not); give ids as its columns have them" in run(*words, code=2).stderr
     assert "pass --on-unknown fallback" in run("recommend", model, "--for", "99", code=2).stderr
 
 

@@ -20,8 +20,7 @@ from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
 from unskew import registry
-from unskew.calibration.experts import ExpertPlatt
-from unskew.calibration.platt import GlobalPlatt, PlattMaps, UserPlatt
+from unskew.calibration.platt import GlobalPlatt, PlattMaps
 from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
@@ -32,9 +31,8 @@ from unskew.methods.weighting import IPS, Naive
 from unskew.model import Recommender
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
-from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known
 from unskew.propensity.factors import Factors
-from unskew.propensity.logistic import Logistic
 from unskew.registry import register, registered
 from unskew.store.model import VERSION
 from unskew.store.recipe import read_fit, to_plain
@@ -115,27 +113,6 @@ def assert_same_answers(model: Recommender, other: Recommender) -> None:
 def saved_and_loaded(model: Recommender, path: Path) -> Recommender:
     model.save(path)
     return unskew.load(path)
-
-
-PARTS = [
-    *(IPS(propensity=one, net=NCF(n_factors=3)) for one in (Uniform(), Popularity(exponent=1.5), NaiveBayes())),
-    *(IPS(propensity=one) for one in (Additive(), Logistic(), Factors(n_folds=3, net=NCF(n_factors=4)))),
-    *(
-        DoublyCalibrated(DRJL(propensity=Additive(), net=MF(n_factors=2)), propensity=one, imputation=one)
-        for one in (GlobalPlatt(), UserPlatt(), ExpertPlatt(steps=3, assignment="expected"))
-    ),
-]
-
-
-@pytest.mark.parametrize("method", PARTS, ids=lambda method: type(getattr(method, "propensity", method)).__name__)
-def test_every_part_answers_with_the_same_bits(method, tmp_path):
-    model = fitted(method, described(LOG))
-    other = saved_and_loaded(model, tmp_path / "model")
-    assert_same_answers(model, other)
-    assert other.method == model.method
-    for role in {"propensity", "imputation"} & set(model.parts.parts):
-        before, after = (one.scores(role, LOG.users, LOG.items, LOG.ratings) for one in (model, other))
-        assert before.tobytes() == after.tobytes()
 
 
 @pytest.mark.parametrize("scale", [{"positive": None, "rating_scale": (1, 5)}, {"positive": 4, "rating_scale": (0, 9)}])

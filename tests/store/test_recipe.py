@@ -43,7 +43,7 @@ def changed(recipe: Any) -> Any:
         elif isinstance(value, (int, float)):
             other = value + 1 if isinstance(value, int) else value * 0.7
         elif value is None and int in get_args(annotation):
-            other = 7
+            other = 9
         recipe = replace(recipe, **{setting.name: other})
     return recipe
 

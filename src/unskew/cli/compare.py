@@ -33,6 +33,9 @@ def command(
     seed: options.Seed = 0,
 ) -> Answer:
     """Decide whether B is better than A over the pairs that nobody chose, by a log of pairs that users chose."""
+    for source in (first, second):
+        if not Path(source).exists():
+            raise ParameterError(f"{source} does not exist: check the path.")
     a, b = (unskew.load(source) if Path(source).is_dir() else source for source in (first, second))
     known = next((model.log for model in (a, b) if not isinstance(model, str)), None)
     ratings = None if log is None else reading.log(log, None if known is None else known.scale)

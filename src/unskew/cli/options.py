@@ -44,7 +44,13 @@ def file(name: str, text: str, metavar: str = "FILE", **more: Any) -> Any:
 
 def share(name: str, text: str) -> Any:
     """Return an option that takes a part of 1."""
-    return typer.Option(name, metavar="SHARE", help=text, parser=number)
+
+    def parsed(given: Any) -> float:
+        if not 0 < number(given) < 1:
+            raise typer.BadParameter(f"must lie between 0 and 1, both excluded, not {str(given)!r}")
+        return number(given)
+
+    return typer.Option(name, metavar="SHARE", help=text, parser=parsed)
 
 
 def flag(name: str, text: str) -> Any:

@@ -17,6 +17,7 @@ from unskew.errors import ParameterError, nearest
 from unskew.gone import without_gone
 
 WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "'none'"}
+MOST_NAMED = 12  # kinds that a sentence lists
 NOT_FINITE = ("inf", "-inf", "nan")
 NOT_DATA = "LostFunction"  # the kind that stands where a function stood
 
@@ -160,7 +161,8 @@ class Plain:
             raise ParameterError(f"{where} is a {kind} of the package {package!r}, which is not installed or broken.")
         if kind in self.kinds:
             raise ParameterError(f"{where} cannot be of the kind {kind!r}; choose from {', '.join(choices)}.")
-        raise ParameterError(f"{where} has the unknown kind {kind!r}{nearest(kind, choices)}")
+        known = f"; choose from {', '.join(choices)}." if len(choices) <= MOST_NAMED else "."
+        raise ParameterError(f"{where} has the unknown kind {kind!r}{nearest(kind, choices, otherwise=known)}")
 
     def _build(self, cls: Any, settings: dict[str, Any]) -> Any:
         known = {setting.name: setting for setting in fields(cls) if setting.init}
