@@ -6,7 +6,7 @@ from .calibration.experts import ExpertPlatt
 from .calibration.platt import Calibrator, GlobalPlatt, UserPlatt
 from .data.log import RatingLog
 from .data.read import read_log
-from .data.split import Split, folds, holdout_split
+from .data.split import Split, holdout_split
 from .datasets.world import World, simulate
 from .diagnosis.diagnose import diagnose
 from .errors import (
@@ -106,7 +106,6 @@ __all__ = [
     "evaluate",
     "export",
     "fit",
-    "folds",
     "holdout_split",
     "load",
     "make",

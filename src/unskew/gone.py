@@ -22,6 +22,7 @@ NAMES = {
     **{"PublishedFactors": "Factors", "Slice": "RandomRatings", "SharedDR": "MultiDR", "Trunk": "SharedEmbedding"},
     **dict.fromkeys(("OddsSensitivity", "Sensitivity", "odds_sensitivity", "sensitivity"), "diagnose"),
     **dict.fromkeys(("CalibrationSummary", "calibration_summary", "debiased_calibration_error"), INTERVAL),
+    "folds": "holdout_split with several seeds",
     "CacheWarning": "the log itself, which is read into memory",
     "Ensemble": "the method itself",
     "RandomPlatt": 'ExpertPlatt(assignment="random")',

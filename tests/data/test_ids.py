@@ -1,8 +1,6 @@
 """Claims about external ids and their codes."""
 
 import contextlib
-import copy
-import pickle
 import uuid
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.data import ids as ids_module
 from unskew.data.ids import Vocabulary, encoded
 from unskew.errors import DataError, UnskewError
 
@@ -47,18 +44,6 @@ def test_integers_and_their_usual_spelling_are_the_same_id(times):
     assert spelled.codes([12, 99] * times).tolist() == [12, -1] * times
 
 
-def test_few_and_many_ids_are_found_alike():
-    ids = np.random.default_rng(0).permutation(500)
-    known = Vocabulary(ids)
-    asked = np.arange(-5, 600)
-    many = known.codes(asked)
-    few = np.concatenate([known.codes(part) for part in np.array_split(asked, 100)])
-    assert many.dtype == few.dtype == np.int32
-    np.testing.assert_array_equal(many, few)
-    expected = {value: code for code, value in enumerate(ids.tolist())}
-    assert many.tolist() == [expected.get(value, -1) for value in asked.tolist()]
-
-
 @pytest.mark.parametrize(
     "ids",
     [
@@ -84,23 +69,10 @@ def test_ids_may_come_in_any_kind_of_array(ids):
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [
-        [3, 1],
-        np.array([3, 1], dtype=np.uint8),
-        np.array([3, 1], dtype=np.uint64),
-        np.array([3.0, 1.0]),
-        range(3, 0, -2),
-        pd.Series([3, 1]),
-        pd.Series([3, 1], dtype="Int64"),
-        pd.Series([3.0, 1.0]),
-        pl.Series([3, 1]),
-    ],
+    "ids", [np.array([3, 1], np.uint64), np.array([3.0, 1.0]), range(3, 0, -2), pd.Series([3, 1], dtype="Int64")]
 )
 def test_whole_numbers_of_any_type_become_integers(ids):
-    known = Vocabulary(ids)
-    assert known.arrow.type == pa.int64()
-    assert list(known) == [3, 1]
+    assert Vocabulary(ids).arrow.equals(pa.array([3, 1]))
 
 
 @pytest.mark.parametrize(
@@ -138,25 +110,14 @@ def test_what_is_no_id_is_refused_with_its_row(ids, sentence):
         Vocabulary(ids)
 
 
-def test_the_code_of_an_unknown_id_finds_nothing():
+def test_codes_that_stand_for_nothing_find_nothing():
     known = Vocabulary(["a", "b"])
     with pytest.raises(IndexError):
         known[-1]
     with pytest.raises(IndexError):
         known.take([0, -1])
-
-
-def test_a_vocabulary_can_be_copied_and_its_array_cannot_be_changed():
-    known = Vocabulary([1, 2])
     with pytest.raises(ValueError, match="read-only"):
-        np.asarray(known)[0] = 5
-    assert list(copy.deepcopy(known)) == list(pickle.loads(pickle.dumps(known))) == [1, 2]
-
-
-def test_more_ids_than_codes_can_count_are_refused(monkeypatch):
-    monkeypatch.setattr(ids_module, "LARGEST_CODE", 3)
-    with pytest.raises(DataError, match="holds 4 ids"):
-        Vocabulary(range(4))
+        np.asarray(Vocabulary([1, 2]))[0] = 5
 
 
 def test_codes_are_in_the_order_of_first_appearance():

@@ -9,7 +9,7 @@ from unskew import RatingLog, make
 from unskew.data.feed import Batch, Block, Chunk, Feed
 from unskew.data.impressions import counted
 from unskew.data.population import AllPairs, Folds, ListedRows
-from unskew.data.split import folds, holdout_split
+from unskew.data.split import holdout_split
 from unskew.errors import DataError, ParameterError
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import value_of
@@ -132,7 +132,6 @@ def test_divisions_are_of_rows_seen_or_not(log, by):
         assert len(part) == part.listed.seen.sum()
         assert (part.users == part.listed.users[part.listed.seen]).all()
     assert len(split.train.listed) + len(split.holdout.listed) == 4000
-    assert sum(len(each.holdout.listed) for each in folds(log, 3)) == 4000
 
 
 def test_a_part_of_the_seen_rows_keeps_the_rate(log):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.data.log import RatingLog
-from unskew.data.split import Split, folds, holdout_split
+from unskew.data.split import Split, holdout_split
 from unskew.errors import DataError, ParameterError
 
 
@@ -93,19 +95,10 @@ def test_same_seed_same_split_and_another_seed_another_split():
 
 def test_one_seed_gives_unrelated_draws_for_different_uses():
     log = log_with([1000, 1000])
-    held = [
-        set(rows.holdout_rows.tolist())
-        for rows in (
-            holdout_split(log, 0.5, seed=1),
-            holdout_split(log, 0.5, by="user", seed=1),
-            folds(log, 2, seed=1)[0],
-        )
-    ]
-    naive = set(np.random.default_rng(1).permutation(2000)[:1000].tolist())
-    sets = [*held, naive]
-    for at, one in enumerate(sets):
-        for other in sets[at + 1 :]:
-            assert abs(len(one & other) - 500) < 60  # hypergeometric: sd 11
+    held = [set(holdout_split(log, 0.5, by=by, seed=1).holdout_rows.tolist()) for by in ("global", "user")]
+    held.append(set(np.random.default_rng(1).permutation(2000)[:1000].tolist()))
+    for one, other in itertools.combinations(held, 2):
+        assert abs(len(one & other) - 500) < 60  # hypergeometric: sd 11
 
 
 def test_parts_share_the_vocabularies_of_the_log():
@@ -117,42 +110,23 @@ def test_parts_share_the_vocabularies_of_the_log():
     assert str(split) == "Split of 12 ratings: 9 to train on, 3 held out (25.0%)"
 
 
-@pytest.mark.parametrize("n_folds", [2, 3, 5, 23])
-def test_folds_are_disjoint_cover_the_log_and_are_equally_large(n_folds):
-    log = log_with([11, 12])
-    splits = folds(log, n_folds, seed=2)
-    assert len(splits) == n_folds
-    assert all(is_partition(split) for split in splits)
-    held = np.concatenate([split.holdout_rows for split in splits])
-    assert (np.sort(held) == np.arange(23)).all()
-    sizes = [len(split.holdout_rows) for split in splits]
-    assert max(sizes) - min(sizes) <= 1
-    assert (folds(log, n_folds, seed=2)[0].holdout_rows == splits[0].holdout_rows).all()
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        *(({"fraction": fraction}, "fraction must lie between 0 and 1") for fraction in (0, 1, 1.5, np.nan, "0.1")),
+        *(({"seed": seed}, "seed must be a whole number") for seed in (-1, 0.5, None)),
+        ({"by": "item"}, 'by must be "global", "user", "last", "time" or "request", not'),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(settings, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        holdout_split(log_with([5, 5]), **settings)
 
 
-@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf"), "0.1"])
-def test_fraction_outside_0_to_1_is_refused_with_its_value(fraction):
-    with pytest.raises(ParameterError, match=f"fraction must lie between 0 and 1.*{fraction}"):
-        holdout_split(log_with([5, 5]), fraction)
-
-
-@pytest.mark.parametrize("n_folds", [1, 0, -3, 11, 2.5])
-def test_number_of_folds_out_of_range_is_refused_with_its_value(n_folds):
-    with pytest.raises(ParameterError, match=f"between 2 and the number of ratings, 10, but is {n_folds}"):
-        folds(log_with([5, 5]), n_folds)
-
-
-@pytest.mark.parametrize("seed", [-1, 0.5, None, "x"])
-def test_seed_that_is_no_whole_number_is_refused(seed):
-    with pytest.raises(ParameterError, match="seed must be a whole number"):
-        holdout_split(log_with([5, 5]), seed=seed)
-    with pytest.raises(ParameterError, match="seed must be a whole number"):
-        folds(log_with([5, 5]), seed=seed)
-
-
-def test_unknown_way_of_splitting_is_refused():
-    with pytest.raises(ParameterError, match='by must be "global", "user", "last", "time" or "request", not \'item\''):
-        holdout_split(log_with([5, 5]), by="item")
+def test_a_frame_is_divided_as_its_log():
+    frame = log_with([5, 5]).to_arrow()
+    log = RatingLog.from_frame(frame)
+    assert holdout_split(frame).holdout_rows.tolist() == holdout_split(log).holdout_rows.tolist()
 
 
 def test_empty_parts_are_refused_with_a_remedy():

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from unskew import datasets
 from unskew.errors import DataError, ParameterError
@@ -19,7 +17,6 @@ SMALL = {
     "coat": {
         "train.ascii": "5 0 0 1\n0 0 3 0\n2 4 0 0\n",
         "test.ascii": "0 2 0 0\n0 0 4 1\n0 0 0 3\n",
-        "propensities.ascii": "1e-1 0.2 0.3 0.4\n0.5 0.6 0.7 0.8\n0.9 1.0 0.11 0.12\n",
         "user_item_features/user_features.ascii": "0 1\n1 0\n1 1\n",
         "user_item_features/user_features_map.txt": "gender:men\nage:over 60",
         "user_item_features/item_features.ascii": "0 0 1\n1 0 0\n0 1 0\n1 1 1\n",
@@ -89,12 +86,6 @@ def test_a_source_says_where_it_comes_from(name):
         datasets.load(name, "no such folder")
 
 
-def test_ids_of_catalogues_have_no_gaps(tmp_path):
-    data = datasets.load("yahoo_r3", small("yahoo_r3", tmp_path))
-    assert list(data.train.user_ids) == [1, 2, 3]
-    assert list(data.train.item_ids) == [1, 2, 3, 4, 5, 6]
-
-
 def test_the_variant_of_yahoo_gives_the_same_logs(tmp_path):
     data = datasets.load(
         "yahoo_r3", write(tmp_path, {"user.txt": "0,2,5\n0,4,1\n2,0,3\n", "random.txt": "1,0,4\n1,5,2\n"})
@@ -111,22 +102,15 @@ def test_thresholds_and_graded_ratings(tmp_path):
         datasets.load("kuairec", tmp_path, positive=None)
 
 
-def test_coat_has_propensities_and_named_features(tmp_path):
+def test_coat_has_named_features_and_a_note_without(tmp_path):
     data = datasets.load("coat", small("coat", tmp_path))
-    assert data.propensities(np.array([0, 2, 1]), np.array([0, 3, 2])).tolist() == [0.1, 0.12, 0.7]
     for log in (data.train, data.test):
         assert log.user_features.names == ("gender:men", "age:over 60")
         assert log.user_features.values.tolist() == [[0, 1], [1, 0], [1, 1]]
-        assert log.item_features.names == ("color:red", "color:blue", "onfrontpage:no")
-
-
-def test_what_coat_lacks_is_noted(tmp_path):
-    small("coat", tmp_path)
-    for name in ("propensities.ascii", "user_item_features/item_features_map.txt"):
-        (tmp_path / name).unlink()
+    (tmp_path / "user_item_features/item_features_map.txt").unlink()
     data = datasets.load("coat", tmp_path)
-    assert (data.propensities, data.train.item_features) == (None, None)
-    assert {"propensities.ascii is missing; left out", "item features are missing; left out"} <= set(data.notes)
+    assert data.train.item_features is None
+    assert "item features are missing; left out" in data.notes
 
 
 def test_movielens_has_titles_and_times_in_each_release(tmp_path):
@@ -218,20 +202,7 @@ def test_pairs_listed_twice_are_counted(tmp_path):
     assert "1 train rows repeat a pair; the last counts" in data.notes
 
 
-def test_line_ends_marks_and_blank_lines_change_nothing(tmp_path):
-    text = b"\xef\xbb\xbf1\t3\t5\r\n1\t5\t1\r\n\r\n3\t1\t3\r\n\r\n"
-    data = datasets.load("yahoo_r3", small("yahoo_r3", tmp_path, **{YAHOO_TRAIN: text}))
-    assert triples(data.train) == TRAIN["yahoo_r3"]
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("Coat", "did you mean 'coat'"),
-        ("yahoo", "did you mean 'yahoo_r3'"),
-        ("netflix", "choose from 'coat', 'yahoo_r3'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "hint"), [("Coat", "did you mean 'coat'"), ("netflix", "choose from 'coat',")])
 def test_the_nearest_name_is_offered(name, hint, tmp_path):
     with pytest.raises(ParameterError, match=f"no dataset called '{name}': {hint}"):
         datasets.load(name, tmp_path)
@@ -240,39 +211,18 @@ def test_the_nearest_name_is_offered(name, hint, tmp_path):
 @pytest.mark.parametrize(
     ("name", "file", "text", "complaint"),
     [
-        (
-            "coat",
-            "train.ascii",
-            "5 0 0 1\n0 0 7 0\n2 4 0 0\n",
-            "row 2 of column 3 of .*train.ascii holds 7, not a whole",
-        ),
-        ("coat", "train.ascii", "5 0 0 1\n0 0 2.5 0\n2 4 0 0\n", "holds 2.5, not a whole number from 0 to 5"),
-        ("coat", "train.ascii", "5 0 0 1\n0 0 nan 0\n2 4 0 0\n", "holds nan"),
+        ("coat", "train.ascii", "5 0 0 1\n0 0 7 0\n2 4 0 0\n", "train.ascii makes no rating log: row 3 .* outside"),
         ("coat", "train.ascii", "5 0 0 1\n0 x 3 0\n2 4 0 0\n", "row 2 of column '2' of train.ascii holds 'x'"),
-        ("coat", "train.ascii", "5 0 0 1\n0 0 3\n2 4 0 0\n", "row 2 of train.ascii has 3 fields"),
         ("coat", "train.ascii", "0 0 0 0\n" * 3, "train.ascii makes no rating log: there are no ratings"),
         ("coat", "train.ascii", "", "train.ascii is empty"),
-        ("coat", "train.ascii", "\n\n", "nothing but blank lines"),
-        ("coat", "train.ascii", "5 5 5 5\n4 0 0 0\n3 0 0 0\n", "makes no rating log: every rating is positive"),
-        ("coat", "test.ascii", "0 2 0 0\n0 0 4 1\n", r"test.ascii has \(2, 4\) rows and columns where there must be"),
-        ("coat", "propensities.ascii", "0.1 0.2 0.3 0\n" * 3, "holds 0 to 0.3, which are no propensities"),
-        ("coat", "propensities.ascii", "0.1 0.2\n", r"propensities.ascii has \(1, 2\) rows"),
-        ("coat", "user_item_features/user_features.ascii", "0 1\n1 2\n1 1\n", "row 2 of column 2 of .* holds 2"),
+        ("coat", "test.ascii", "0 2 0 0 3\n0 0 4 1 0\n", "the catalogue of 4 ids does not list"),
         ("coat", "user_item_features/user_features_map.txt", "gender:men", r"where there must be \(3, 1\)"),
         ("coat", "user_item_features/user_features_map.txt", "a\na", "same name"),
         ("yahoo_r3", YAHOO_TRAIN, "1\t3\t5\n1\t5\t6\n", "row 2 of ratings holds the rating 6, which is outside"),
         ("yahoo_r3", YAHOO_TRAIN, "0\t3\t5\n1\t5\t1\n", "ids from 0 to 5, not from 1 to 10,000,000"),
-        ("yahoo_r3", YAHOO_TRAIN, "1\t99999999999\t5\n1\t5\t1\n", "ids from 1 to 1e"),
         ("yahoo_r3", YAHOO_TRAIN, "1\t1.5\t5\n1\t5\t1\n", "column '2' of ydata.* holds '1.5'"),
-        ("yahoo_r3", YAHOO_TRAIN, "user\titem\trating\n1\t5\t1\n", "holds 'user'"),
-        ("yahoo_r3", YAHOO_TRAIN, "1\t3\t5\n1\t5\n", "row 2 of .* has 2 fields where the first line has 3"),
-        ("yahoo_r3", YAHOO_TRAIN, "1,3,5\n1,5,1\n", "no column"),
-        ("yahoo_r3", YAHOO_TRAIN, "1\t3\t5\n1\t5\t\n", "row 2 of ratings has no rating"),
         ("kuairec", "user.txt", "0,3,0.99\n2,1,-0.1\n", "outside the scale"),
-        ("kuairec", "user.txt", "0,3,0.99\n2,1,inf\n", "infinite rating"),
-        ("kuairec", "user.txt", "0,3,0.99\n2,1,long\n", "holds 'long'"),
-        ("jester", "jester-data-1.csv", "2,7.5,99\n3,0,\n", "holds nan, not a number"),
-        ("jester", "jester-data-1.csv", "2,7.5,99\n3,0,11\n", "outside the scale"),
+        ("jester", "jester-data-1.csv", "2,7.5,99\n3,0,\n", "has no rating"),
     ],
 )
 def test_damage_is_refused_with_its_place(name, file, text, complaint, tmp_path):
@@ -293,21 +243,6 @@ def test_a_missing_file_is_named(name, file, tmp_path):
         datasets.load(name, write(tmp_path, {"a.txt": "1"}) / "a.txt")
 
 
-@given(st.text('0123456789\t\t\n\n\r .,-+eExX_"\0\u00e9', max_size=40) | st.binary(max_size=40))
-@settings(deadline=None, max_examples=60)
-def test_garbage_is_refused_or_read(tmp_path_factory, garbage):
-    content = garbage if isinstance(garbage, bytes) else garbage.encode()
-    folder = tmp_path_factory.getbasetemp() / "garbage"
-    folder.mkdir(exist_ok=True)
-    rows = b"1\t3\t5\n2\t5\t1\n"
-    try:
-        data = datasets.load("yahoo_r3", write(folder, {YAHOO_TRAIN: rows + content, YAHOO_TEST: rows}))
-    except DataError as refusal:
-        assert "\n" not in str(refusal)  # noqa: PT017 - either outcome is right
-    else:
-        assert len(data.train) + data.train.duplicates_merged >= 2
-
-
 @pytest.fixture(scope="module")
 def real_coat(coat_folder):
     return datasets.load("coat", coat_folder)
@@ -324,8 +259,6 @@ def test_real_coat_has_the_published_counts_and_rates(real_coat, coat_folder):
         assert (np.bincount(log.users, minlength=290) == per_user).all()
         assert log.positive_rate == pytest.approx(rate, abs=5e-4)
         assert stricter.positive_rate == pytest.approx(stricter_rate, abs=5e-4)
-    propensities = real_coat.propensities(*np.divmod(np.arange(290 * 300), 300))
-    assert propensities.sum() == pytest.approx(6961.6, abs=0.05)
     assert len(real_coat.train.user_features.names) == 14
     assert real_coat.train.item_features.names[-1] == "onfrontpage:no"
 

@@ -96,7 +96,6 @@ def calls(model):
         "diagnose random": lambda a, b: unskew.diagnose(log, random_ratings=a, seed=b),
         "split": lambda a, b, c: unskew.holdout_split(log, a, by=b, seed=c),
         "split of": lambda a: unskew.holdout_split(a),
-        "folds": lambda a: unskew.folds(log, a),
         "load": lambda a: unskew.load(a),
         "simulate": lambda a, b, c: unskew.simulate(n_users=a, n_items=b, density=c),
         "dataset": lambda a, b: unskew.datasets.load(a, b),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ Rows = NDArray[np.int64]
 HoldoutBy = Literal["global", "user", "last", "time", "request"]
 
 # One constant per use, so that equal seeds given to different functions do not draw the same numbers.
-GLOBAL_STREAM, USER_STREAM, FOLD_STREAM = 0x686F6C64, 0x75736572, 0x666F6C64
+GLOBAL_STREAM, USER_STREAM = 0x686F6C64, 0x75736572
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +112,6 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
             f"give a {remedy} fraction or more ratings."
         )
     return split
-
-
-def folds(log: RatingLog, n_folds: int = 5, *, seed: int = 0) -> tuple[Split, ...]:
-    """Splits with `n_folds` disjoint random hold-outs that cover the log; their sizes differ by at most 1."""
-    log = as_log(log)
-    if not isinstance(n_folds, Integral) or not 2 <= n_folds <= len(log):
-        raise ParameterError(
-            f"n_folds must be a whole number between 2 and the number of ratings, {len(log)}, but is {n_folds!r}."
-        )
-    fold = _generator(seed, FOLD_STREAM).permutation(np.arange(_divided(log)[1]) % n_folds)
-    return tuple(_split(log, fold == number) for number in range(n_folds))
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:

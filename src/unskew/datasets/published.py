@@ -24,7 +24,6 @@ from unskew.errors import DataError, ParameterError, chosen, nearest
 from unskew.registry import named
 
 Folder = str | PathLike[str]
-Propensities = Callable[[NDArray[np.integer], NDArray[np.integer]], NDArray[np.float64]]
 LARGEST_ID = 10_000_000  # a catalogue runs through every id up to the highest, so a stray one must not fill the memory
 NOT_RATED = 99  # in files of Jester
 STARS = (1, 5)
@@ -72,7 +71,6 @@ class Dataset:
     name: str
     train: RatingLog
     random: RatingLog | None = None  # same vocabularies as train
-    propensities: Propensities | None = None  # published ones, by user and item codes
     notes: tuple[str, ...] = ()
 
     @property
@@ -92,7 +90,7 @@ COAT = Source(
     title="Coat Shopping",
     where="coat.zip on the page of Recommendations as Treatments, https://www.cs.cornell.edu/~schnabts/mnar/",
     terms="Published by its authors for research, with the request to cite the paper; see their page.",
-    files=("train.ascii", "test.ascii", "propensities.ascii", "user_item_features/"),
+    files=("train.ascii", "test.ascii", "user_item_features/"),
     citation=(
         "T. Schnabel, A. Swaminathan, A. Singh, N. Chandak and T. Joachims. Recommendations as Treatments: "
         "Debiasing Learning and Evaluation. ICML 2016."
@@ -165,30 +163,24 @@ JESTER = Source(
 
 def coat(folder: Path, positive: float | None) -> Dataset:
     """Read grids of 1 to 5 stars, 0 for a missing one; ids are line and column numbers, counted from 0."""
-    grids = [_grid(COAT.file(folder, name), range(6)) for name in COAT.files[:2]]
-    size, notes = grids[0][1].shape, []
-    propensities: Propensities | None = None
+    files = [COAT.file(folder, name) for name in COAT.files[:2]]
+    grids, notes = [_grid(file) for file in files], []
     settings: dict[str, Any] = {"positive": positive, "rating_scale": STARS}
-    for side, n in zip(("user", "item"), size, strict=True):
+    for side, n in zip(("user", "item"), grids[0].shape, strict=True):
         settings[f"{side}_ids"] = np.arange(n)
         file, called = (folder / f"user_item_features/{side}_features{end}" for end in (".ascii", "_map.txt"))
-        if file.is_file() and called.is_file():
-            names = [name for name in called.read_text("utf-8", "backslashreplace").splitlines() if name.strip()]
-            values = _sized(*_grid(file, range(2)), (n, len(names)))
-            settings[f"{side}_features"] = pa.table([np.arange(n), *values.T], names=[f"{side}_id", *names])
-        else:
+        if not (file.is_file() and called.is_file()):
             notes.append(f"{side} features are missing; left out")
-    logs = [_log(file, *np.nonzero(_sized(file, grid, size)), grid[grid != 0], **settings) for file, grid in grids]
-    if (file := folder / COAT.files[2]).is_file():
-        table = _sized(*_grid(file), size)
-        if not ((table > 0) & (table <= 1)).all():
-            raise DataError(
-                f"{file} holds {table.min():g} to {table.max():g}, which are no propensities: get it again."
-            )
-        propensities = lambda users, items: table[users, items]  # noqa: E731
-    else:
-        notes.append(f"{file.name} is missing; left out")
-    return Dataset(COAT.name, logs[0], logs[1], propensities, tuple(notes))
+            continue
+        names = [name for name in called.read_text("utf-8", "backslashreplace").splitlines() if name.strip()]
+        values, size = _grid(file), (n, len(names))
+        if values.shape != size:
+            raise DataError(f"{file} has {values.shape} rows and columns where there must be {size}: get it again.")
+        settings[f"{side}_features"] = pa.table([np.arange(n), *values.T], names=[f"{side}_id", *names])
+    train, test = (
+        _log(file, *np.nonzero(grid), grid[grid != 0], **settings) for file, grid in zip(files, grids, strict=True)
+    )
+    return Dataset(COAT.name, train, test, tuple(notes))
 
 
 def yahoo_r3(folder: Path, positive: float | None) -> Dataset:
@@ -234,10 +226,11 @@ def jester(folder: Path, positive: float | None) -> Dataset:
     """
     settings: dict[str, Any] = {"positive": positive, "rating_scale": (-10, 10)}
     if files := sorted(folder.glob("jester-data-*.csv*")):
-        grid = np.vstack([_grid(file)[1] for file in files])
+        grid = np.vstack([_grid(file) for file in files])
         users, items = np.nonzero(grid[:, 1:] != NOT_RATED)
         return Dataset(JESTER.name, _log(files[0], users + 1, items + 1, grid[users, items + 1], **settings))
-    file, grid = _grid(JESTER.file(folder, "complete.csv"), header=True)
+    file = JESTER.file(folder, "complete.csv")
+    grid = _grid(file, header=True)
     users, items = np.indices((len(grid), grid.shape[1] - 1)).reshape(2, -1)
     return Dataset(JESTER.name, _log(file, grid[users, 0], items + 1, grid[users, items + 1] / 100, **settings))
 
@@ -329,22 +322,8 @@ def _both(files: list[Path], delimiter: str, first: int, shift: int = 0, **setti
     return [_log(file, *part, **settings) for file, part in zip(files, parts, strict=True)]
 
 
-def _grid(file: Path, allowed: range | None = None, *, header: bool = False) -> tuple[Path, NDArray[np.float64]]:
+def _grid(file: Path, header: bool = False) -> NDArray[np.float64]:
     """Read a table of numbers, separated by spaces or commas."""
-    delimiter = "," if ".csv" in file.name else " "
-    opened = File(str(file), delimiter, header)
+    opened = File(str(file), "," if ".csv" in file.name else " ", header)
     table = opened.read(dict.fromkeys(opened.names, pa.float64()))
-    grid = np.column_stack([column.to_numpy() for column in table.columns])
-    good = np.isfinite(grid) if allowed is None else np.isin(grid, allowed)
-    if not good.all():
-        row, column = np.argwhere(~good)[0]
-        wanted = "a number" if allowed is None else f"a whole number from {allowed[0]} to {allowed[-1]}"
-        raise DataError(f"row {row + 1} of column {column + 1} of {file} holds {grid[row, column]:g}, not {wanted}.")
-    return file, grid
-
-
-def _sized(file: Path, grid: NDArray[np.float64], size: tuple[int, ...]) -> NDArray[np.float64]:
-    """The grid, refused if it has another size than it must have."""
-    if grid.shape != size:
-        raise DataError(f"{file} has {grid.shape} rows and columns where there must be {size}: get the files again.")
-    return grid
+    return np.column_stack([column.to_numpy() for column in table.columns])
