@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
+Library = Literal["pandas", "polars", "pyarrow"]
 AVERAGE = "answer for the average one"
 CHUNK = 1 << 18
 MOST_SWEEPS = 1_000_000
@@ -181,43 +182,25 @@ class Recommender:
         on_unknown: OnUnknown = "raise",
         explore: float | None = None,
         seed: int = 0,
+        library: Library | None = None,
     ) -> Any:
         """The k best items for each user: a frame with user, item, title if there are any, score and rank.
 
-        It comes in the frame library that the log came in, under the log's names of columns. `users` is an id, several,
-        or None for everybody. `by` is the order: "liking", what a user would like if he met it; of models that know
-        more also "choice", what he would pick and like, "lower", what he would like for sure, and "thompson", a draw
-        from what is possible, by `seed`; None is the model's usual one. `items` limits what may be recommended, unknown
-        ones left out with on_unknown="fallback", `filter_items` leaves some out, `candidates` is a frame of users and
-        items that lists what each may get, and `exclude_seen` leaves out what the user has rated. A user with fewer
-        than k items left gets fewer rows. Lists that are nearly the same for everybody are warned of. With `explore`,
-        the share of lists that are a random order of what is allowed, a column `pscore` has the chance that the item
-        was shown at that place: exact, also for 0, and with by="thompson" over all that could have been drawn.
+        It comes in the frame library that the log came in, or in another `library`, under the log's names of columns.
+        `users` is an id, several, or None for everybody. `by` is the order: "liking", what a user would like if he met
+        it; of models that know more also "choice", what he would pick and like, "lower", what he would like for sure,
+        and "thompson", a draw from what is possible, by `seed`; None is the model's usual one. `items` limits what may
+        be recommended, unknown ones left out with on_unknown="fallback", `filter_items` leaves some out, `candidates`
+        is a frame of users and items that lists what each may get, and `exclude_seen` leaves out what the user has
+        rated. A user with fewer than k items left gets fewer rows. Lists that are nearly the same for everybody are
+        warned of. With `explore`, the share of lists that are a random order of what is allowed, a column `pscore` has
+        the chance that the item was shown at that place: exact, also for 0, and with by="thompson" over all that could
+        have been drawn.
         """
-        limits = {"items": items, "filter_items": filter_items, "candidates": candidates}
-        rules: Any = {"exclude_seen": exclude_seen, "on_unknown": on_unknown, "explore": explore, "seed": seed}
-        table = self.lists(users, k, by=by, **limits, **rules)
-        if note := (table.schema.metadata or {}).get(b"note"):
-            warnings.warn(note.decode(), stacklevel=2)
-        return framed(table, self.log.library)
-
-    def lists(
-        self,
-        users: Any = None,
-        k: int = 10,
-        *,
-        by: str | None = None,
-        exclude_seen: bool = True,
-        items: Any = None,
-        filter_items: Any = None,
-        candidates: Any = None,
-        on_unknown: OnUnknown = "raise",
-        explore: float | None = None,
-        seed: int = 0,
-    ) -> pa.Table:
-        """What `recommend` answers, as an Arrow table; metadata has the order and a note on lists that are alike."""
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
+        if library is not None:
+            chosen(library, "library", get_args(Library))
         if flag(exclude_seen, "exclude_seen"):
             self._with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
@@ -257,9 +240,10 @@ class Recommender:
         note = "" if chances else self._alike(found.items, found.position)
         if left_out:
             note = f"{left_out:,} items that the log does not know were left out. {note}".strip()
-        return pa.table(columns | {"score": scores, "rank": found.rank} | chances).replace_schema_metadata(
-            {"order": by} | ({"note": note} if note else {})
-        )
+        if note:
+            warnings.warn(note, stacklevel=2)
+        table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
+        return framed(table, library or log.library)
 
     def _explored(
         self, by: str, score: Any, users: NDArray[Any], allowed: Any, k: int, exclude_seen: bool, explore: float,

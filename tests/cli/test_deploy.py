@@ -84,6 +84,15 @@ def test_names_of_columns_that_nothing_reads_are_refused(run: Run, files: Path, 
     run("recommend", model, "--for", pairs, "--user", "user_id", *one)
 
 
+def test_items_that_nobody_rated_are_left_out_with_a_warning(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "stock.csv").write_text("item_id\n1\n2\n999\n")
+    words = ("recommend", model, "--items", tmp_path / "stock.csv", "--for", "u1", "--keep-seen")
+    assert "pass --on-unknown fallback to leave it out" in run(*words, code=2).stderr
+    assert (
+        "warning: 1 items that the log does not know were left out.\n" in run(*words, "--on-unknown", "fallback").stderr
+    )
+
+
 def test_advice_names_options_that_a_command_has(run: Run, model: Path) -> None:
     for words in (("similar", model, "--item", "99"), ("similar", model, "--user", "99")):
         assert "are not); give ids as its columns have them" in run(*words, code=2).stderr

@@ -32,7 +32,7 @@ def test_answers_are_those_of_the_model(serve: Serve, served_model: Recommender)
     values, std = served_model.predict([3, 5], [1, 2], return_std=True)
     assert (status, found["predictions"], found["std"]) == (200, values.tolist(), std.tolist())
     _, found = server.ask("/recommend", {"users": [3, "5", 3], "k": 4, "by": "liking", "filter_items": [0]})
-    expected = served_model.lists([3, 5], 4, by="liking", filter_items=[0])
+    expected = served_model.recommend([3, 5], 4, by="liking", filter_items=[0])
     assert [one["user"] for one in found["lists"]] == [3, "5"]
     assert [row["item"] for one in found["lists"] for row in one["items"]] == expected["item_id"].to_pylist()
     assert [row["position"] for one in found["lists"] for row in one["items"]] == expected["rank"].to_pylist()
@@ -49,7 +49,7 @@ def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, ser
     people = [{"user": "ann", "items": [1, 4], "ratings": [1, 0]}, {"user": "bob", "items": [2], "ratings": [1]}]
     status, found = server.ask("/fold-in", {"new_users": people, "k": 3, "by": "liking"})
     frame = pa.table({"user_id": ["ann", "ann", "bob"], "item_id": [1, 4, 2], "rating": [1, 0, 1]})
-    expected = served_model.fold_in(frame).lists(["ann", "bob"], 3, by="liking")
+    expected = served_model.fold_in(frame).recommend(["ann", "bob"], 3, by="liking")
     assert status == 200
     assert [row["item"] for one in found["lists"] for row in one["items"]] == expected["item_id"].to_pylist()
     status, found = server.ask("/predict", {"users": ["ann"], "items": [1]})

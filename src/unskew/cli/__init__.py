@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
@@ -81,7 +82,8 @@ def _with_common_options(command: Callable[..., Answer]) -> Callable[..., None]:
     def run(*, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         runtime.silence(quiet)
         try:
-            with _logged() if verbose else nullcontext():
+            with _logged() if verbose else nullcontext(), warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: runtime.say(f"warning: {message}")
                 reading = {"reading": Reading(**{name: given.pop(name) for name in names})} if names else {}
                 answer = command(**given, **reading)
                 shown = answer.facts if as_json else answer.text

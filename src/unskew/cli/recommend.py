@@ -60,18 +60,17 @@ def command(
 
     def lists(of: Any) -> pa.Table:
         """Return the lists of some users, with a line on what is odd about them."""
-        table = recommender.lists(
+        table: pa.Table = recommender.recommend(
             of,
             k,
             by=by,
             exclude_seen=not keep_seen,
             items=None if items is None else reading.ids(items, "item"),
             on_unknown=on_unknown,
+            library="pyarrow",
         )
         if of is not None and (unknown := int((recommender.log.user_ids.codes(of) < 0).sum())):
             say(f"{unknown:,} of {len(of):,} users are unknown and were answered for the average user")
-        if note := (table.schema.metadata or {}).get(b"note"):
-            say(f"warning: {note.decode()}")
         if (empty := k * (n_users if of is None else len(of)) - len(table)) > 0:
             say(f"{empty:,} places stayed empty, as users had fewer than {k} items left")
         return table

@@ -184,7 +184,7 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         rules |= {"by": asked.by, "exclude_seen": asked.exclude_seen, "explore": asked.explore}
         rules |= {"items": given(asked.items), "filter_items": given(asked.filter_items)}
         seed = secrets.randbits(63) if asked.seed is None else asked.seed
-        table = model.lists(k=asked.k, seed=seed, **rules) if users else None
+        table = model.recommend(k=asked.k, seed=seed, library="pyarrow", **rules) if users else None
         order = model.order(asked.by)
         request, moment, policy = secrets.token_hex(8), time.time(), order
         policy += "" if asked.explore is None else f" explore={asked.explore:g}"

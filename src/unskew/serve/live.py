@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
         """Load a model and ask it once: what cannot answer is refused, and what must be compiled is."""
         model = load(folder)
         name = hashlib.sha256((standing(folder) / MANIFEST).read_bytes()).hexdigest()[:12]
-        model.lists(model.log.user_ids.arrow[:1], 1, exclude_seen=len(model.log) > 0)
+        model.recommend(model.log.user_ids.arrow[:1], 1, exclude_seen=len(model.log) > 0, library="pyarrow")
         return cls(model, name, time.time())
 
 
