@@ -27,12 +27,17 @@ class Kernel:
     def compiled(self) -> Any:
         """Return the function of Numba, made once; what it calls must be Numba's own too."""
         with _LOCK:
-            if self._compiled is None:
-                import numba
+            waiting = [self] if self._compiled is None else []
+            while waiting:
+                names = waiting.pop().py_func.__globals__
+                kernels = {name: held for name, held in names.items() if isinstance(held, Kernel)}
+                for held in kernels.values():
+                    if held._compiled is None:
+                        import numba
 
-                self._compiled = numba.njit(**self._options)(self.py_func)
-                names = self.py_func.__globals__
-                names.update({name: held.compiled for name, held in names.items() if isinstance(held, Kernel)})
+                        held._compiled = numba.njit(**held._options)(held.py_func)
+                        waiting.append(held)
+                names.update({name: held._compiled for name, held in kernels.items()})
             return self._compiled
 
     def __call__(self, *given: Any) -> Any:

@@ -11,7 +11,16 @@ import pytest
 from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
 from unskew.losses.elementwise import ERRORS
-from unskew.losses.joint import balance, counterfactual, entire_space, opposition, relevance, worst_weights
+from unskew.losses.joint import (
+    balance,
+    contrast,
+    counterfactual,
+    entire_space,
+    negative_entropy,
+    opposition,
+    relevance,
+    worst_weights,
+)
 from unskew.losses.weighting import eib, ips, naive, seen_likelihood, seen_squares, snips
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Shares, StableDR, solve_shares
@@ -19,7 +28,7 @@ from unskew.methods.weighting import AT, CVIB, EIB
 from unskew.nets.base import Part
 from unskew.registry import make, registered
 from unskew.testing.check import check_slopes
-from unskew.testing.worlds import expectation, listed_view, patterns
+from unskew.testing.worlds import Listed, expectation, listed_view, patterns
 
 RNG = np.random.default_rng(7)
 N = 7
@@ -191,6 +200,15 @@ def test_a_loss_is_its_formula(name, error, r):
 def test_every_update_has_the_slopes_of_differences(name):
     """With both errors, binary and soft labels, for all roles that it trains."""
     check_slopes(make(name))
+
+
+@pytest.mark.parametrize("logit", [-50.0, 50.0])
+@pytest.mark.parametrize("loss", [contrast, negative_entropy, entire_space, balance])
+def test_saturated_answers_leave_joint_losses_finite(loss, logit):
+    """Exactly 0 and 1: logarithms and quotients stop a millionth before."""
+    v = view(prediction=Listed(np.full(N, logit)), propensity=Listed(np.full(N, logit)))
+    assert np.isfinite(value_of(v.evaluated(loss)))
+    assert np.isfinite(v.slopes(loss, "propensity" if loss is balance else "prediction")).all()
 
 
 def test_the_slope_of_dr_is_prediction_minus_the_robust_label():

@@ -66,7 +66,7 @@ class Rows:
         self.parts, self.block, self.where = parts, block, where
         self.cells = cells if own is None else np.float32(cells) * own[where]
         self.users, self.items = block.users[where], block.items[where]
-        self._found: dict[str, dict[Any, Any]] = {}
+        self._found: dict[str, dict[Any, Any]] = {}  # of each role, until it moves
 
     def __len__(self) -> int:
         return len(self.users)
@@ -87,20 +87,19 @@ class Rows:
         """1 for drawn pairs that are in the log, 0 for all others."""
         return np.asarray(self.column("seen", None))
 
-    def _once(self, role: str, what: Any, find: Callable[[], Any]) -> Any:
-        """What is found once of a role, until it moves."""
-        found = self._found.setdefault(role, {})
-        if what not in found:
-            found[what] = find()
-        return found[what]
-
-    def logits(self, role: str) -> Any:
+    def logits(self, role: str) -> Array:
         """Logits of a role, uncalibrated and without slopes."""
-        return self._once(role, "logits", lambda: self.parts[role].logits(self.users, self.items))
+        found = self._found.setdefault(role, {})
+        if "logits" not in found:
+            found["logits"] = self.parts[role].logits(self.users, self.items)
+        return np.asarray(found["logits"])
 
     def terms(self, role: str, kind: Callable[[Array], Terms]) -> Any:
-        """What an error of a role is made of, whatever the label."""
-        return self._once(role, kind, lambda: kind(self.logits(role)))
+        """What an error of a role is made of, found once for all labels."""
+        found = self._found.setdefault(role, {})
+        if kind not in found:
+            found[kind] = kind(self.logits(role))
+        return found[kind]
 
     def probability(self, role: str = "prediction") -> Any:
         """The probability of a role: raw and with slopes while it learns, calibrated at rest."""
