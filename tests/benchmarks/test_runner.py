@@ -241,7 +241,7 @@ def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best(biased):
     assert found["level: best shift mse"] <= found["level: raw mse"]
     part = model.part("prediction")
     users, items = world.test.users.astype(np.int64), world.test.items.astype(np.int64)
-    expected = np.mean((part.probability(users, items, unexplained=1.0) - world.test.ratings) ** 2)
+    expected = np.mean((part.answer(users, items, unexplained=1.0) - world.test.ratings) ** 2)
     assert found["level: k=1 mse"] == pytest.approx(expected, abs=1e-6)
 
 

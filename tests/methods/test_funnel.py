@@ -5,10 +5,11 @@ import pytest
 
 import unskew
 from unskew import RatingLog
+from unskew.data.population import ListedRows
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError
 from unskew.metrics import calibration_error
-from unskew.propensity.clicks import Clicks
+from unskew.propensity.clicks import Clicks, examined
 
 QUICK = unskew.BayesianFactors(sweeps=60)
 
@@ -52,6 +53,26 @@ def test_the_chance_of_a_click_is_calibrated(model, log, funnel, shown):
     truth = funnel.chance_clicked(*shown, funnel.rows["position"].to_numpy())
     assert p.mean() == pytest.approx(log.density, abs=0.01)
     assert calibration_error(truth, p, bins="mass", n_bins=10) < 0.02
+
+
+def test_what_is_looked_at_is_found_by_position(model, funnel):
+    found = model.part("propensity")
+    assert found.positions.tolist() == [0, 1, 2, 3, 4]
+    assert found.examination / found.examination[0] == pytest.approx(funnel.examination, rel=0.2)
+
+
+def test_random_rows_tell_of_positions_where_a_policy_orders():
+    """Good rows stand first: over all rows position 0 looks better than it is, over random ones it does not."""
+    rng = np.random.default_rng(1)
+    good, random = rng.random(40_000) < 0.5, rng.random(40_000) < 0.4
+    position = np.where(random, rng.random(40_000) < 0.5, ~good).astype(int)
+    p = np.where(good, 0.4, 0.1)
+    seen = rng.random(40_000) < p * np.where(position == 0, 1.0, 0.5)
+    rows = ListedRows(*np.zeros((2, 40_000), np.int32), seen, None, {"position": position, "is_random": random})
+    _, _, found = examined(rows, np.full(40_000, 0.2), np.ones(40_000))
+    assert found[1] / found[0] == pytest.approx(0.5, rel=0.06)
+    del rows.columns["is_random"]
+    assert examined(rows, np.full(40_000, 0.2), np.ones(40_000))[2][1] / found[0] < 0.4
 
 
 def test_down_sampled_rows_leave_the_level_of_clicks(log):

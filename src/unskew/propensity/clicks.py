@@ -22,6 +22,7 @@ from unskew.propensity.base import FittedPropensity, Propensity, logit_of
 from unskew.special import log_expit
 from unskew.training.plan import Given
 
+FEW = 30  # clicks on random rows at a position, below which all rows tell of it
 LARGE = 100_000  # rows: from here on half of them teach as much as four fifths
 
 
@@ -29,7 +30,9 @@ LARGE = 100_000  # rows: from here on half of them teach as much as four fifths
 class ClickPropensity(FittedPropensity):
     """P(seen) of a listed row, from a posterior of what was seen, its logits mapped by a + b logit.
 
-    Of new users and items, and of the average one (-1), nothing is known: they have the base rate.
+    It is that at an average position; `examination` is by how much each of `positions` multiplies it (the
+    position-based model: Craswell et al., WSDM 2008). Of new users and items, and of the average one (-1), nothing is
+    known: they have the base rate.
     """
 
     posterior: Posterior
@@ -37,6 +40,8 @@ class ClickPropensity(FittedPropensity):
     n_users: int
     n_items: int
     base_logit: float
+    positions: Float
+    examination: Float
     name: str = "clicks over everything shown"
 
     def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
@@ -58,7 +63,7 @@ class ClickPropensity(FittedPropensity):
 
 @one_blas_thread
 def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tuple[ClickPropensity, Float]:
-    """Fit to all rows, and return log p of each by a fit without its pair; both calibrated by left-out rows.
+    """Fit to all rows, and return log p of each at its position by a fit without its pair, calibrated by left-out rows.
 
     Rows that stand for several, such as down-sampled ones, count as often in the calibration, which sets the level.
     """
@@ -74,8 +79,29 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
     examples = Examples(logits, listed.seen.astype(float), weights, listed.users, np.zeros((1, 1), np.float32))
     slope, intercept = (float(found[0]) for found in solve_platt(examples))
     base = float(logit_of(np.average(listed.seen, weights=weights)))
-    fitted = ClickPropensity(sample(problem).posterior, (intercept, slope), n_users, n_items, base)
-    return fitted, log_expit(intercept + slope * logits)
+    log_p = log_expit(intercept + slope * logits)
+    positions, place, examination = examined(listed, np.exp(log_p) * weights, weights)
+    posterior = sample(problem).posterior
+    fitted = ClickPropensity(posterior, (intercept, slope), n_users, n_items, base, positions, examination)
+    return fitted, np.minimum(log_p + np.log(examination)[place], 0.0)
+
+
+def examined(listed: ListedRows, expected: Float, weights: Float) -> tuple[Float, Int, Float]:
+    """Find how often each position is seen for what is expected of its rows, alike on average: by random rows if any.
+
+    Where a policy puts the best first, positions of its rows tell what it chose as well as what is looked at.
+    """
+    position = listed.columns.get("position")
+    if position is None:
+        return np.zeros(1), np.zeros(len(listed), np.int64), np.ones(1)
+    positions, place = np.unique(position, return_inverse=True)
+    random = listed.columns.get("is_random")
+    if random is None or np.bincount(place[random & listed.seen], minlength=len(positions)).min() < FEW:
+        random = np.ones(len(listed), np.bool_)
+    seen = np.bincount(place[random], (weights * listed.seen)[random], len(positions)) + 0.5
+    ratio = seen / (np.bincount(place[random], expected[random], len(positions)) + 0.5)
+    scale = expected.sum() / (expected * ratio[place]).sum()
+    return positions.astype(float), place, ratio * scale
 
 
 def shown_pairs(listed: ListedRows, n_users: int, n_items: int) -> Pairs:
