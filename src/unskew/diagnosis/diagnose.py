@@ -12,6 +12,7 @@ from unskew.data.read import as_log
 from unskew.diagnosis.advice import about_log, about_model, assumption
 from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration
+from unskew.diagnosis.impressions import diagnose_impressions
 from unskew.diagnosis.lists import K, lists, shown_by, some_users
 from unskew.diagnosis.reach import data, reach
 from unskew.errors import ParameterError
@@ -51,6 +52,8 @@ def diagnose(
     log = source.log if isinstance(source, Recommender) else source
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")
+    if log.listed is not None:
+        return diagnose_impressions(source, log, called, seed)
     folder = source.folder if isinstance(source, Recommender) else None
     _, evidence, random, _ = witnesses = Witnesses.of(log, random_ratings, seed, folder)
     first = [data(log), bias(log, evidence, random), *([] if evidence is None else [reach(evidence)])]
@@ -105,8 +108,9 @@ def known_already(model: Recommender) -> list[str]:
     level, shown = Levels(log, None, None), shown_by(model, some_users(model))
     known = [str(each) for each in (model.weights, model.random_ratings) if each is not None]
     steps = " ".join(" ".join([str(model.history), *known]).split())
+    population = "all pairs" if log.listed is None else "what was shown"
     return [
-        f"{data(log).headline} ({len(log) / log.n_pairs:.1%} of all pairs), {level.log} {level.what} in the log",
+        f"{data(log).headline} ({log.density:.1%} of {population}), {level.log} {level.what} in the log",
         steps,
         f"lists of {K} show {shown.coverage(K):.0%} of the items; one first item for {shown.same_first():.0%} of all",
     ]

@@ -114,6 +114,10 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
 
     `propensity` are known chances of being seen, one a rating, instead of fitted ones; `folder` is that of a model.
     """
+    if log.listed is not None:
+        raise DataError(
+            "The log lists what was shown: `diagnose` judges it by a part of its rows, nothing by all pairs."
+        )
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it

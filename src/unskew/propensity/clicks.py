@@ -56,6 +56,14 @@ class ClickPropensity(FittedPropensity):
         found[known] = a + b * self.posterior.logits(users[known], items[known])
         return found
 
+    def at(self, rows: ListedRows) -> Float:
+        """Return P(seen) of rows at their positions; a position that is new counts as an average one."""
+        p = self.pair(rows.users, rows.items)
+        if (position := rows.columns.get("position")) is None:
+            return p
+        place = np.minimum(np.searchsorted(self.positions, position), len(self.positions) - 1)
+        return np.minimum(p * np.where(self.positions[place] == position, self.examination[place], 1.0), 1.0)
+
     def state(self) -> dict[str, Any]:
         """Return everything as plain arrays."""
         return flat(self)

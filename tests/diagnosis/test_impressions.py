@@ -1,0 +1,55 @@
+"""Findings on impressions: whether clicks mislead, and whether a model corrects it, in funnels that are known."""
+
+import numpy as np
+import pytest
+
+import unskew
+from unskew.datasets import simulate_funnel
+from unskew.errors import DataError
+from unskew.report.page import page
+
+
+def funnel(link):
+    return simulate_funnel(400, 80, 5000, click_rate=0.15, conversion_rate=0.25, random_share=0.0, link=link, seed=5)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return unskew.read_log(funnel(1.0).rows)
+
+
+@pytest.fixture(scope="module")
+def found(log):
+    return unskew.diagnose(log)
+
+
+def test_clicks_that_mislead_are_to_be_corrected_and_others_are_fine(found):
+    assert (found.decision, found.subject, found["bias"].answer) == ("use", "log", "yes")
+    world = funnel(1.0)
+    users, items = (world.rows[name].to_numpy() for name in ("user_id", "item_id"))
+    truth, numbers = world.chance_converted(users, items).mean(), found["bias"].numbers
+    seen, shown = numbers["of what was seen"].value, numbers["of everything shown"].value
+    assert abs(shown - truth) < 0.5 * abs(seen - truth)
+    assert unskew.diagnose(unskew.read_log(funnel(0.0).rows))["bias"].answer == "no"
+
+
+def test_a_model_is_judged_by_the_latest_rows(log):
+    model = unskew.make("naive").fit(log)
+    judged = model.diagnose()
+    assert "7,500 latest" in judged.about
+    assert judged.decision == "test"  # it is plain training itself
+    assert judged["gain"].numbers["gain in squared error"].covers(0.0)
+    rows = judged["calibration"].table.rows
+    assert len(rows) == 10
+    assert "25,000 rows were shown, 3,750 seen" in page(judged)
+
+
+def test_chances_of_clicks_follow_what_was_clicked(found):
+    answers, clicked = (np.array([float(row[n].rstrip("%")) for row in found["reach"].table.rows]) for n in (1, 2))
+    assert np.abs(answers - clicked).max() < 4
+    assert (np.diff(answers) > 0).all()
+
+
+def test_what_counts_over_all_pairs_is_refused(log):
+    with pytest.raises(DataError, match="lists what was shown: `diagnose` judges it"):
+        unskew.estimate_risk(unskew.make("naive").fit(log))
