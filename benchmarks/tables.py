@@ -19,7 +19,7 @@ Record = dict[str, Any]
 Key = tuple[str, str, int]
 KEY = ("case", "method", "seed")
 OURS, PLAIN, PAPER = "dce-bayes", "naive", ("dr-jl", "dce-dr", "dce-tdr")
-EARLIER = ("naive-utility",)  # of version 0.1.0; its records stay
+EARLIER = ("naive-utility",)  # of version 0.1.0: its records stay, and are not shown
 COMPARED = ("auc", "ndcg@5", "ndcg@10", "mse", "choice: liked in ten")
 LOWER_IS_BETTER = ("mse",)
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) ?(.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -123,7 +123,7 @@ def compare(records: Sequence[Record]) -> list[Comparison]:
 
     t-tests: paired by seed where a seed makes the case anew, else Welch's; p is corrected for all of them (Holm).
     """
-    known, found = {PLAIN, OURS, "bayes", *PAPER, *EARLIER}, []
+    known, found = {PLAIN, OURS, "bayes", *PAPER}, []
     peers = [m for m in dict.fromkeys(r["method"] for r in records) if m not in known]
     for case, metric in dict.fromkeys((r["case"], metric) for r in records for metric in COMPARED):
         sign = -1 if metric in LOWER_IS_BETTER else 1
@@ -167,13 +167,14 @@ def cell(each: Comparison) -> str:
 def gathered(folder: Path, experiment: str) -> list[Record]:
     """Read the records of an experiment; those of peers and of ours are read together, ours first."""
     names = ("quality", "peers") if experiment in ("quality", "peers") else (experiment,)
-    return [each for name in names for each in read(folder / f"{name}.jsonl")]
+    found = [each for name in names for each in read(folder / f"{name}.jsonl")]
+    return [each for each in found if each["method"] not in EARLIER]
 
 
 def report(everything: Sequence[Record], cases: Sequence[str], methods: Sequence[str]) -> str:
     """Make all tables of an experiment: means by data set, mean(sd) of everything, and the default against others."""
     everything = [each for each in everything if each["case"] in cases]
-    records = [each for each in everything if each["method"] in (*methods, *EARLIER)]
+    records = [each for each in everything if each["method"] in methods]
     if not records:
         raise unskew.DataError("There are no records of this; `python -m benchmarks run` makes them.")
     sets = dict.fromkeys(each["case"].split()[0].rstrip(",") for each in records if "auc" in each["metrics"])
