@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, sample
-from unskew.selection.level import random_pair_probability, shift, unexplained_from_random
+from unskew.selection.level import level, most_likely_k, random_pair_probability, shift
 from unskew.selection.slope import Slope, estimate_slope
 
 
@@ -118,14 +118,15 @@ def test_level_moves_to_the_truth_with_k_one(fitted):
 
 
 def test_random_ratings_tell_k(fitted):
-    posterior, rng = fitted[0], np.random.default_rng(0)
+    posterior, rng, slope = fitted[0], np.random.default_rng(0), Slope(0.7, 0.1, 0.5)
     u, i = rng.integers(250, size=4000), rng.integers(120, size=4000)
     for k in (0.1, 0.6):
         liked = (rng.random(4000) < random_pair_probability(posterior, u, i, 0.7, k)).astype(int)
-        found = unexplained_from_random(posterior, u, i, liked, 0.7)
-        assert abs(found.value - k) < 4 * found.error
-        assert found.error < 0.1
-        few = unexplained_from_random(posterior, u[:40], i[:40], liked[:40], 0.7)
-        assert "too few to tell" in few.sentence()
-        assert few.needed > 40
-    assert "Without a slope" in unexplained_from_random(posterior, u, i, liked, 0.0).sentence()
+        value, error = most_likely_k(posterior, u, i, liked, 0.7)
+        assert abs(value - k) < 4 * error < 0.4
+        assert level(posterior, slope, Pairs(u, i, 250, 120, liked), rng)[0] == value
+        found, (band, few) = level(posterior, slope, Pairs(u[:40], i[:40], 250, 120, liked[:40]), rng)
+        assert found is None
+        assert "too few to tell" in few
+        assert "no log can tell" in band
+    assert level(posterior, Slope(0.1, 0.1, 0.5), Pairs(u, i, 250, 120, liked), rng) == (None, [])

@@ -1,32 +1,22 @@
 """Hold every default of the Bayesian factor model in one place.
 
-All were fixed before any case was first run. Later changes, with their reason; all but the first were prompted by
-figures of test sets, so figures of those sets after them are not untouched ones:
-- the most sweeps fell from 1,000 to twice the least (600 up to 100,000 ratings): the rule asks for more than 1,000 on
-  Coat and MovieLens, which took more time than the rest of a fit (test sets had been read: Coat 3 times, MovieLens by
-  time once, Jester once; none was read to choose this number);
-- answers average drawn user rows times conditional mean item rows, no longer the means of both, whose product is
-  biased (seen on Coat's test, read twice for it);
-- compression may lose .0005 AUC and hold 96 columns, from .001 and 64: it cost .001 of AUC on Coat's test (the same
-  reading);
-- fits to folds average the means of both sides: slopes were noisy (Jester read five times in all by then, MovieLens
-  four times, Coat eight times);
-- the ridge of exposure has no weights of items, as propensity and for lists alike: lists by choice had .92 to 1.00 hits
-  on MovieLens by time over twelve variants, where held-out likelihood prefers the weighted one;
-- experts group users by what they saw, no longer by vectors of the whole fit, which knew the left-out ratings: Coat's
-  test fell where the correction acted, and the left-out log-loss showed why;
-- errors of the correction's gate are by user and item, no longer by rating: the same reading of Coat.
-These came after, by the Monte Carlo error of answers on Coat's log alone (two chains of 3,000 sweeps as the truth), and
-no test was read for them: the size of f is drawn at once and thresholds start wider, so that 300 sweeps know what 600
-did; every third sweep is kept; fits to folds of fewer than 20,000 ratings run a fifth of the least sweeps; the history
-block is only asked of 20,000 ratings and more, where who-saw-what enters. By left-out ratings of logs alone: folds are
-asked for columns one after the other, up to all five instead of three (on MovieLens the history block gains
-.0021 +- .0014 by one fold, however long its chains are); below 20,000 ratings a fit may run 1,000 sweeps again (two
-seeds' answers on Coat differ by a variance of .0011 after 600, .0006 after 1,000, whatever is thrown away at first).
-The random numbers of a sweep, the move of the size of f and the roots of the prior were then written anew: other draws
-from the same chain, and no test was read.
-A start of wide rows was tried with these and left again: MovieLens' AUC had fallen by .002 (read three times for it),
-and left-out ratings of its log showed why.
+All were fixed before any case was first run. These changed after figures of test sets were seen (Coat was read 8 times,
+Jester 5, MovieLens 4 times and 3 more for a start of wide rows, which was left again), so figures of those sets are not
+untouched ones:
+- answers average drawn user rows times conditional mean item rows: the product of both means is biased; fits to folds
+  average both means: slopes were noisy;
+- compression may lose .0005 AUC and hold 96 columns, from .001 and 64: it cost .001 of AUC on Coat;
+- the ridge of exposure has no weights of items: lists by choice had .92 to 1.00 hits on MovieLens by time over twelve
+  variants, where held-out likelihood prefers the weighted one;
+- experts group users by what they saw, not by vectors that know the left-out ratings, and errors of the correction's
+  gate are by user and item: Coat's test fell where the correction acted.
+These rest on logs alone, by the Monte Carlo error of answers or by left-out ratings:
+- the size of f is drawn at once, thresholds start wider, every third sweep is kept;
+- a fit ends after twice the least sweeps, below 20,000 ratings after 1,000 (two seeds' answers on Coat differ by a
+  variance of .0011 after 600, .0006 after 1,000); one to a fold of these runs a fifth of the least;
+- folds are asked for columns one after the other, up to all five (on MovieLens the history block gains .0021 +- .0014
+  by one fold, however long its chains are); the history block is only asked where who-saw-what enters, of 20,000
+  ratings and more.
 """
 
 from __future__ import annotations
@@ -60,7 +50,6 @@ CHECKED_PAIRS = 10_000
 THIN, FOLD_THIN = 3, 2
 """Every third sweep is kept, every second of a fit to a fold: neighbours are much alike, and adding one takes time."""
 FOLDS = 5
-GATE_RATINGS = 200_000
 STANDARD_ERRORS = 2.0
 """Whatever is added by evidence of the log needs a gain above this many standard errors."""
 

@@ -238,9 +238,8 @@ def judged(gain: Float, folds_left: int) -> tuple[float, float, bool]:
 def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Posterior], list[str]]:
     """Let who-saw-what, then the history block, into the prior if left-out ratings gain two standard errors by it.
 
-    Folds are asked one after the other, on at most 200,000 ratings of whole users, until the gain of those asked is
-    beyond 2 standard errors and half of one more for every fold left. Fits to folds of the whole log are kept. The
-    history block, of many columns, is asked of larger logs alone.
+    Folds are asked one after the other, until the gain of those asked is clear; their fits are kept. The history block,
+    of many columns, is asked of larger logs alone.
     """
     settings, log = problem.settings, problem.log
     asked = [name for name in ("exposure", "history") if getattr(settings, name) is None]
@@ -251,19 +250,13 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
     notes = ["The log is too small to ask whether who-saw-what tells anything: it is left out."] if small else []
     if not asked or small:
         return replace(problem, settings=current), {}, notes if asked else []
-    trial, trial_fold = problem, fold
-    if len(log.users) > defaults.GATE_RATINGS:
-        order = np.random.default_rng([problem.seed, 13]).permutation(log.n_users)
-        few = order[np.cumsum(log.counts()[0][order]) <= defaults.GATE_RATINGS]
-        chosen = np.isin(log.users, few)
-        trial, trial_fold = replace(problem, log=log.rows(chosen)), fold[chosen]
     models: dict[tuple[BayesianFactors, int], Posterior] = {}
 
     @cache
     def likelihood(candidate: BayesianFactors, k: int) -> Float:
         """Return the log-likelihood of ratings of fold k by a model without them."""
-        left_out = trial.log.rows(trial_fold == k)
-        models[candidate, k] = replace(trial, settings=candidate).without_fold(trial_fold, k)
+        left_out = log.rows(fold == k)
+        models[candidate, k] = replace(problem, settings=candidate).without_fold(fold, k)
         return models[candidate, k].log_likelihood(left_out.users, left_out.items, left_out.ratings)
 
     for name in asked:
@@ -280,5 +273,5 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
         if not enters:
             break  # who saw what tells nothing in its few columns: it is not asked in many
         current = candidate
-    kept = {k: model for (used, k), model in models.items() if used == current} if trial is problem else {}
+    kept = {k: model for (used, k), model in models.items() if used == current}
     return replace(problem, settings=current), kept, notes

@@ -9,7 +9,6 @@ k = 0: people choose by what could be known beforehand; k = 1: they rate what th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,43 +36,21 @@ def random_pair_probability(
     return posterior.probability(users, items, liked_from, shift(posterior, users, items, slope, k))
 
 
-@dataclass(frozen=True)
-class Unexplained:
-    """Hold k as random ratings tell it."""
-
-    value: float
-    error: float
-    n_ratings: int
-    needed: int
-    """Random ratings that would bring the error of k to .15."""
-
-    def sentence(self) -> str:
-        """Say what the random ratings tell."""
-        if not math.isfinite(self.error):
-            return "Without a slope no random rating tells k: the level does not depend on it."
-        figure = f"k = {self.value:.2f} +- {self.error:.2f} from {self.n_ratings:,} random ratings"
-        return f"{figure}." if self.error <= USEFUL_ERROR else f"{figure}: too few to tell, {self.needed:,} would do."
-
-
-def unexplained_from_random(posterior: Posterior, users: Int, items: Int, liked: Int, slope: float) -> Unexplained:
-    """Estimate k by maximum likelihood from random ratings (0 or 1 each), its error by the information they hold."""
-    n = len(users)
-    if slope == 0 or n == 0:
-        return Unexplained(0.0, math.inf, n, 0)
+def most_likely_k(posterior: Posterior, users: Int, items: Int, liked: Int, slope: float) -> tuple[float, float]:
+    """Return k by maximum likelihood from random ratings (0 or 1 each), and its standard error."""
     values = []
     for k in GRID:
         p = np.clip(random_pair_probability(posterior, users, items, slope, float(k)), 1e-9, 1 - 1e-9)
         values.append(float(np.where(liked == 1, np.log(p), np.log1p(-p)).sum()))
     best = float(GRID[int(np.argmax(values))])
-    error = 1 / math.sqrt(max(n * information(posterior, users, items, slope, best), 1e-12))
-    return Unexplained(best, error, n, math.ceil(n * (error / ENOUGH) ** 2))
+    return best, 1 / math.sqrt(len(users) * information(posterior, users, items, slope, best))
 
 
 def information(posterior: Posterior, users: Int, items: Int, slope: float, k: float, step: float = 1e-3) -> float:
     """Return what one random rating of these pairs tells of k, on average: (dp / dk)^2 / (p (1 - p))."""
     p = np.clip(random_pair_probability(posterior, users, items, slope, k), 1e-9, 1 - 1e-9)
     near = random_pair_probability(posterior, users, items, slope, k - step if k > 0.5 else k + step)
-    return float(np.mean(((near - p) / step) ** 2 / (p * (1 - p))))
+    return max(float(np.mean(((near - p) / step) ** 2 / (p * (1 - p)))), 1e-12)
 
 
 def level(
@@ -84,13 +61,17 @@ def level(
         return None, []
     users, items = (rng.integers(n or 0, size=20_000) for n in posterior.sizes())
     k0, k1 = (random_pair_probability(posterior, users, items, slope.used, k).mean() for k in (0.0, 1.0))
-    needed = math.ceil(1 / (max(information(posterior, users, items, slope.used, 0.5), 1e-12) * ENOUGH**2))
+    needed = math.ceil(1 / (information(posterior, users, items, slope.used, 0.5) * ENOUGH**2))
     sentences = [
         f"Over all pairs {k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
         f"{k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about {needed:,} random ratings "
         "can."
     ]
-    if random is None:
+    if random is None or not len(random.users):
         return None, sentences
-    estimate = unexplained_from_random(posterior, random.users, random.items, random.ratings, slope.used)
-    return (estimate.value if estimate.error <= USEFUL_ERROR else None), [*sentences, estimate.sentence()]
+    k, error = most_likely_k(posterior, random.users, random.items, random.ratings, slope.used)
+    enough = error <= USEFUL_ERROR
+    found = (
+        f"k = {k:.2f} +- {error:.2f} from {len(random.users):,} random ratings{'' if enough else ': too few to tell'}."
+    )
+    return (k if enough else None), [*sentences, found]
