@@ -41,13 +41,15 @@ def test_mean_and_risk_are_right_if_either_is(wrong):
             p_used = np.full_like(p, seen.mean()) * rng.uniform(0.8, 1.25, p.shape)
         r = corrected(q_used, p_used, seen, ratings, rng, force=True)[1]
         weighted = (ratings[seen] / p_used[seen]).sum() / (1 / p_used[seen]).sum()
-        means = np.array([r.mean(), ratings[seen].mean(), q_used.mean(), weighted]) - q.mean()
+        robust = q_used.mean() + ((ratings - q_used) / p_used)[seen].sum() / q.size  # the estimator of DR-JL and DCE-DR
+        means = np.array([r.mean(), ratings[seen].mean(), q_used.mean(), weighted, robust]) - q.mean()
         loss = (0.6 - ratings) ** 2
         risks = np.array([(r * 0.4**2 + (1 - r) * 0.6**2).mean(), loss[seen].mean()]) - loss.mean()
         found.append([*means, *risks])
     bias, error = np.abs(np.mean(found, axis=0)), np.std(found, axis=0) / np.sqrt(8)
-    ours, naive, imputed, weighted, risk, naive_risk = bias
+    ours, naive, imputed, weighted, robust, risk, naive_risk = bias
     assert ours < 0.015 + 3 * error[0]
+    assert abs(ours - robust) < 0.01 + 3 * error[4]
     assert ours < 0.25 * min(naive, imputed if wrong == "imputation" else weighted)
     assert risk < 0.25 * naive_risk
 
