@@ -105,10 +105,10 @@ def fit_corrected(
     `random` ratings (0 or 1) tell k. Without `corrections` the posterior answers as it is; a graded log is not
     corrected. The exposure that lists rest on is fitted all the same.
     """
-    posterior, problem, fold, _ = fitted = sample(problem)
+    posterior, problem, fold, without = sample(problem)
     log, rng, graded = problem.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
-    by_fold = fitted.all_folds()
+    by_fold = {k: without(k) for k in range(defaults.FOLDS)}
     exposure, log_p, folded = fit_exposure(problem, fold, rng)
     found: dict[str, Any] = {"unexplained": unexplained}
     notes = [*posterior.notes, f"Exposure: {exposure.name}."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -158,17 +158,12 @@ def fold_sweeps(n_ratings: int) -> int:
 
 
 class Fitted(NamedTuple):
-    """Hold a fitted model, its problem with the columns chosen, and the folds fitted on the way to them."""
+    """Hold a fitted model, its problem with the columns chosen, folds, and models that have not seen one, if asked."""
 
     posterior: Posterior
     problem: Problem
     fold: Int
-    by_fold: dict[int, Posterior]
-
-    def all_folds(self) -> dict[int, Posterior]:
-        """Return a model for every fold that has not seen it; those that chose the columns serve again."""
-        rest = (k for k in range(defaults.FOLDS) if k not in self.by_fold)
-        return self.by_fold | {k: self.problem.without_fold(self.fold, k) for k in rest}
+    without: Callable[[int], Posterior]
 
 
 @one_blas_thread
@@ -178,7 +173,7 @@ def sample(problem: Problem) -> Fitted:
     An interrupt (Ctrl-C) after the first kept sweep ends the fit with what there is, and its notes say so.
     """
     fold, n = problem.folds(), len(problem.log.users)
-    problem, by_fold, notes = choose_columns(problem, fold)
+    problem, without, notes = choose_columns(problem, fold)
     asked = problem.settings.sweeps
     least, most = asked or defaults.least_sweeps(n), asked or defaults.most_sweeps(n)
     chain = problem.chain(defaults.burn_in(least))
@@ -199,7 +194,7 @@ def sample(problem: Problem) -> Fitted:
         if chain.kept < 2:
             raise
         notes.append(f"Interrupted after {sampler.sweeps} sweeps: answers rest on the {chain.kept} kept so far.")
-    return Fitted(_finished(problem, chain, notes), problem, fold, by_fold)
+    return Fitted(_finished(problem, chain, notes), problem, fold, without)
 
 
 def _finished(problem: Problem, chain: Chain, notes: list[str]) -> Posterior:
@@ -235,31 +230,29 @@ def judged(gain: Float, folds_left: int) -> tuple[float, float, bool]:
     return mean, error, abs(mean) > error * (defaults.STANDARD_ERRORS + folds_left / 2)
 
 
-def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Posterior], list[str]]:
+def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, Callable[[int], Posterior], list[str]]:
     """Let who-saw-what, then the history block, into the prior if left-out ratings gain two standard errors by it.
 
-    Folds are asked one after the other, until the gain of those asked is clear; their fits are kept. The history block,
-    of many columns, is asked of larger logs alone.
+    Folds are asked one after the other, until the gain of those asked is clear. The history block, of many columns, is
+    asked of larger logs alone, where who-saw-what enters in its few. Models without a fold are returned, fitted once.
     """
-    settings, log = problem.settings, problem.log
-    asked = [name for name in ("exposure", "history") if getattr(settings, name) is None]
-    if len(log.users) < defaults.HISTORY_RATINGS and "history" in asked:
-        asked.remove("history")
+    settings, log, notes = problem.settings, problem.log, list[str]()
     current = replace(settings, exposure=bool(settings.exposure), history=bool(settings.history))
-    small = len(log.users) < 100 or min(log.n_users, log.n_items) < 3
-    notes = ["The log is too small to ask whether who-saw-what tells anything: it is left out."] if small else []
-    if not asked or small:
-        return replace(problem, settings=current), {}, notes if asked else []
-    models: dict[tuple[BayesianFactors, int], Posterior] = {}
+    asked = [name for name in ("exposure", "history") if getattr(settings, name) is None]
+    if asked and (len(log.users) < 100 or min(log.n_users, log.n_items) < 3):
+        asked, notes = [], ["The log is too small to ask whether who-saw-what tells anything: it is left out."]
 
     @cache
+    def without(candidate: BayesianFactors, k: int) -> Posterior:
+        return replace(problem, settings=candidate).without_fold(fold, k)
+
     def likelihood(candidate: BayesianFactors, k: int) -> Float:
-        """Return the log-likelihood of ratings of fold k by a model without them."""
         left_out = log.rows(fold == k)
-        models[candidate, k] = replace(problem, settings=candidate).without_fold(fold, k)
-        return models[candidate, k].log_likelihood(left_out.users, left_out.items, left_out.ratings)
+        return without(candidate, k).log_likelihood(left_out.users, left_out.items, left_out.ratings)
 
     for name in asked:
+        if name == "history" and len(log.users) < defaults.HISTORY_RATINGS:
+            break
         candidate, gain = replace(current, **{name: True}), np.zeros(0)
         for k in range(defaults.FOLDS):
             gain = np.append(gain, likelihood(candidate, k) - likelihood(current, k))
@@ -267,11 +260,9 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, dict[int, Post
             if clear:
                 break
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
-        enters = clear and mean > 0
-        verdict = "enters" if enters else "stays out"
+        verdict = "enters" if clear and mean > 0 else "stays out"
         notes.append(f"{what} {verdict}: left-out ratings gain {mean:.4f} +- {error:.4f} in log-likelihood.")
-        if not enters:
-            break  # who saw what tells nothing in its few columns: it is not asked in many
+        if verdict == "stays out":
+            break
         current = candidate
-    kept = {k: model for (used, k), model in models.items() if used == current}
-    return replace(problem, settings=current), kept, notes
+    return replace(problem, settings=current), partial(without, current), notes
