@@ -125,7 +125,7 @@ def to_onnx(model: Recommender, path: PathLike) -> Scorer:
 
 
 def _is_mapped(model: Recommender) -> bool:
-    """Whether answers are more than the sigmoid of an inner product."""
+    """Return whether answers are more than the sigmoid of an inner product."""
     return "prediction" in model.parts.calibrators or not isinstance(model.part("prediction"), Net)
 
 

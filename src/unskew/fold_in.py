@@ -116,7 +116,7 @@ def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[Ratin
 
 
 def _joined(log: RatingLog, new: RatingLog) -> RatingLog:
-    """The log and the new users: their codes and their ratings come last."""
+    """Return the log and the new users: their codes and their ratings come last."""
     columns: dict[str, Any] = {"users": np.concatenate([log.users, new.users + np.int32(log.n_users)])}
     for name in ("items", "ratings", "stars"):
         known = [getattr(one, name) for one in (log, new)]
@@ -160,7 +160,7 @@ def _weights(model: Recommender, joined: Recommender) -> Values:
 def _most_likely(
     x: Values, offsets: Values, ratings: Values, weights: Values, shrinkage: float, squared: bool
 ) -> Values:
-    """The maximum a posteriori of what is known of one user, in units of the prior's root.
+    """Return the maximum a posteriori of what is known of one user, in units of the prior's root.
 
     minimise  sum_i w_i e(x_i . beta + c_i, r_i) + shrinkage / 2 |beta|^2
 

@@ -110,7 +110,7 @@ class Recommender:
         return self.split.train if self.fitted_on == "train" else self.split.log
 
     def for_judging(self) -> Recommender:
-        """The model that its hold-out may judge: itself, or its method fitted again without the hold-out."""
+        """Return the model that its hold-out may judge: itself, or its method fitted again without the hold-out."""
         if self.fitted_on == "train":
             return self
         training = replace(self.training or Training(), progress=False)
@@ -161,11 +161,11 @@ class Recommender:
         return (found, part.std(*codes)) if return_std else found
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
-        """The estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
+        """Return the estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
         return self.scores("propensity", *self._codes(users, items))
 
     def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
-        """The imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
+        """Return the imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
         found = self.scores("imputation", *self._codes(users, items))
         return np.asarray(self.log.scale.from_unit(found), np.float64)
 
@@ -184,7 +184,7 @@ class Recommender:
         seed: int = 0,
         library: Library | None = None,
     ) -> Any:
-        """The k best items for each user: a frame with user, item, title if there are any, score and rank.
+        """Return the k best items for each user: a frame with user, item, title if there are any, score and rank.
 
         It comes in the frame library that the log came in, or in another `library`, under the log's names of columns.
         `users` is an id, several, or None for everybody. `by` is the order: "liking", what a user would like if he met
@@ -249,7 +249,7 @@ class Recommender:
         self, by: str, score: Any, users: NDArray[Any], allowed: Any, k: int, exclude_seen: bool, explore: float,
         seed: int,
     ) -> tuple[TopItems, NDArray[np.float64]]:  # fmt: skip
-        """Lists with the chance of every item at its place; see `unskew.explore`."""
+        """Return lists with the chance of every item at its place; see `unskew.explore`."""
         part, seen = self.part("prediction"), seen_pairs(self.log) if exclude_seen else None
 
         def candidates(place: int) -> NDArray[np.int64]:
@@ -265,7 +265,7 @@ class Recommender:
         return found._replace(scores=ndtr(found.scores)) if by == "thompson" else found, chance
 
     def similar(self, items: Any = None, *, users: Any = None, k: int = 10) -> Any:
-        """The k items most like each of some items, or users most like each of some users, as a frame.
+        """Return the k items most like each of some items, or users most like each of some users, as a frame.
 
         Two items are alike if what the model answers for them, beyond what all items share, goes up and down together
         over all users, and two users alike over all items; `similarity` is that correlation, from -1 to 1.
@@ -287,7 +287,7 @@ class Recommender:
         return framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
 
     def explain(self, user: Any, item: Any, k: int = 5) -> Any:
-        """The k ratings of a user that count most for or against an item, as a frame.
+        """Return the k ratings of a user that count most for or against an item, as a frame.
 
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
@@ -303,7 +303,7 @@ class Recommender:
         return framed(pa.table(columns), log.library)
 
     def _named(self, items: NDArray[Any], prefix: str = "") -> dict[str, Any]:
-        """Columns of ids and, if there are any, titles."""
+        """Return columns of ids and, if there are any, titles."""
         log = self.log
         columns = {f"{prefix}{log.names.item}": log.item_ids.take(items)}
         if log.titles is not None:
@@ -311,7 +311,7 @@ class Recommender:
         return columns
 
     def _alike(self, items: NDArray[Any], position: NDArray[Any]) -> str:
-        """A sentence about lists that nearly all begin, or hold, alike; nothing if they do not."""
+        """Return a sentence about lists that nearly all begin, or hold, alike; nothing if they do not."""
         n_lists = len(np.unique(position))
         if n_lists < FEWEST_LISTS:
             return ""
@@ -327,7 +327,7 @@ class Recommender:
         )
 
     def order(self, by: str | None = None) -> str:
-        """The order of lists that is meant, the model's usual one for None; refused if it has no such order."""
+        """Return the order of lists that is meant, the model's usual one for None; refused if it has no such order."""
         orders = self.part("prediction").orders
         if by is not None and (not isinstance(by, str) or by not in orders):
             known = " or ".join(map(repr, orders))
@@ -336,7 +336,7 @@ class Recommender:
         return by or orders[0]
 
     def ranking(self, by: str, seed: int = 0) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]:
-        """What lists are ranked by, as a function of codes."""
+        """Return what lists are ranked by, as a function of codes."""
         if by == "liking":
             return self.predict_codes
         part, rng = self.part("prediction"), np.random.default_rng(seed)
@@ -355,7 +355,7 @@ class Recommender:
         return replace(self, random_ratings=report, corrections=lines)
 
     def predict_codes(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
-        """Predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
+        """Return predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
         return self.scores("prediction", users, items)
 
     def scores(
@@ -368,7 +368,7 @@ class Recommender:
     def uncorrected(
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """The same without what random ratings have made of it."""
+        """Return the same without what random ratings have made of it."""
         part = self.part(role)
         found = np.empty(len(users))
         for start in range(0, len(users), CHUNK):
@@ -381,7 +381,7 @@ class Recommender:
         return found
 
     def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
-        """A model that knows new users too, by the few ratings they have given and without training.
+        """Return a model that knows new users too, by the few ratings they have given and without training.
 
         `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
         on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
@@ -396,7 +396,7 @@ class Recommender:
         return fold_in(self, user_log, **rules)
 
     def part(self, role: str) -> Part:
-        """What fills a role."""
+        """Return what fills a role."""
         if role not in self.parts:
             raise ParameterError(f"{type(self.method).__name__} has no {role}; use a method that has one.")
         found: Part = self.parts[role]
@@ -421,7 +421,7 @@ class Recommender:
         return replace(self, parts=parts, history=history)
 
     def update(self, source: Any, *, sweeps: int | None = None) -> Recommender:
-        """The model of a Bayesian method with more ratings, those of new users and items included.
+        """Return the model of a Bayesian method with more ratings, those of new users and items included.
 
         `source` is a file or a frame like the log's, or a `RatingLog` read as the log was. The sampler goes on from its
         kept state for `sweeps` over all ratings, by default 40% of what a fit begins with; see `unskew.update` for
@@ -443,13 +443,13 @@ class Recommender:
         save(self, path, without_log=without_log)
 
     def _with_log(self, for_what: str) -> RatingLog:
-        """The log, refused if the model was saved without it."""
+        """Return the log, refused if the model was saved without it."""
         if not len(self.log):
             raise ParameterError(f"The model was saved without its log, and does not know {for_what}.")
         return self.log
 
     def _predicted(self, frame: Any, **rules: Any) -> Any:
-        """The frame of pairs with predictions."""
+        """Return the frame of pairs with predictions."""
         names, table = self._columns(frame)
         if rules["as_"] == "levels":
             raise ParameterError("as_='levels' has several numbers a pair: give users and items as arrays.")
@@ -461,7 +461,7 @@ class Recommender:
         return framed(pa.table(table | added), library)
 
     def _columns(self, frame: Any) -> tuple[tuple[str, str], dict[str, Any]]:
-        """The columns of a frame of pairs as Arrow arrays, and the names of those of users and items."""
+        """Return the columns of a frame of pairs as Arrow arrays, and the names of those of users and items."""
         sides, like = dict.fromkeys(("user", "item")), self.log.names._asdict()
         columns, found, _ = frame_columns(frame, sides, "the frame of pairs", like=like)
         return (found["user"], found["item"]), {
@@ -497,7 +497,7 @@ class Recommender:
 
 
 def framed(table: pa.Table, library: str) -> Any:
-    """A table in a frame library; in Arrow, with a warning, where that is not installed."""
+    """Return a table in a frame library; in Arrow, with a warning, where that is not installed."""
     if library == "pyarrow":
         return table
     import narwhals as nw
@@ -510,14 +510,14 @@ def framed(table: pa.Table, library: str) -> Any:
 
 
 def as_arrow_table(frame: Any) -> pa.Table:
-    """A frame of any library as an Arrow table."""
+    """Return a frame of any library as an Arrow table."""
     import narwhals as nw
 
     return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
 
 
 def listed(ids: Any) -> Any:
-    """Several ids: a single one becomes a list."""
+    """Return several ids: a single one becomes a list."""
     return [ids] if isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool) else ids
 
 
@@ -530,7 +530,7 @@ def _one(codes: NDArray[np.int32], side: str) -> NDArray[np.int32]:
 def _codes(
     vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | None = None, fallback: str = AVERAGE
 ) -> NDArray[np.int32]:
-    """Codes of ids, -1 for those that are unknown where these may be; None is where they never may."""
+    """Return codes of ids, -1 for those that are unknown where these may be; None is where they never may."""
     wanted = as_ids(listed(ids), f"{side}s")
     codes = vocabulary.codes(wanted)
     if on_unknown != "fallback" and (unknown := codes < 0).any():

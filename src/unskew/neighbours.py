@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 1 << 9
 
 
 def linear_form(part: Part) -> Linear:
-    """The part as inner products, the average user and item last; refused if it has no such form."""
+    """Return the part as inner products, the average user and item last; refused if it has no such form."""
     form = part.linear()
     if form is None:
         raise ParameterError(
@@ -27,12 +27,12 @@ def linear_form(part: Part) -> Linear:
 
 
 def form_of(part: Part) -> Linear:
-    """The same without the average ones, in double precision."""
+    """Return the same without the average ones, in double precision."""
     return Linear(*(np.asarray(side[:-1], np.float64) for side in linear_form(part)))
 
 
 def mean_and_root(rows: NDArray[Any]) -> tuple[Values, Values]:
-    """The mean of some rows, and the symmetric square root of their covariance, which may be singular."""
+    """Return the mean of some rows, and the symmetric square root of their covariance, which may be singular."""
     mean = rows.mean(0, dtype=np.float64)
     away = rows - mean
     spread, axes = np.linalg.eigh(away.T @ away / len(rows))
@@ -40,7 +40,7 @@ def mean_and_root(rows: NDArray[Any]) -> tuple[Values, Values]:
 
 
 def alike(rows: Values, others: Values, asked: NDArray[Any], k: int) -> tuple[NDArray[np.int64], Values]:
-    """The k rows most like each asked one, and how alike: places and correlations, of shape (asked, k).
+    """Return the k rows most like each asked one, and how alike: places and correlations, of shape (asked, k).
 
     Two rows are alike if what they answer goes up and down together over all `others`: corr(a, b) = a'Cb / |a||b| with
     C their covariance. Rotations of factors do not change it, and columns in which others do not differ have no part.
@@ -63,7 +63,7 @@ def alike(rows: Values, others: Values, asked: NDArray[Any], k: int) -> tuple[ND
 
 
 def contributions(form: Linear, rated: NDArray[Any], ratings: Values, item: int) -> Values:
-    """How much each rating of a user moves the logit of an item away from the average user's.
+    """Return how much each rating of a user moves the logit of an item away from the average user's.
 
     With users normal around their mean with covariance C, the user's row given the ratings is, to first order,
     mean + S sum_j x_j (r_j - p_j) with S = (C^-1 + sum_j p_j (1 - p_j) x_j x_j')^-1 and p_j what the average user would

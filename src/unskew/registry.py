@@ -35,7 +35,7 @@ class Entry:
         return self.note or (getdoc(self.cls) or "").split("\n")[0]
 
     def build(self, **settings: Any) -> Any:
-        """The method with these settings instead of its defaults; a wrapper hands on what is its base's."""
+        """Return the method with these settings instead of its defaults; a wrapper hands on what is its base's."""
         made = self.defaults() if isinstance(self.defaults, type) else self.defaults
         own = settings_of(made)
         wrapped_by = next((name for name in ("base", "factors") if name in own), "")
@@ -62,7 +62,7 @@ _distributions: dict[type, str] = {}  # of classes that installed packages bring
 
 
 def settings_of(made: Any) -> dict[str, Any]:
-    """The settings of a method or part with their values."""
+    """Return the settings of a method or part with their values."""
     return {each.name: getattr(made, each.name) for each in fields(made)} if is_dataclass(made) else {}
 
 
@@ -99,7 +99,7 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
 
 
 def registered(kind: str = "method") -> tuple[Entry, ...]:
-    """All that is registered of a kind, in the order of the comparison.
+    """Return all that is registered of a kind, in the order of the comparison.
 
     >>> [entry.name for entry in unskew.registered()][:2]
     ['naive', 'ips']
@@ -109,12 +109,12 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
 
 
 def named(kind: str) -> dict[str, Any]:
-    """All that is registered of a kind by its name."""
+    """Return all that is registered of a kind by its name."""
     return {entry.name: entry.defaults for entry in registered(kind)}
 
 
 def broken() -> dict[str, str]:
-    """Entries of installed packages that could not be loaded, by name, with a sentence each."""
+    """Return entries of installed packages that could not be loaded, by name, with a sentence each."""
     _load()
     return dict(_broken)
 
@@ -143,7 +143,7 @@ def _load() -> None:
 
 
 def make(name: str, **settings: Any) -> Any:
-    """The method registered under this name, with these settings instead of its defaults.
+    """Return the method registered under this name, with these settings instead of its defaults.
 
     >>> unskew.make("ips", clip=0.02).clip
     0.02
@@ -161,7 +161,7 @@ def make(name: str, **settings: Any) -> Any:
 
 
 def classes() -> dict[str, type]:
-    """Every class that a recipe may name, by that name; nothing else is ever built from a file.
+    """Return every class that a recipe may name, by that name; nothing else is ever built from a file.
 
     Ours go by their bare names, as do those that a program registers itself; one of an installed package is called
     distribution:Class.

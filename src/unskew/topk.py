@@ -17,7 +17,7 @@ _SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
 
 
 def seen_pairs(log: RatingLog) -> SeenPairs:
-    """What was seen, sorted once for as long as the log lives."""
+    """Return what was seen, sorted once for as long as the log lives."""
     if log not in _SEEN:
         _SEEN[log] = SeenPairs(log)
     return _SEEN[log]
@@ -40,7 +40,7 @@ def top_items(
     k: int,
     exclude_seen: bool,
 ) -> TopItems:
-    """The k best of the sorted candidates for each user; equal scores go by the order of the catalogue."""
+    """Return the k best of the sorted candidates for each user; equal scores go by the order of the catalogue."""
     seen = seen_pairs(log) if exclude_seen else None
     at_once = max(1, CELLS_AT_ONCE // max(len(candidates), 1))
     parts = []
@@ -65,7 +65,7 @@ def top_listed(
     k: int,
     exclude_seen: bool,
 ) -> TopItems:
-    """The k best of the pairs that are listed, each by the position of its user among `users` and its item."""
+    """Return the k best of the pairs that are listed, each by the position of its user among `users` and its item."""
     pairs = np.unique(np.stack([position, items]), axis=1)
     if exclude_seen:
         pairs = pairs[:, ~seen_pairs(log)(users[pairs[0]], pairs[1])]
@@ -90,7 +90,7 @@ def _best(scores: NDArray[np.float64], candidates: NDArray[Any], k: int, offset:
 
 
 def _ranked(rows: NDArray[Any], items: NDArray[Any], scores: NDArray[np.float64], k: int) -> TopItems:
-    """The k best of each row, equal scores in the order of the catalogue."""
+    """Return the k best of each row, equal scores in the order of the catalogue."""
     order = np.lexsort((items, -scores, rows))
     rows, items, scores = rows[order], items[order], scores[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1

@@ -75,7 +75,7 @@ class Features:
         return np.asarray(encoded / length, np.float32)
 
     def with_unknown(self, count: int) -> Features:
-        """The same, and rows for `count` more ids of which nothing is known."""
+        """Return the same, and rows for `count` more ids of which nothing is known."""
         nothing = np.full((count, len(self.names)), np.nan, np.float32)
         return replace(self, values=np.vstack([self.values, nothing]))
 
@@ -116,7 +116,7 @@ class FeatureFrame(NamedTuple):
         return cls(side, ids, columns, tuple(notes))
 
     def aligned(self, ids: Vocabulary) -> Features:
-        """The features in the order of a vocabulary."""
+        """Return the features in the order of a vocabulary."""
         rows = self.ids.codes(ids)  # -1 for an id that is not described, hence the row of nothing at the end
         values = np.stack([np.append(held, np.float32(np.nan))[rows] for held in self.columns.values()], axis=1)
         missing, notes = int((rows < 0).sum()), list(self.notes)
@@ -128,7 +128,7 @@ class FeatureFrame(NamedTuple):
 
 
 def _identifies(name: str, column: pa.Array) -> str:
-    """What a column holds that only tells rows apart; nothing if it may describe them."""
+    """Return what a column holds that only tells rows apart; nothing if it may describe them."""
     if not (is_text(column.type) or is_number(column.type)):
         return ""
     held = column.drop_null()

@@ -39,7 +39,7 @@ class Block:
         return Block(self.users[order], self.items[order], self, order)
 
     def column(self, name: str, make: Callable[[Block], Array] | None) -> Array | None:
-        """A column by its name, made where it is asked for first; None for what is not known of these pairs."""
+        """Return a column by its name, made where it is asked for first; None for what is not known of these pairs."""
         if name not in self.columns:
             found = self._source.column(name, make) if self._source else (None if make is None else make(self))
             if found is None:
@@ -122,7 +122,7 @@ class Feed:
         return SeenPairs(self.log)
 
     def _logged(self, rows: Array) -> Block:
-        """Rows of the log, once for each net that learns from them."""
+        """Return rows of the log, once for each net that learns from them."""
         copy = np.repeat(np.arange(self._copies), len(rows))
         users, items, ratings = (
             np.tile(column[rows], self._copies) for column in (self.log.users, self.log.items, self.log.ratings)
@@ -132,7 +132,7 @@ class Feed:
         return Block(*placed, ratings=ratings, **known)
 
     def _drawn(self, drawn: Drawn, rng: np.random.Generator) -> Block:
-        """Rows of the population, each for one of the nets that may learn from it."""
+        """Return rows of the population, each for one of the nets that may learn from it."""
         users, items, seen, cells = drawn
         seen = self._seen_pairs(users, items) if seen is None else seen
         known: dict[str, Any] = {} if cells is None else {"cells": cells}
@@ -174,7 +174,7 @@ class Feed:
         return self._train.users, self._train.items
 
     def _held_out(self, rows: Array, population: Population) -> Batch:
-        """Held-out rows with one sample of pairs that stays the same."""
+        """Return held-out rows with one sample of pairs that stays the same."""
         observed = self._logged(rows)
         count = min(max(MIN_HOLDOUT_SAMPLE, SAMPLED_PER_HELD_OUT * len(observed)), MAX_HOLDOUT_SAMPLE)
         sampled = self._drawn(population.draw_evenly(count, self._holdout_rng), self._holdout_rng)

@@ -50,14 +50,14 @@ class Vocabulary:
         return f"Vocabulary({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
 
     def take(self, codes: Any) -> pa.Array:
-        """The external ids of some codes."""
+        """Return the external ids of some codes."""
         places = np.asarray(codes)
         if places.size and not (places.min() >= 0 and places.max() < len(self)):
             raise IndexError(f"codes run from 0 to {len(self) - 1}, not {places.min()} to {places.max()}.")
         return self.arrow.take(pa.array(places.astype(np.int64, copy=False)))
 
     def codes(self, ids: Any, where: str = "ids") -> NDArray[np.int32]:
-        """The codes of some ids, -1 for an unknown id; 12 and "12" are the same id, "012" is another."""
+        """Return the codes of some ids, -1 for an unknown id; 12 and "12" are the same id, "012" is another."""
         wanted, known = as_ids(ids, where), self.arrow
         if wanted.type != known.type:  # comparing as text is exact: an integer has one usual spelling
             wanted, known = wanted.cast(pa.large_string()), known.cast(pa.large_string())
@@ -65,7 +65,7 @@ class Vocabulary:
         return codes
 
     def extended(self, ids: Any) -> Vocabulary:
-        """These ids and, behind them, those of others that are not among them."""
+        """Return these ids and, behind them, those of others that are not among them."""
         more = as_ids(ids)
         more = more.filter(pa.array(self.codes(more) < 0))
         kinds = (self.arrow.type, more.type)
@@ -78,7 +78,7 @@ class Vocabulary:
 
 
 def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) -> tuple[NDArray[np.int32], Vocabulary]:
-    """A column as codes, and the ids that they stand for, in the order of first appearance or of a catalogue.
+    """Return a column as codes, and the ids that they stand for, in the order of first appearance or of a catalogue.
 
     `narrow` makes integers of text that spells them throughout; a catalogue, `known`, must list every id.
     """
@@ -113,7 +113,7 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
 
 
 def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
-    """The ids as int64 or large_string, or a DataError that names the first row that holds no usable id."""
+    """Return the ids as int64 or large_string, or a DataError that names the first row that holds no usable id."""
     ids = plain(as_arrow(values, where))
     if ids.null_count:
         raise _no_id(where, row(pc.index(ids.is_null(), True).as_py()))
@@ -165,12 +165,12 @@ def as_arrow(values: Any, where: str) -> pa.Array:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """The values themselves, if they stand in a dictionary."""
+    """Return the values themselves, if they stand in a dictionary."""
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def as_text(values: pa.Array, where: str, row: Row = lambda place: place + 1) -> pa.Array:
-    """Text or bytes as large_string, every value valid UTF-8 (which a Parquet file does not promise)."""
+    """Return text or bytes as large_string, every value valid UTF-8 (which a Parquet file does not promise)."""
     raw = values.cast(pa.large_binary())
     try:
         return raw.cast(pa.large_string())
@@ -182,7 +182,7 @@ def as_text(values: pa.Array, where: str, row: Row = lambda place: place + 1) ->
 
 
 def first_uncastable(values: pa.Array, target: pa.DataType) -> int:
-    """The place of the first value that keeps `values` from being cast, by bisection."""
+    """Return the place of the first value that keeps `values` from being cast, by bisection."""
     good, bad = 0, len(values)  # values[:good] can be cast, values[:bad] cannot
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -195,19 +195,19 @@ def first_uncastable(values: pa.Array, target: pa.DataType) -> int:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds strings or bytes of varying length."""
+    """Return whether a column of this type holds strings or bytes of varying length."""
     return str(kind) in ("string", "large_string", "binary", "large_binary", "string_view", "binary_view")
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers, booleans or nothing at all."""
+    """Return whether a column of this type holds numbers, booleans or nothing at all."""
     types = pa.types
     tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
     return any(test(kind) for test in tests)
 
 
 def narrowed(ids: Any) -> Any:
-    """Strings as int64 if every one is an integer spelled the usual way ("12", not "012"), else unchanged."""
+    """Return strings as int64 if every one is an integer spelled the usual way ("12", not "012"), else unchanged."""
     if not is_text(ids.type) or ids.null_count:
         return ids
     try:

@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | None, where: str) -> Wanted:
-    """What to look for in a table with these columns.
+    """Return what to look for in a table with these columns.
 
     `target` is what answers are wanted for: "click" (would it be clicked if shown, over all pairs), "conversion"
     (would it convert if clicked, over everything shown), "click-and-conversion" (over all pairs) or "implicit" (would
@@ -64,7 +64,7 @@ def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | 
 
 
 def as_flags(values: Any, where: str, missing: bool = False) -> Flags:
-    """A column of 0 and 1, or of true and false, or a DataError that names the first row with anything else.
+    """Return a column of 0 and 1, or of true and false, or a DataError that names the first row with anything else.
 
     With `missing`, what is missing counts as 0.
     """
@@ -80,7 +80,7 @@ def as_flags(values: Any, where: str, missing: bool = False) -> Flags:
 
 
 def ones(values: Any, where: str) -> Flags:
-    """Which rows hold 1 or true, whatever the others hold."""
+    """Return which rows hold 1 or true, whatever the others hold."""
     column = plain(as_arrow(values, where))
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
@@ -113,7 +113,7 @@ def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[Li
 
 
 def shares(keys: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    """The share of its pair that each row stands for, where pairs may have several rows; None if none has."""
+    """Return the share of its pair that each row stands for, where pairs may have several rows; None if none has."""
     _, place, count = np.unique(keys, return_inverse=True, return_counts=True)
     return None if count.max() == 1 else (1 / count[place]).astype(np.float32)
 
@@ -148,7 +148,7 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
 
 
 def remarks(items: NDArray[Any], won: Flags, seen: Flags | None, context: Mapping[str, NDArray[Any]]) -> list[str]:
-    """What stands out in a log of impressions, in words; `won` are rows with the outcome, seen or not."""
+    """Return what stands out in a log of impressions, in words; `won` are rows with the outcome, seen or not."""
     notes = []
     if seen is not None and (count := int((won & ~seen).sum())):
         notes.append(f"{count:,} rows have an outcome and were not seen: it is not read")

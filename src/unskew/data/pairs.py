@@ -23,7 +23,7 @@ _FOLD_STREAM = 0x666F6C64  # folds stay independent of every number drawn with a
 
 
 def pair_keys(users: Codes, items: Codes, n_items: int) -> NDArray[np.int64]:
-    """One number a pair, user * n_items + item: sorting by it sorts by user, then by item."""
+    """Return one number a pair, user * n_items + item: sorting by it sorts by user, then by item."""
     return users.astype(np.int64) * n_items + items
 
 
@@ -43,13 +43,13 @@ class SeenPairs:
         return np.asarray(self._rows[users, items], np.bool_).ravel()
 
     def of_user(self, user: int) -> NDArray[np.int32]:
-        """The items this user has rated, in order."""
+        """Return the items this user has rated, in order."""
         items: NDArray[np.int32] = self._rows.indices[self._rows.indptr[user] : self._rows.indptr[user + 1]]
         return items
 
 
 def pair_uniform(seed: int, users: ArrayLike, items: ArrayLike, stream: int = 0) -> NDArray[np.float64]:
-    """One number in the open interval (0, 1) for each pair of codes, a pure function of its four arguments.
+    """Return one number in the open interval (0, 1) for each pair of codes, a pure function of its four arguments.
 
     Users and items are broadcast against each other. The streams of one seed are independent of each other.
     """
@@ -64,14 +64,14 @@ def pair_uniform(seed: int, users: ArrayLike, items: ArrayLike, stream: int = 0)
 
 
 def pair_fold(seed: int, users: ArrayLike, items: ArrayLike, n_folds: int) -> NDArray[np.int64]:
-    """The fold, 0 to n_folds - 1, of each pair, seen or unseen alike; nothing is stored."""
+    """Return the fold, 0 to n_folds - 1, of each pair, seen or unseen alike; nothing is stored."""
     if n_folds < 1:
         raise ParameterError(f"n_folds is {n_folds}: give at least one fold.")
     return (pair_uniform(seed, users, items, _FOLD_STREAM) * n_folds).astype(np.int64)
 
 
 def _mix(word: Any) -> Any:
-    """The finaliser of splitmix64 (Steele, Lea & Flood, OOPSLA'14): each bit in flips half of those out."""
+    """Return the finaliser of splitmix64 (Steele, Lea & Flood, OOPSLA'14): each bit in flips half of those out."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))

@@ -45,7 +45,7 @@ class AllPairs(NamedTuple):
         return self.n_pairs
 
     def divided(self, held_out: Any) -> tuple[AllPairs, AllPairs]:
-        """What is trained on and what is held out: unseen pairs are too many to be met twice."""
+        """Return what is trained on and what is held out: unseen pairs are too many to be met twice."""
         return self, self
 
     def halves(self, rng: np.random.Generator) -> tuple[AllPairs, AllPairs]:
@@ -59,7 +59,7 @@ class AllPairs(NamedTuple):
         return Drawn(users, rng.integers(self.n_items, size=len(users), dtype=np.int32))
 
     def draw_evenly(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Pairs that are uniform one by one and together give every user and every item a like share.
+        """Return pairs that are uniform one by one and together give every user and every item a like share.
 
         The additive sequence of the plastic number in two dimensions, shifted at random: totals of what depends mostly
         on the user or on the item vary far less than over independent draws.
@@ -89,13 +89,13 @@ class ListedRows:
         return len(self.seen)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns by name."""
+        """Return all columns by name."""
         known = {"users": self.users, "items": self.items, "seen": self.seen, **self.columns}
         return known if self.cells is None else known | {"cells": self.cells}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> ListedRows:
-        """The rows of these columns."""
+        """Return the rows of these columns."""
         own = {name: arrays[name] for name in ("users", "items", "seen", "cells") if name in arrays}
         return cls(**own, columns={name: column for name, column in arrays.items() if name not in own})
 
@@ -113,14 +113,14 @@ class ListedRows:
         return self.columns.get("time")
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Some of the rows, by position or by a mask."""
+        """Return some of the rows, by position or by a mask."""
         cells = None if self.cells is None else self.cells[rows]
         columns = {name: column[rows] for name, column in self.columns.items()}
         return replace(self, users=self.users[rows], items=self.items[rows], seen=self.seen[rows], cells=cells,
                        columns=columns)  # fmt: skip
 
     def with_seen(self, kept: NDArray[np.bool_]) -> Self:
-        """The population of some of the seen rows: each of the others stands for as much less."""
+        """Return the population of some of the seen rows: each of the others stands for as much less."""
         weight = np.ones(len(self), np.float32) if self.cells is None else self.cells
         weight = np.where(self.seen, weight, weight * np.float32(kept.mean()))
         stays = ~self.seen
@@ -128,7 +128,7 @@ class ListedRows:
         return replace(self, cells=weight).take(stays)
 
     def divided(self, held_out: Any) -> tuple[Self, Self]:
-        """What is trained on, in the order of users, and what is held out."""
+        """Return what is trained on, in the order of users, and what is held out."""
         order = np.argsort(self.users, kind="stable")
         return self.take(order[~held_out[order]]), self.take(held_out)
 
@@ -141,7 +141,7 @@ class ListedRows:
         return self._drawn(np.sort(rng.integers(len(self), size=(n_batches, size)), axis=1).ravel())
 
     def draw_evenly(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Different rows as long as there are enough, each as likely as another."""
+        """Return different rows as long as there are enough, each as likely as another."""
         times, rest = divmod(count, len(self))
         whole = np.tile(np.arange(len(self)), times)
         return self._drawn(np.append(whole, np.sort(rng.choice(len(self), rest, replace=False))))
@@ -195,5 +195,5 @@ class Folds(NamedTuple):
 
 
 def shifted(codes: NDArray[Any], by: Any) -> Codes:
-    """Codes moved up; -1, which stands for somebody or something unknown, stays."""
+    """Return codes moved up; -1, which stands for somebody or something unknown, stays."""
     return np.where(codes < 0, -1, codes + by).astype(np.int32)

@@ -46,7 +46,7 @@ class Scale:
 
     @classmethod
     def of(cls, positive: float | None = 3, rating_scale: tuple[float, float] | None = None) -> Scale:
-        """The scale that the two settings of a log ask for."""
+        """Return the scale that the two settings of a log ask for."""
         threshold = None if positive is None else _number(positive, "positive")
         if rating_scale is None:
             return cls(threshold)
@@ -107,7 +107,7 @@ class Scale:
 
 
 def as_ratings(values: Any, where: str) -> NDArray[np.float64]:
-    """Ratings as floats, missing ones as NaN, or a DataError naming the first row that holds no number."""
+    """Return ratings as floats, missing ones as NaN, or a DataError naming the first row that holds no number."""
     ratings = plain(as_arrow(values, where))
     if is_text(ratings.type):
         text = pc.utf8_trim_whitespace(as_text(ratings, where))

@@ -60,7 +60,7 @@ class Split:
 
 
 def scarcity(log: RatingLog) -> float:
-    """The mean over ratings of 1/sqrt(n_u) + 1/sqrt(n_i), n the ratings of its user and of its item."""
+    """Return the mean over ratings of 1/sqrt(n_u) + 1/sqrt(n_i), n the ratings of its user and of its item."""
     counts = (np.bincount(side) for side in (log.users, log.items))
     return float(sum(np.sqrt(count).sum() for count in counts) / len(log))
 
@@ -138,7 +138,7 @@ def _chosen(rows: Rows, n: int) -> NDArray[np.bool_]:
 def _taken_by_user(
     users: NDArray[Any], fraction: float, order: Rows, rounded: Callable[[Any], NDArray[np.float64]]
 ) -> NDArray[np.bool_]:
-    """A few rows of each user, one after the other in this order: gathered by user with a stable sort."""
+    """Return a few rows of each user, one after the other in this order: gathered by user with a stable sort."""
     gathered = order[np.argsort(users[order], kind="stable")]
     count = np.bincount(users)
     quota = np.minimum(rounded(fraction * count), count - 1)

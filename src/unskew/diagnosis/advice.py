@@ -16,7 +16,7 @@ FOR_THE_ASSUMPTION = 250
 def about_model(
     comparison: Comparison, findings: Sequence[Finding], *, about: str, source: str, orders: Sequence[str]
 ) -> Findings:
-    """A decision about a model against plain training."""
+    """Return a decision about a model against plain training."""
     found = {one.key: one for one in findings}
     decision: Decision = comparison.decision
     alike = found["lists"].answer == "no"
@@ -87,7 +87,7 @@ def _steps(
 
 
 def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findings:
-    """A decision about a log: correct it, plain is fine, or cannot tell."""
+    """Return a decision about a log: correct it, plain is fine, or cannot tell."""
     found = {one.key: one for one in findings}
     bias, source = found["bias"], shlex.quote(source)
     decisions: dict[str, Decision] = {"yes": "use", "no": "stop", "cannot tell": "test"}
@@ -107,7 +107,7 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
 
 
 def assumption(comparison: Comparison | None) -> Finding:
-    """What no log can show."""
+    """Return what no log can show."""
     meaning = ASSUMPTION
     if comparison is None:
         meaning = (

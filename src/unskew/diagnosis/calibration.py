@@ -20,7 +20,7 @@ HEADLINES: dict[Answer, str] = {
 
 
 def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
-    """The first of the models is the one that is asked about; answers are cut to [0, 1] for the curve alone.
+    """Judge the first of the models; answers are cut to [0, 1] for the curve alone.
 
     If liking drives rating, left-out ratings are too high: chances are off only if so, and on the same side, at both
     ends of the band.

@@ -50,7 +50,7 @@ class Judged(NamedTuple):
         return self.log.listed.seen
 
     def error(self, influence: Values) -> float:
-        """The standard error of a sum over what was clicked."""
+        """Return the standard error of a sum over what was clicked."""
         return two_way_error(self.log.users, self.log.items, influence)
 
 

@@ -56,26 +56,26 @@ def some_users(model: Recommender) -> NDArray[np.int64]:
 
 
 def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
-    """The first ten items of these users in the model's usual order."""
+    """Return the first ten items of these users in the model's usual order."""
     log = model.log
     found = top_items(model.ranking(model.order()), log, users, np.arange(log.n_items), K, exclude_seen=True)
     return TopLists(found.position, found.items, found.rank, np.bincount(log.items, minlength=log.n_items))
 
 
 def _changed(one: TopLists, other: TopLists) -> float:
-    """The share of places whose item is not in the other list."""
+    """Return the share of places whose item is not in the other list."""
     n_items = len(one.counts)
     keys = [each.owner * n_items + each.items for each in (one, other)]
     return float(1 - np.isin(keys[1], keys[0]).mean()) if len(keys[1]) else 0.0
 
 
 def name_of(log: RatingLog, item: int) -> str:
-    """The title of an item, its id where there is none."""
+    """Return the title of an item, its id where there is none."""
     return str((log.titles[item].as_py() if log.titles is not None else None) or log.item_ids[item])
 
 
 def _examples(log: RatingLog, users: NDArray[np.int64], before: TopLists, after: TopLists, show_ids: bool) -> Table:
-    """Lists of three people: one whose list changes little, one in the middle, one whose list changes most."""
+    """Return lists of three people: one whose list changes little, one in the middle, one whose list changes most."""
     n_items = len(before.counts)
     kept = np.isin(after.owner * n_items + after.items, before.owner * n_items + before.items)
     same = np.bincount(after.owner, kept, len(users))

@@ -13,7 +13,7 @@ FEWEST = 30.0  # equal ratings
 
 
 def data(log: RatingLog) -> Finding:
-    """What there is: ratings, users, items, and who has none."""
+    """Return what there is: ratings, users, items, and who has none."""
     users, items = (np.bincount(c, minlength=n) for c, n in ((log.users, log.n_users), (log.items, log.n_items)))
     silent, unrated = int((users == 0).sum()), int((items == 0).sum())
     numbers = {
@@ -34,7 +34,7 @@ def data(log: RatingLog) -> Finding:
 
 
 def reach(evidence: Evidence) -> Finding:
-    """Effective sample, what the ratings stand for, and the largest share of one rating."""
+    """Return the effective sample, what the ratings stand for, and the largest share of one rating."""
     corner, held = evidence.corners["alike"], evidence.held
     weight = corner.weight[held]
     covered, largest = float(weight.sum() / corner.base.sum()), float(weight.max() / weight.sum())

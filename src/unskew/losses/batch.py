@@ -38,7 +38,7 @@ class Parts:
         return self.parts[role]
 
     def answer(self, role: str, users: Array, items: Array, logits: Array | None = None) -> Array:
-        """Probabilities of a role at rest: calibrated if its calibrator is fitted."""
+        """Return probabilities of a role at rest: calibrated if its calibrator is fitted."""
         logits = self[role].logits(users, items) if logits is None else logits
         calibrator = self.parts.get(self.calibrators.get(role, ""))
         return np.asarray(sigmoid(logits) if calibrator is None else calibrator.calibrated(logits, users))
@@ -72,7 +72,7 @@ class Rows:
         return len(self.users)
 
     def column(self, name: str, make: Callable[[Block], Array] | None) -> Array | None:
-        """What is known of these pairs, or found once for the whole block; None if it is neither."""
+        """Return what is known of these pairs, or found once for the whole block; None if it is neither."""
         found = self.block.column(name, make)
         return None if found is None else found[self.where]
 
@@ -88,21 +88,21 @@ class Rows:
         return np.asarray(self.column("seen", None))
 
     def logits(self, role: str) -> Array:
-        """Logits of a role, uncalibrated and without slopes."""
+        """Return logits of a role, uncalibrated and without slopes."""
         found = self._found.setdefault(role, {})
         if "logits" not in found:
             found["logits"] = self.parts[role].logits(self.users, self.items)
         return np.asarray(found["logits"])
 
     def terms(self, role: str, kind: Callable[[Array], Terms]) -> Any:
-        """What an error of a role is made of, found once for all labels."""
+        """Return what an error of a role is made of, found once for all labels."""
         found = self._found.setdefault(role, {})
         if kind not in found:
             found[kind] = kind(self.logits(role))
         return found[kind]
 
     def probability(self, role: str = "prediction") -> Any:
-        """The probability of a role: raw and with slopes while it learns, calibrated at rest."""
+        """Return the probability of a role: raw and with slopes while it learns, calibrated at rest."""
         if role in self.parts.learning:
             p = sigmoid(self.logits(role))
             return Column(p, {role: p * (1 - p)})
@@ -143,7 +143,7 @@ class Rows:
         return self._at_rest("1/" + role, role, lambda p, s: find(role, p.users, p.items, p.column("ratings", None), s))
 
     def _at_rest(self, name: str, role: str, find: Callable[[Any, Array | None], Array]) -> Any:
-        """What a role at rest answers, found once for the whole block where nothing moves it."""
+        """Return what a role at rest answers, found once for the whole block where nothing moves it."""
         if role in self.parts.still:
             return self.column(name, lambda block: find(block, None))
         return find(self, self.logits(role))
@@ -172,7 +172,7 @@ class View:
         self.observed, self.sampled = Rows(parts, *batch.observed), Rows(parts, *batch.sampled)
 
     def held(self, x: Any) -> Any:
-        """The value of x, which a loss takes for a constant although what learns may move it."""
+        """Return the value of x, which a loss takes for a constant although what learns may move it."""
         return value_of(x)
 
     def forget(self, roles: Collection[str]) -> None:

@@ -25,7 +25,7 @@ class Column:
         self.value, self.slopes = value, slopes or {}
 
     def chain(self, value: Any, by: Any, other: Any = None, by_other: Any = None) -> Self:
-        """A function of this and another: `by` and `by_other` are its derivatives by each, None for 1."""
+        """Return a function of this and another: `by` and `by_other` are its derivatives by each, None for 1."""
         slopes: dict[Hashable, Any] = {key: s if by is None else by * s for key, s in self.slopes.items()}
         if isinstance(other, Column):
             if type(other) is not type(self):
@@ -65,7 +65,7 @@ class Total(Column):
 
 
 def value_of(x: Any) -> Any:
-    """The number or numbers without their slopes."""
+    """Return the number or numbers without their slopes."""
     return x.value if isinstance(x, Column) else x
 
 

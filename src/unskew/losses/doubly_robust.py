@@ -80,6 +80,6 @@ def targeted_dr(v: View) -> Any:
 
 
 def targeted_imputation_error(v: View, weigh: Callable[[Array], Array] = inverse) -> Any:
-    """The imputation error around epsilon h, epsilon held fixed: the imputation learns what is left."""
+    """Return the imputation error around epsilon h, epsilon held fixed: the imputation learns what is left."""
     epsilon, h = v.held(target_epsilon(v.observed)), target_covariate(v.observed)
     return imputation_error(v, weigh, (epsilon * h).astype(h.dtype))

@@ -24,7 +24,7 @@ def contrast(v: View) -> Any:
 
 
 def negative_entropy(v: View) -> Any:
-    """The mean of r log r + (1 - r) log(1 - r) on observed pairs: lowest where predictions are undecided."""
+    """Return the mean of r log r + (1 - r) log(1 - r) on observed pairs: lowest where predictions are undecided."""
     r = clip(v.observed.probability(), SMALL, 1 - SMALL)
     return v.observed.mean(r * log(r) + (1 - r) * log(1 - r))
 
@@ -80,7 +80,7 @@ def balance(v: View) -> Any:
 
 
 def worst_weights(gap: Array, weight: Array, bound: float) -> Array:
-    """The v in [1 + (w - 1)/bound, 1 + (w - 1) bound] that maximises sum v gap: an end of each interval.
+    """Return the v in [1 + (w - 1)/bound, 1 + (w - 1) bound] that maximises sum v gap: an end of each interval.
 
     w = 1/p; hidden confounders may have made the odds of p wrong by a factor of at most `bound`.
     """

@@ -74,7 +74,7 @@ class DoublyCalibrated(Method):
 
 
 def calibrate(plan: Plan, target: str, calibrator: Calibrator) -> Plan:
-    """The plan in which `target` has a calibrator, fitted again whenever the target has moved."""
+    """Return the plan in which `target` has a calibrator, fitted again whenever the target has moved."""
     name = f"{target}_calibrator"
     roles = {**plan.roles, target: plan.roles[target]._replace(calibrated_by=name)}
     stages: list[Stage] = []

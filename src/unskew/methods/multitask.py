@@ -25,7 +25,7 @@ class MultiTask(NetMethod):
     pairs_per_row: float = setting(2.0, above=0)
 
     def step(self) -> Step:
-        """What learns from which loss; every role that is named is a tower."""
+        """Return what learns from which loss; every role that is named is a tower."""
         raise NotImplementedError
 
     def validation(self) -> Loss:

@@ -203,7 +203,7 @@ class BRDDR(DRJL):
         return (d.total(d.imputed_error()) + o.total(weight * gap)) / v.n_pairs
 
     def worst_imputation(self, v: View) -> Any:
-        """The imputation loss at its worst weights, the upper ends."""
+        """Return the imputation loss at its worst weights, the upper ends."""
         return imputation_error(v, lambda w: 1 + (w - 1) * self.odds_bound)
 
     def plan(self) -> Plan:

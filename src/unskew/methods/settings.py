@@ -19,11 +19,11 @@ class Dimension:
     when_none: Any = None
 
     def at_rule(self, log: RatingLog) -> Any:
-        """What a setting that is left to its rule amounts to for a log."""
+        """Return what a setting that is left to its rule amounts to for a log."""
         return self.when_none
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
-        """What the method is given for what was chosen."""
+        """Return what the method is given for what was chosen."""
         return chosen
 
     def shown(self, chosen: Any) -> str:
@@ -42,7 +42,7 @@ class LogUniform(Dimension):
         return chosen is not None and self.low <= chosen <= self.high
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
-        """Four digits, as more would only clutter recipes."""
+        """Round to four digits, as more would only clutter recipes."""
         return float(self.shown(chosen))
 
     def shown(self, chosen: Any) -> str:
@@ -92,26 +92,26 @@ N_FACTORS = Choice((8, 16, 32, 64))
 
 
 def searched(method: Any) -> Space:
-    """The search space that a method's settings declare, with the size of its net."""
+    """Return the search space that a method's settings declare, with the size of its net."""
     own = {each.name: each.metadata["search"] for each in fields(method) if each.metadata.get("search")}
     return own | ({"net.n_factors": N_FACTORS} if "n_factors" in settings_of(getattr(method, "net", None)) else {})
 
 
 def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | None:
-    """Where in the space the method stands as it is, for a log; None if it stands outside."""
+    """Return where in the space the method stands as it is, for a log; None if it stands outside."""
     held = {name: attrgetter(name)(method) for name in space}
     chosen = {name: space[name].at_rule(log) if value is None else value for name, value in held.items()}
     return chosen if all(value in space[name] for name, value in chosen.items()) else None
 
 
 def with_chosen(method: Any, space: Space, chosen: Mapping[str, Any], log: RatingLog) -> Any:
-    """The method with the settings that were chosen from its space for a log."""
+    """Return the method with the settings that were chosen from its space for a log."""
     for name, value in chosen.items():
         method = changed(method, name.split("."), space[name].setting(value, log))
     return method
 
 
 def changed(part: Any, path: list[str], value: Any) -> Any:
-    """The part with another value for a setting, which may be inside another."""
+    """Return the part with another value for a setting, which may be inside another."""
     first, *rest = path
     return replace(part, **{first: changed(getattr(part, first), rest, value) if rest else value})

@@ -111,7 +111,7 @@ class AT(PropensityMethod):
     pairs_per_row: float = setting(5.0, above=0)
 
     def labelled(self, v: View, role: str) -> Any:
-        """The mean error of a role against the first labeller over the pairs on which the labellers agree."""
+        """Return the mean error of a role against the first labeller over the pairs on which the labellers agree."""
         d, agreed = v.sampled, agreement(v, FIRST, SECOND, self.tolerance)
         return d.total(agreed * d.imputed_error(role, imputation=FIRST)) / max(d.total(agreed), 1.0)
 

@@ -115,13 +115,13 @@ def calibration_interval(
 
 
 def _counted(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None) -> Columns:
-    """The rows that stand for something."""
+    """Return the rows that stand for something."""
     columns = probability_columns(y_true, y_prob, sample_weight)
     return Columns(*(column[columns.weights > 0] for column in columns))
 
 
 def _bins_of(columns: Columns, n_bins: int, bins: Bins) -> NDArray[np.int64]:
-    """The bin of each row; bins ascend with the score."""
+    """Return the bin of each row; bins ascend with the score."""
     chosen(bins, "bins", get_args(Bins))
     whole(n_bins, "n_bins", 1)
     if bins == "width":

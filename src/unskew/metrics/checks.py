@@ -18,7 +18,7 @@ class Columns(NamedTuple):
     weights: NDArray[np.float64]
 
     def mean(self, values: NDArray[np.float64]) -> float:
-        """The weighted mean of one value per row."""
+        """Return the weighted mean of one value per row."""
         return float(np.average(values, weights=self.weights))
 
 
@@ -37,7 +37,7 @@ def finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def checked_columns(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> Columns:
-    """The three columns as finite float64 of equal length; without `sample_weight` every row weighs one."""
+    """Return the three columns as finite float64 of equal length; without `sample_weight` every row weighs one."""
     labels, predictions = finite_vector(y_true, "y_true"), finite_vector(y_pred, "y_pred")
     weights = np.ones(labels.size) if sample_weight is None else finite_vector(sample_weight, "sample_weight")
     for name, column in (("y_pred", predictions), ("sample_weight", weights)):

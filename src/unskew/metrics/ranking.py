@@ -67,7 +67,7 @@ class UserLists:
         return np.add.reduceat(self._positive.astype(np.int64), self.starts)
 
     def auc(self, k: int = 0) -> NDArray[np.float64]:
-        """Each user's chance that a positive pair scores above a negative one; NaN without both kinds.
+        """Return each user's chance that a positive pair scores above a negative one; NaN without both kinds.
 
         Mann-Whitney by ranks counted from the bottom, tied pairs sharing their mean rank:
         (sum of the positives' ranks - P (P + 1) / 2) / (P N).
@@ -78,7 +78,7 @@ class UserLists:
         return ratio(rank_sum - positives * (positives + 1) / 2, positives * negatives)
 
     def ndcg(self, k: int) -> NDArray[np.float64]:
-        """Each user's DCG / IDCG with DCG = sum_{j <= k} r_(j) / log2(j + 1); NaN where every rating is 0.
+        """Return each user's DCG / IDCG with DCG = sum_{j <= k} r_(j) / log2(j + 1); NaN where every rating is 0.
 
         IDCG is the same sum with the ratings in their best order (Jarvelin & Kekalainen, 2002; linear gain).
         """
@@ -88,11 +88,11 @@ class UserLists:
         return ratio(dcg, np.add.reduceat(best * discount, self.starts))
 
     def recall(self, k: int) -> NDArray[np.float64]:
-        """Each user's share of positives found among the first k; NaN for a user without any."""
+        """Return each user's share of positives found among the first k; NaN for a user without any."""
         return ratio(self._hits(k), self.positives)
 
     def precision(self, k: int) -> NDArray[np.float64]:
-        """Each user's share of positives among the first min(k, list length); NaN for a user without any.
+        """Return each user's share of positives among the first min(k, list length); NaN for a user without any.
 
         A user without positives has no order to get right and falls under the same rule for empty users as in
         `recall`, so that the two average the same people.
@@ -101,7 +101,7 @@ class UserLists:
         return hits / np.minimum(k, self.lengths)
 
     def hit(self, k: int) -> NDArray[np.float64]:
-        """Each user's chance of a positive among the first k; NaN for a user without any.
+        """Return each user's chance of a positive among the first k; NaN for a user without any.
 
         Within a block that k cuts, m of n places are looked at: the chance to miss its b positives is hypergeometric,
         prod_{j < b} (n - m - j) / (n - j).
@@ -114,7 +114,7 @@ class UserLists:
         return np.where(self.positives > 0, chance, np.nan)
 
     def reciprocal_rank(self, k: int = 0) -> NDArray[np.float64]:
-        """Each user's expected 1 / place of the first positive; NaN for a user without any."""
+        """Return each user's expected 1 / place of the first positive; NaN for a user without any."""
         starts, size, positive = self._blocks
         owner, found = self.owner[starts], np.full(len(self.users), np.nan)
         with_any = np.flatnonzero(positive)
@@ -170,15 +170,15 @@ class TopLists:
     counts: NDArray[np.int64]  # of ratings in the log, one an item
 
     def coverage(self, k: int) -> float:
-        """The share of the catalogue that somebody is shown."""
+        """Return the share of the catalogue that somebody is shown."""
         return len(np.unique(self.items[self.rank <= k])) / len(self.counts)
 
     def novelty(self, k: int) -> float:
-        """The mean of -log2 of the share of ratings that a shown item has: rare items are news."""
+        """Return the mean of -log2 of the share of ratings that a shown item has: rare items are news."""
         share = (self.counts[self.items[self.rank <= k]] + 1) / (self.counts.sum() + len(self.counts))
         return float(-np.log2(share).mean())
 
     def same_first(self, k: int = 1) -> float:
-        """The share of users who get the most frequent first item."""
+        """Return the share of users who get the most frequent first item."""
         first = self.items[self.rank == 1]
         return float(np.bincount(first).max() / len(first)) if len(first) else 0.0

@@ -38,7 +38,7 @@ class Part:
     is_data: bool = True  # False for what holds a function, which no file keeps
 
     def logits(self, users: Array, items: Array) -> Array:
-        """Logits of the pairs (users[n], items[n]), float32."""
+        """Return logits of the pairs (users[n], items[n]), float32."""
         raise TypeError(f"{type(self).__name__} answers for no pairs.")
 
     def answers(self, users: Array, items: Array) -> Array:
@@ -46,11 +46,11 @@ class Part:
         return self.logits(users, items)
 
     def user_vectors(self, users: Array) -> Array:
-        """One row a user that tells users apart; here one constant: all users look alike."""
+        """Return one row a user that tells users apart; here one constant: all users look alike."""
         return np.zeros((len(users), 1), np.float32)
 
     def calibrated(self, logits: Array, users: Array) -> Array:
-        """Probabilities for logits of another role."""
+        """Return probabilities for logits of another role."""
         raise TypeError(f"{type(self).__name__} is no calibrator.")
 
     def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
@@ -58,7 +58,7 @@ class Part:
         return self.logits(users, items)
 
     def level_chances(self, *pairs: Any, **options: Any) -> Any:
-        """The levels of ratings, and the chance of each for every pair."""
+        """Return the levels of ratings, and the chance of each for every pair."""
         raise ParameterError(
             f"{type(self).__name__} is not sampled in sweeps: it cannot tell how far it may be off and knows no levels "
             "of ratings; use the method 'dce-bayes'."
@@ -67,11 +67,11 @@ class Part:
     std = liked = expected = continued = order_moments = level_chances  # what a posterior knows besides
 
     def linear(self) -> Linear | None:
-        """The part as inner products of users and items, the unknown ones last; None if it has no such form."""
+        """Return the part as inner products of users and items, the unknown ones last; None if it has no such form."""
         return None
 
     def folded(self, starts: Array, items: Array, stars: Array) -> Part | None:
-        """The part with a new user for each chunk of ratings; None if it has no way of its own."""
+        """Return the part with a new user for each chunk of ratings; None if it has no way of its own."""
         return None
 
     def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
@@ -79,16 +79,16 @@ class Part:
         raise TypeError(f"{type(self).__name__} knows nothing of ratings.")
 
     def state(self) -> dict[str, Array]:
-        """All that the part knows, as arrays: for stopping at the best epoch and for model folders."""
+        """Return all that the part knows, as arrays: for stopping at the best epoch and for model folders."""
         return {name: getattr(self, name) for name in (*self.user_rows, *self.item_rows, *self.other_arrays)}
 
     def sizes(self) -> tuple[int | None, int | None]:
-        """How many users and items it knows, None for any number."""
+        """Return how many users and items it knows, None for any number."""
         users, items = (len(getattr(self, of[0])) - 1 if of else None for of in (self.user_rows, self.item_rows))
         return users, items
 
     def extended(self, counts: Array, owner: Part | None = None) -> Part:
-        """The same part with new users after the known ones, given how many ratings each has.
+        """Return the same part with new users after the known ones, given how many ratings each has.
 
         Here they are as unknown ones are. `owner` is the extended part whose vectors it shares.
         """
@@ -108,7 +108,7 @@ class PartSpec:
         check_settings(self)
 
     def from_state(self, state: State, owner: Part | None = None) -> Part:
-        """The part with this state; `owner` is the part whose vectors it shares, if any."""
+        """Return the part with this state; `owner` is the part whose vectors it shares, if any."""
         return self.fitted(**state)
 
 
@@ -178,7 +178,7 @@ class NetSpec(PartSpec, ABC):
 
     @abstractmethod
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> Net:
-        """A net with seeded starting values; `owner` is the net whose vectors it shares, if any."""
+        """Return a net with seeded starting values; `owner` is the net whose vectors it shares, if any."""
 
 
 class Table:
@@ -249,5 +249,5 @@ def rows_for(n: int, n_columns: int, std: float, rng: np.random.Generator) -> Ar
 
 
 def extended_rows(value: Array, n_new: int) -> Array:
-    """Rows with new ones like the average one, which is the last before and after."""
+    """Return rows with new ones like the average one, which is the last before and after."""
     return np.concatenate([value, np.repeat(value[-1:], n_new, axis=0)])

@@ -145,7 +145,7 @@ class ConcatenationNet(TableNet):
     """logit = outer . [relu(inner . ] [v_u ; w_i] [)] + c, by einsum: bits of BLAS depend on the number of threads."""
 
     def _layers(self, users: Array, items: Array) -> tuple[Array, Array]:
-        """The vectors x = [v_u ; w_i], and what the last layer reads."""
+        """Return the vectors x = [v_u ; w_i], and what the last layer reads."""
         x = np.hstack([self.value("users")[users], self.value("items")[items]])
         return x, np.maximum(np.einsum("nc,dc->nd", x, self.value("inner")), 0) if "inner" in self.tables else x
 

@@ -113,7 +113,7 @@ class TorchSpec(NetSpec):
 
     @abstractmethod
     def module(self, context: NetContext) -> torch.nn.Module:
-        """A new module; random numbers that it draws from PyTorch are seeded."""
+        """Return a new module; random numbers that it draws from PyTorch are seeded."""
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TorchNet:
         with reproducible(rng):

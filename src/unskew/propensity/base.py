@@ -44,7 +44,7 @@ class Propensity(FitSpec):
 
     @abstractmethod
     def fit_in(self, given: Given) -> FittedPropensity:
-        """The fitted propensity; learners train on the one part of the log and stop by the other."""
+        """Return the fitted propensity; learners train on the one part of the log and stop by the other."""
 
     def fit(
         self,

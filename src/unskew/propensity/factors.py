@@ -39,7 +39,7 @@ class CrossFitted(FittedPropensity):
         return known if not len(self.new_users) else known + np.append(self.new_users, F(0))[np.maximum(new, -1)]
 
     def user_vectors(self, users: Array) -> Array:
-        """The vectors that the nets have of these users, one after the other."""
+        """Return the vectors that the nets have of these users, one after the other."""
         n_users = self.folds.population.n_users
         users = np.where(users < n_users, users, -1)
         return np.hstack([self.net.user_vectors(shifted(users, n * n_users)) for n in range(self.folds.n)])

@@ -18,7 +18,7 @@ LIMITS = (
 
 
 def benchmark_page(folder: Path) -> str:
-    """The page about the results in a folder, by its record alone."""
+    """Return the page about the results in a folder, by its record alone."""
     found = Benchmark.read(folder)
     sections = [
         ("What was found", [found.results()], found.charts(), found.notes),

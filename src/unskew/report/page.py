@@ -39,7 +39,7 @@ def environment() -> jinja2.Environment:
 
 
 def coded(words: str) -> Markup:
-    """Text with what stands between backticks as code."""
+    """Return text with what stands between backticks as code."""
     parts = words.split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else escape(part)
@@ -48,7 +48,7 @@ def coded(words: str) -> Markup:
 
 
 def short(table: Table) -> Table:
-    """The table with names that are not too long to be shown, and nothing in them that a page would obey."""
+    """Return the table with names that are not too long to be shown, and nothing in them that a page would obey."""
     rows = [[_cut(cell) if isinstance(cell, str) else cell for cell in row] for row in table.rows]
     return Table(table.caption, [_cut(name) for name in table.header], rows, table.strong)
 
@@ -59,14 +59,14 @@ def _cut(words: str) -> str:
 
 
 def rendered(template: str, **facts: Any) -> str:
-    """A template with the style of all pages."""
+    """Return a template with the style of all pages."""
     source, _, _ = jinja2.PackageLoader("unskew.report", "templates").get_source(environment(), "style.css")
     style = Markup(charts.palette(":root") + charts.STYLE + "\n" + source)
     return environment().get_template(template).render(style=style, version=__version__, **facts) + "\n"
 
 
 def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0) -> str:
-    """The page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
+    """Return the page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
     known: dict[str, Finding | None] = dict.fromkeys(KEYS) | {one.key: one for one in findings}
     sections = [(question, known[key]) for key, question in QUESTIONS.items() if known[key] is not None]
     facts = {"headline": findings.label, "about": findings.about, "command": command, "log": log, "seed": seed}

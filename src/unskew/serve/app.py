@@ -235,22 +235,22 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
 
 
 def as_texts(ids: list[Any]) -> pa.Array:
-    """The ids as text: 12 and "12" are the same id everywhere."""
+    """Return the ids as text: 12 and "12" are the same id everywhere."""
     return pa.array([str(each) for each in ids], pa.large_string())
 
 
 def distinct(ids: list[Any]) -> list[Any]:
-    """Each id once, in the order of asking."""
+    """Return each id once, in the order of asking."""
     return list({str(each): each for each in ids}.values())
 
 
 def given(ids: list[Any] | None) -> pa.Array | None:
-    """The same of ids that may be left out."""
+    """Return the same of ids that may be left out."""
     return None if ids is None else as_texts(ids)
 
 
 def sentence(text: str, status: int) -> JSONResponse:
-    """An answer that says in a sentence what is wrong."""
+    """Return an answer that says in a sentence what is wrong."""
     return JSONResponse({"error": text.encode("utf-8", "backslashreplace").decode()}, status)
 
 
@@ -265,13 +265,13 @@ def invalid(_: Request, error: Any) -> JSONResponse:
 
 
 def failed(request: Request, error: Exception) -> JSONResponse:
-    """A defect of ours: logged here, and no word of it to the client."""
+    """Log a defect of ours, and give no word of it to the client."""
     LOGGER.error("%s failed", request.url.path, exc_info=error)
     return sentence("The server failed to answer; its log has the reason.", 500)
 
 
 def reference(schema: dict[str, Any]) -> str:
-    """What can be asked as a page that loads nothing from elsewhere."""
+    """Return what can be asked as a page that loads nothing from elsewhere."""
     parts = []
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():

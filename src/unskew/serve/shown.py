@@ -92,5 +92,5 @@ def read_shown(folder: PathLike) -> tuple[pa.Table, int]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """Ids may be numbers in some parts and text in others: then they are text."""
+    """Make ids text where they are numbers in some parts and text in others."""
     return pa.array(values if len({type(value) for value in values}) < 2 else [str(value) for value in values])

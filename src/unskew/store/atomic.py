@@ -19,7 +19,7 @@ PathLike = str | os.PathLike[str]
 
 
 def checked_path(path: PathLike) -> Path:
-    """An absolute path with symbolic links followed, so that what is replaced is what they point to."""
+    """Return an absolute path with symbolic links followed, so that what is replaced is what they point to."""
     try:
         text = os.fspath(path)
     except TypeError:
@@ -54,7 +54,7 @@ def write_file(path: PathLike, data: bytes) -> None:
 
 @contextmanager
 def replaced_folder(target: Path) -> Iterator[Path]:
-    """A fresh folder next to `target` to write into, which takes its place when the block ends well.
+    """Yield a fresh folder next to `target` to write into, which takes its place when the block ends well.
 
     After any error the target is as it was. For the instant between two renames the old folder stands next to its
     place, where `standing` finds it.
@@ -84,13 +84,13 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 
 def standing(target: Path) -> Path:
-    """The folder or, if a process died between two renames, the old one that stands next to its place."""
+    """Return the folder or, if a process died between two renames, the old one that stands next to its place."""
     old = _aside(target)
     return old if old.is_dir() and not target.exists() else target
 
 
 def reason(error: OSError) -> str:
-    """Why a system call failed, in words and without the errno."""
+    """Return why a system call failed, in words and without the errno."""
     return (error.strerror or str(error)).lower()
 
 
@@ -99,7 +99,7 @@ def _aside(target: Path) -> Path:
 
 
 def _beside(target: Path) -> Path:
-    """A name that nobody has, short because the target's own may already be as long as names can be.
+    """Return a name that nobody has, short because the target's own may already be as long as names can be.
 
     It holds the number of this process: what processes that are gone have left unfinished is cleared.
     """

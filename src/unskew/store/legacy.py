@@ -49,7 +49,7 @@ def renamed(data: Any) -> Any:
 
 
 def upgraded(content: dict[str, Any], arrays: Arrays, log: RatingLog) -> tuple[dict[str, Any], Arrays]:
-    """The contents and arrays of a version 1 model as version 2 keeps them."""
+    """Return the contents and arrays of a version 1 model as version 2 keeps them."""
     content = dict(content) | {"method": renamed(content.get("method"))}
     weights = content.pop("overlap", None)
     if weights is not None:
@@ -76,7 +76,7 @@ def _role(name: str) -> str:
 
 
 def _part(own: Arrays, log: RatingLog, vectors: Array, role: str) -> Arrays:
-    """The arrays of one part; `vectors` are those of the users in the role that it calibrates, if it does."""
+    """Return the arrays of one part; `vectors` are those of the users in the role that it calibrates, if it does."""
     own = {name: array for name, array in own.items() if name != "compiled"}
     names = set(own)
     if any(name.startswith("nets/") for name in names):
@@ -114,7 +114,7 @@ def _part(own: Arrays, log: RatingLog, vectors: Array, role: str) -> Arrays:
 
 
 def _with_mean(rows: Array) -> Array:
-    """The rows, and their average behind them, which stands for somebody or something unknown."""
+    """Return the rows, and their average behind them, which stands for somebody or something unknown."""
     return np.concatenate([rows, rows.mean(0, keepdims=True, dtype=np.float64)]).astype(np.float32)
 
 
@@ -129,7 +129,7 @@ def _net(own: Arrays, role: str) -> Arrays:
 
 
 def _side_by_side(own: Arrays, log: RatingLog) -> Arrays:
-    """Nets of folds in one: their rows one after another; what belongs to no row is the same in all of them."""
+    """Return nets of folds in one: their rows one after another; what belongs to no row is the same in all of them."""
     n = 1 + max(int(name.split("/")[1]) for name in own if name.startswith("nets/"))
     nets = [{name: a for name, a in under(f"nets/{fold}", own).items() if name != "compiled"} for fold in range(n)]
     joined = {
@@ -141,7 +141,7 @@ def _side_by_side(own: Arrays, log: RatingLog) -> Arrays:
 
 
 def _vectors(own: Arrays, log: RatingLog, shared: Array | None) -> Array:
-    """What a role of version 1 knows of each user, and of an unknown one."""
+    """Return what a role of version 1 knows of each user, and of an unknown one."""
     nets = [name for name in sorted(own) if name.startswith("nets/") and name.endswith("/users.value")]
     if nets:
         return np.hstack([_with_mean(own[name]) for name in nets])

@@ -153,7 +153,7 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
 
 
 def load(path: PathLike) -> Recommender:
-    """The model saved in a folder; it answers with the same bits.
+    """Return the model saved in a folder; it answers with the same bits.
 
     Every file is checked by its SHA-256 before it is used, and nothing in it is executed. The checks detect damage, not
     forgery: whoever can write the folder can write another model.
@@ -178,7 +178,7 @@ def load(path: PathLike) -> Recommender:
 
 
 def foreign_names(folder: Path) -> list[str]:
-    """What in a folder is no part of an unskew model, and so must not be replaced by one."""
+    """Return what in a folder is no part of an unskew model, and so must not be replaced by one."""
     names = {entry.name for entry in folder.iterdir()}
     manifest = folder / MANIFEST
     try:
@@ -190,7 +190,7 @@ def foreign_names(folder: Path) -> list[str]:
 
 
 def _manifest(raw: bytes) -> dict[str, Any]:
-    """What model.json says, if it is of our format and of a version that is known."""
+    """Return what model.json says, if it is of our format and of a version that is known."""
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError):
@@ -207,7 +207,7 @@ def _manifest(raw: bytes) -> dict[str, Any]:
 
 
 def _entries(content: dict[str, Any]) -> dict[str, str]:
-    """The digests of the files; versions before 3 also list sizes."""
+    """Return the digests of the files; versions before 3 also list sizes."""
     listed = content.pop("files", None)
     if not isinstance(listed, dict):
         raise ModelFileError(f"the files in {MANIFEST} must be a table of names and digests.")
@@ -227,7 +227,7 @@ def _verified(folder: Path, name: str, digest: str) -> bytes:
 
 
 def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple[Contents, Arrays]:
-    """All of a model that is plain, and arrays by role; of a part that is not data there is only a note."""
+    """Return all of a model that is plain, and arrays by role; of a part that is not data there is only a note."""
     learned = {role: part.state() for role, part in model.parts.parts.items() if part.is_data}
     lost = [
         f"The {role} was a function, which is not data, and is not in the model file."
@@ -249,7 +249,7 @@ def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple
 
 
 def _recipe(model: Recommender) -> tuple[dict[str, bytes], list[str]]:
-    """The file by which the model can be fitted again, or a note that says why there is none."""
+    """Return the file by which the model can be fitted again, or a note that says why there is none."""
     recipe = FitRecipe(model.method, (model.training or Training()).lasting, model.seed, model.log.scale)
     random = model.random_ratings
     also = "" if random is None else f"# With {random.n_ratings:,} random ratings (--random-ratings) next to its log.\n"
@@ -303,7 +303,7 @@ def _one_sentence(folder: Path) -> Iterator[None]:
 
 
 def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
-    """What the files of a log hold, by name; ratings and ids are not copied."""
+    """Return what the files of a log hold, by name; ratings and ids are not copied."""
     columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
     further = {name: pa.array(held, kind) for name, kind in FURTHER.items() if (held := getattr(log, name)) is not None}
     tables = {
@@ -321,7 +321,7 @@ def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
 
 
 def fingerprint(log: RatingLog) -> str:
-    """The same for the same log only: its rows in their order, ids, scale and features."""
+    """Return the same for the same log only: its rows in their order, ids, scale and features."""
     facts = LogFacts.of(log)
     digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
     for name, table in sorted(_log_tables(log).items()):
@@ -331,7 +331,7 @@ def fingerprint(log: RatingLog) -> str:
 
 
 def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
-    """The log of these tables; it checks itself as every log does, unless it was saved without rows."""
+    """Return the log of these tables; it checks itself as every log does, unless it was saved without rows."""
     table, users, items = (_read(files, name) for name in (RATINGS, USERS, ITEMS))
     known = COLUMNS | FURTHER
     if not set(COLUMNS) <= set(table.column_names) or any(known.get(of.name) != of.type for of in table.schema):
@@ -358,7 +358,7 @@ def _features(table: pa.Table) -> Features:
 
 
 def _arrow_bytes(table: pa.Table) -> Any:
-    """The table as an Arrow file."""
+    """Return the table as an Arrow file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)

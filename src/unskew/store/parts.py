@@ -15,7 +15,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def part_from(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None = None) -> Part:
-    """The part of this specification with these arrays, refused if it is not a part of this log."""
+    """Return the part of this specification with these arrays, refused if it is not a part of this log."""
     try:
         part = spec.from_state(arrays, owner)
     except UnskewError:
@@ -40,11 +40,11 @@ def part_from(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None
 
 
 def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The same arrays, called prefix/name."""
+    """Return the same arrays, called prefix/name."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
 def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The arrays called prefix/name, by name: the reverse of `prefixed`."""
+    """Return the arrays called prefix/name, by name: the reverse of `prefixed`."""
     start = f"{prefix}/"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -56,7 +56,7 @@ class Plain:
         self.records, self.arrays = tuple(records), arrays
 
     def write(self, value: Any, where: str = "The recipe") -> Any:
-        """The value as plain data; `where` is how an error calls it."""
+        """Return the value as plain data; `where` is how an error calls it."""
         if isinstance(value, np.generic) and value.dtype.kind in "biuf":
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
@@ -90,7 +90,7 @@ class Plain:
         return kind | {setting: self.write(held, f"{setting} of {name}") for setting, held in named}
 
     def read(self, expected: Any, data: Any, where: str = "The recipe") -> Any:
-        """What `data` stands for, which must be as the annotation `expected` says."""
+        """Return what `data` stands for, which must be as the annotation `expected` says."""
         union = get_origin(expected) in (Union, types.UnionType)
         options, wanted, anything = get_args(expected) if union else (expected,), [], False
         if get_origin(expected) not in (dict, Mapping):  # whose own keys are never marks
@@ -125,7 +125,7 @@ class Plain:
         return self._anything(data, where)
 
     def _unmarked(self, data: Any, where: str) -> Any:
-        """The array or number that stands for a mark."""
+        """Return the array or number that stands for a mark."""
         if self.arrays is None or not isinstance(data, dict) or len(data) != 1:
             return data
         ((mark, value),) = data.items()
@@ -177,7 +177,7 @@ class Plain:
         return cls(**{name: self.read(hints[name], held, f"{name} of {of}") for name, held in settings.items()})
 
     def _choices(self, expected: Any) -> dict[str, type]:
-        """The kinds that may stand where `expected` is annotated; none for what is not a class of ours."""
+        """Return the kinds that may stand where `expected` is annotated; none for what is not a class of ours."""
         if expected is Any or not isinstance(expected, type) or getattr(expected, "_is_protocol", False):
             return {}
         return {name: kind for name, kind in self.kinds.items() if issubclass(kind, expected)}

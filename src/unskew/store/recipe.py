@@ -21,17 +21,17 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def kinds() -> dict[str, type]:
-    """Every class that a recipe may name, by that name; nothing else is ever built from a file."""
+    """Return every class that a recipe may name, by that name; nothing else is ever built from a file."""
     return {**classes(), "Training": Training}
 
 
 def to_plain(recipe: Any) -> Any:
-    """A recipe as dicts, lists, numbers and texts: {"kind": "IPS", "net": {"kind": "MF", ...}, ...}."""
+    """Return a recipe as dicts, lists, numbers and texts: {"kind": "IPS", "net": {"kind": "MF", ...}, ...}."""
     return Plain(kinds()).write(recipe)
 
 
 def from_plain(data: Any) -> Any:
-    """The recipe that `to_plain` wrote down; settings left out have their defaults, sequences are tuples."""
+    """Return the recipe that `to_plain` wrote down; settings left out have their defaults, sequences are tuples."""
     return Plain(kinds()).read(object, data)
 
 
@@ -73,7 +73,7 @@ def read_fit(path: PathLike) -> FitRecipe:
 
 
 def read_recipe(path: PathLike) -> tuple[Method, Training]:
-    """The method and the training of a TOML file, see `read_fit`."""
+    """Return the method and the training of a TOML file, see `read_fit`."""
     return read_fit(path)[:2]
 
 
@@ -109,12 +109,12 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
 
 
 def as_toml(data: Mapping[str, Any]) -> str:
-    """A table of texts, numbers, booleans, lists and tables; None, which TOML lacks, is written as "none"."""
+    """Return a table of texts, numbers, booleans, lists and tables; None, which TOML lacks, is written as "none"."""
     return "\n".join(_table(data, ())).strip() + "\n"
 
 
 def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """A table's own values under its heading, then the tables inside it under theirs."""
+    """Yield a table's own values under its heading, then the tables inside it under theirs."""
     if path:
         yield f"\n[{'.'.join(map(_key, path))}]"
     for key, value in data.items():

@@ -56,7 +56,7 @@ def check_method(method: Method, *, seed: int = 0, random_ratings: bool = False)
 
 
 def check_plan(method: Method) -> Plan:
-    """The plan is valid, has a prediction, and is the same every time."""
+    """Check that the plan is valid, has a prediction, and is the same every time."""
     plan, again = method.plan(), method.plan()
     claim(method, isinstance(plan, Plan), "the plan is valid", f"it is a {type(plan).__name__}")
     claim(method, "prediction" in plan.roles, "the plan has a prediction", f"it has only {sorted(plan.roles)}")
@@ -88,7 +88,7 @@ def check_slopes(method: Method, *, seed: int = 0) -> None:
 
 
 def check_fit(method: Method, *, seed: int = 0, random_ratings: bool = False) -> Any:
-    """One seed gives the same bits and another seed others; nothing but the model changes. Returns the model."""
+    """Check that a seed gives its bits, another seed others, and nothing but the model changes; return the model."""
     settings, randomness, (log, random_log) = copy.deepcopy(method), _global_randomness(), ordinary()
     given = random_log if random_ratings else None
     model, again, other = (
@@ -172,13 +172,13 @@ def _states(view: ListedView) -> dict[str, list[bytes]]:
 
 
 def _outline(plan: Plan) -> tuple[Any, ...]:
-    """All of a plan but the losses themselves, which may be made anew."""
+    """Return all of a plan but the losses themselves, which may be made anew."""
     stages = [(s._replace(steps=(), validate=None), [(u.trains, u.weight) for u in s.updates]) for s in plan.stages]
     return repr(plan.roles), stages, plan.error, plan.pairs_per_row
 
 
 def _with_additive(method: Any) -> Any:
-    """The method with a propensity that refuses no log before the method has seen it."""
+    """Return the method with a propensity that refuses no log before the method has seen it."""
     if isinstance(method, DoublyCalibrated):
         return replace(method, base=_with_additive(method.base))
     learns = isinstance(method, PropensityMethod) and isinstance(method.propensity, Factors)
@@ -186,7 +186,7 @@ def _with_additive(method: Any) -> Any:
 
 
 def _answers(model: Any, n_users: int | None = None) -> Array:
-    """What all roles answer for all pairs, of the first users alone, and the prediction for somebody unknown."""
+    """Return what all roles answer for all pairs, of the first users alone, and the prediction for somebody unknown."""
     pairs = np.divmod(np.arange((n_users or model.log.n_users) * model.log.n_items), model.log.n_items)
     held = [role for role in ROLES if role in model.parts]
     roles = (role for role in held if model.part(role).answers_unseen and model.part(role).is_data)

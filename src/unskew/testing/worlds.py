@@ -24,7 +24,7 @@ MOVE = 2e-4  # of a logit, in differences of fourth order: exact to about 1e-11
 
 
 def patterns(propensities: ArrayLike) -> Iterator[tuple[float, NDArray[np.bool_]]]:
-    """All 2^n ways n independent pairs can be seen or not, each with its probability."""
+    """Yield all 2^n ways n independent pairs can be seen or not, each with its probability."""
     p = np.asarray(propensities, np.float64)
     for pattern in product((False, True), repeat=len(p)):
         seen = np.array(pattern)
@@ -78,7 +78,7 @@ class ListedView(View):
         return found
 
     def differences(self, loss: Loss, role: str, learning: Collection[str] = ()) -> Array:
-        """The same by central differences of fourth order, all that the loss holds constant held."""
+        """Return the same by central differences of fourth order, all that the loss holds constant held."""
         part, learning = self.parts.parts[role], learning or (role,)
         start, found = part.values, np.zeros(len(self.sampled))
         self.evaluated(loss, learning)
@@ -125,13 +125,13 @@ def world() -> World:
 
 @cache
 def ordinary() -> tuple[RatingLog, RatingLog]:
-    """Some 200 ratings of 40 users and 30 items, with features, and 200 random ones."""
+    """Return some 200 ratings of 40 users and 30 items, with features, and 200 random ones."""
     return _described(world().log), world().test.take(np.arange(0, 800, 4))
 
 
 @cache
 def graded() -> tuple[RatingLog, RatingLog]:
-    """The same pairs rated from 1 to 5."""
+    """Return the same pairs rated from 1 to 5."""
 
     def grade(log: RatingLog) -> RatingLog:
         ratings = world().preference(log.users, log.items).astype(np.float32)
@@ -162,7 +162,7 @@ def _log(seen: NDArray[np.bool_], liked: NDArray[np.bool_]) -> RatingLog:
 
 
 def _described(log: RatingLog) -> RatingLog:
-    """The log with a number known of each user and each item."""
+    """Return the log with a number known of each user and each item."""
     sizes = log.n_users, log.n_items
     user, item = (Features(("number",), np.arange(n, dtype=np.float32)[:, None] % 7) for n in sizes)
     return replace(log, user_features=user, item_features=item)

@@ -27,7 +27,7 @@ L2_PER_SCARCITY = 0.25
 
 
 def resolved(roles: Mapping[str, Role], split: Split) -> dict[str, Role]:
-    """The roles with numbers for what they leave to the log.
+    """Return the roles with numbers for what they leave to the log.
 
     The L2 of nets that learn ratings is a quarter of the log's scarcity: a row learned from n ratings carries noise of
     the order of 1/sqrt(n), and interactions below the noise of user and item together have to be pruned (the threshold
@@ -99,7 +99,7 @@ class Loop:
         self.history = History(notes=list(plan.notes))
 
     def _new_nets(self, n_nets: int) -> dict[str, Part]:
-        """A net for each role that learns by slopes, each with a random stream of its own."""
+        """Return a net for each role that learns by slopes, each with a random stream of its own."""
         parts = dict[str, Part]()
         rates = {"rating": self.split.train_mean, "seen": self.split.density}
         streams = np.random.default_rng([self.seed, 0]).spawn(len(self.roles))
@@ -172,7 +172,7 @@ class Loop:
         return totals
 
     def _views(self, stage: Stage) -> Iterator[Iterable[View]]:
-        """One pass over the rows: the batch that all steps share, or one of its own for each."""
+        """Return one pass over the rows: the batch that all steps share, or one of its own for each."""
         if stage.own_batches:
             return zip(*(map(self.view, self.feed.epoch()) for _ in stage.steps), strict=True)
         return (repeat(self.view(batch)) for batch in self.feed.epoch())
@@ -219,7 +219,7 @@ class Loop:
                 self.history.take_in(role, part)
 
     def _context(self, role: str, planned: float) -> FitContext:
-        """What a part that fits itself may look at now; its seed is the same at every fit."""
+        """Return what a part that fits itself may look at now; its seed is the same at every fit."""
         seed = int(np.random.default_rng([self.seed, 2, list(self.roles).index(role)]).integers(2**63))
         calibrates = next((name for name, other in self.parts.calibrators.items() if other == role), "")
         batch = self.feed.calibration
@@ -250,7 +250,7 @@ class Loop:
 
 
 def _kept(part: Part) -> Any:
-    """Nets learn in place, so their state is copied; parts that fit themselves are replaced whole."""
+    """Keep a copy of what nets know, which learn in place; parts that fit themselves are replaced whole."""
     return part.state() if isinstance(part, Net) else part
 
 

@@ -54,7 +54,7 @@ class Training:
         return replace(self, progress=None)
 
     def split(self, log: RatingLog, seed: int) -> Split:
-        """Which rows of the log are trained on and which are held out."""
+        """Return which rows of the log are trained on and which are held out."""
         return holdout_split(log, self.holdout, by=self.holdout_by, seed=seed)
 
     def batch_size_for(self, n_rows: int) -> int:
@@ -73,7 +73,7 @@ class Patience:
         self.patience, self.best_risk, self.best_epoch, self.epoch = patience, math.inf, 0, 0
 
     def record(self, risk: float) -> bool:
-        """Whether the state of this epoch is to be kept."""
+        """Return whether the state of this epoch is to be kept."""
         self.epoch += 1
         if risk < self.best_risk:
             self.best_risk, self.best_epoch = risk, self.epoch
@@ -84,7 +84,7 @@ class Patience:
         return self.epoch - self.best_epoch >= self.patience
 
     def reason(self, epoch: int, most: int) -> str:
-        """Why the stage ended, in words."""
+        """Return why the stage ended, in words."""
         if self.exhausted:
             return f"stopped: no better in {self.patience} epochs"
         return f"stopped after all {most} epochs" if epoch == most else ""

@@ -71,7 +71,7 @@ class FitSpec(PartSpec):
 
     @abstractmethod
     def fit_in(self, context: FitContext) -> Part:
-        """The fitted part."""
+        """Return the fitted part."""
 
 
 class Role(NamedTuple):
