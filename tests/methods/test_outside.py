@@ -142,7 +142,7 @@ def test_every_command_uses_what_an_installed_package_brings(outside):
     assert "overshoot" in stdout["evaluate"]
     assert "overshoot: " in stdout["tune"]
     assert "my-ips" in stdout["benchmark"]
-    for name in ("my-ips", "mynet", "mypopularity", "shop: The shop"):
+    for name in ("my-ips", "mynet", "mypopularity", "overshoot", "shop: The shop"):
         assert name in stdout["list"]
     kinds = json.loads((outside.folder / "a" / "model.json").read_text())["method"]
     assert (kinds["kind"], kinds["net"]["kind"]) == ("mine:MyIPS", "mine:MyNet")

@@ -16,8 +16,8 @@ USE = "A setting is given as: unskew fit LOG --method ips --set propensity=addit
 
 
 def command() -> Answer:
-    """List the methods, their parts and their settings, and the published datasets that can be read."""
-    from unskew.registry import broken
+    """List the methods, their parts and their settings, the metrics, and the published datasets that can be read."""
+    from unskew.registry import broken, named
 
     methods = [_described(entry.name, entry) for entry in unskew.registered()]
     parts = [
@@ -27,10 +27,12 @@ def command() -> Answer:
         if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls))
     ]
     sources = unskew.datasets.available()
+    metrics = [{"name": name, "summary": metric.meaning, "settings": {}} for name, metric in named("metric").items()]
     for sentence in broken().values():
         say(f"warning: {sentence}")
     lines = [_text(row) for row in methods] + ["", "Parts, by the names that --set takes", ""]
-    lines += [_text(row) for row in parts] + ["", USE]
+    lines += [_text(row) for row in parts] + ["", USE, "", "Metrics", ""]
+    lines += [_text(row) for row in metrics]
     for source in sources:
         lines.append(f"\n{source.name}: {source.title}")
         facts = {"where": source.where, "terms": source.terms, "files": ", ".join(source.files)}
@@ -39,7 +41,10 @@ def command() -> Answer:
         facts["use"] = f"unskew fit {source.name}:FOLDER --out MODEL"
         lines += [f"  {title:<6} {text}" for title, text in facts.items()]
     datasets = [asdict(replace(source, read=None)) for source in sources]
-    return Answer("\n".join(lines), {"methods": methods, "parts": parts, "datasets": datasets, "broken": broken()})
+    return Answer(
+        "\n".join(lines),
+        {"methods": methods, "parts": parts, "metrics": metrics, "datasets": datasets, "broken": broken()},
+    )
 
 
 def _described(name: str, entry: Any) -> dict[str, Any]:
