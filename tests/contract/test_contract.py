@@ -47,7 +47,7 @@ CALIBRATORS = [
     GlobalPlatt(step_back=False),
     GlobalPlatt(step_back=False, slope=False),
     UserPlatt(step_back=False),
-    *(ExpertPlatt(step_back=False, assignment=assignment) for assignment in ("hard", "random", "expected")),
+    *(ExpertPlatt(step_back=False, assignment=assignment) for assignment in ("hard", "random")),
 ]
 ANY_NET = [make(name, net=NCF(n_factors=4)) for name in ("tdr-jl", "mr", "brd-dr", "at", "stable-dr")]
 ANY_IMPUTATION = [

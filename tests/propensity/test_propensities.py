@@ -163,12 +163,6 @@ def known(world, p):
     return Known(lambda users, items: np.full(len(users), p)).fit(world.log).pair(np.array([0]), np.array([0]))
 
 
-def test_known_may_depend_on_the_rating(world):
-    known = Known(lambda u, i: np.full(len(u), 0.1), given_rating=lambda u, i, r: 0.05 + 0.1 * r)
-    given = known.fit(world.log).given_rating(np.zeros(2, int), np.zeros(2, int), [0.0, 1.0])
-    np.testing.assert_allclose(given, [0.05, 0.15], rtol=1e-6)
-
-
 def test_new_users_of_a_cross_fitted_propensity_are_as_active_as_their_counts(world):
     spec = Factors(n_folds=3)
     fitted = spec.fit(world.log, training=Training(max_epochs=5, progress=False))

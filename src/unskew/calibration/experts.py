@@ -109,10 +109,10 @@ class ExpertPlatt(Calibrator):
     Trained through a Gumbel-softmax whose temperature falls from 1 to 1e-3 within each fit: in `steps` full-batch steps
     if fitted once, in `steps_per_epoch` if fitted after each epoch of a net. The learning rate falls as the square of
     the temperature: the slopes of users who are near a tie grow as it falls, and at a constant rate rounding would end
-    up choosing the experts. Without noise, users then have the expert of highest assignment ("hard") or the mixture
-    ("expected"); "random" assigns users by chance, as a control. `shrinkage`, in examples, draws the assignment to an
+    up choosing the experts. Users then have the expert of highest assignment without noise; "random" assigns them by
+    chance, as a control. `shrinkage`, in examples, draws the assignment to an
     even one and the maps to the common one while they are trained; without it the network memorises the few held-out
-    ratings. Hard experts are solved to convergence on their own users' examples, drawn towards the global map by a
+    ratings. Experts are solved to convergence on their own users' examples, drawn towards the global map by a
     ridge of `ridge` examples. A common shift keeps the calibrated mean at that of the labels. One expert is
     `GlobalPlatt`.
 
@@ -126,7 +126,7 @@ class ExpertPlatt(Calibrator):
     learning_rate: float = setting(0.3, above=0)
     shrinkage: float = setting(20.0, least=0)
     ridge: float = setting(1.0, least=0)
-    assignment: Literal["hard", "expected", "random"] = setting("hard", choices=("hard", "expected", "random"))
+    assignment: Literal["hard", "random"] = setting("hard", choices=("hard", "random"))
 
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         if self.n_experts == 1:
@@ -141,17 +141,11 @@ class ExpertPlatt(Calibrator):
             mixture = Mixture.start(k, common, some.vectors[np.unique(some.users)], rng)
             mixture.descend(some, common, self.steps if once else self.steps_per_epoch, self, rng)
             alpha, size = mixture.assignment(examples.vectors), size + mixture.gate.value.size
-        tables: tuple[Array, Array, Array]
-        if self.assignment == "expected":
-            maps = mixture.maps.value.astype(np.float64)
-            tables = alpha, np.exp(maps[:, 0])[None], maps[:, 1][None]
-        else:
-            chosen = alpha.argmax(1)
-            a, b = solve_platt(examples, chosen[examples.users], k, ridge=self.ridge, centre=common)
-            tables = ONE, a[chosen, None], b[chosen, None]
-        weights, slopes, intercepts = tables
-        intercepts = intercepts + examples.shift(*tables)
-        return PlattMaps(weights, slopes, intercepts, size, *usage_of(alpha[np.unique(examples.users)]))
+        chosen = alpha.argmax(1)
+        a, b = solve_platt(examples, chosen[examples.users], k, ridge=self.ridge, centre=common)
+        slopes, intercepts = a[chosen, None], b[chosen, None]
+        intercepts += examples.shift(ONE, slopes, intercepts)
+        return PlattMaps(ONE, slopes, intercepts, size, *usage_of(alpha[np.unique(examples.users)]))
 
 
 def usage_of(alpha: Array) -> tuple[Array, float]:

@@ -83,11 +83,6 @@ class Examples:
     users: Array
     vectors: NDArray[np.float32]
 
-    def __post_init__(self) -> None:
-        bounded = np.clip(self.logits, -LARGEST_LOGIT, LARGEST_LOGIT)
-        for name, column in (("logits", bounded), ("labels", self.labels), ("weights", self.weights)):
-            object.__setattr__(self, name, np.asarray(column, np.float64))
-
     def __len__(self) -> int:
         return len(self.logits)
 
@@ -159,7 +154,9 @@ def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
     else:
         labels, weights = o.ratings, o.inverse_propensity()
     vectors = view.parts[target].user_vectors(np.append(np.arange(n_users), -1))
-    return Examples(logits, labels, weights, users.astype(np.int32), vectors).take(np.flatnonzero(weights > 0))
+    bounded = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    s, y, w = (np.asarray(column, np.float64) for column in (bounded, labels, weights))
+    return Examples(s, y, w, users.astype(np.int32), vectors).take(np.flatnonzero(w > 0))
 
 
 @dataclass(frozen=True, kw_only=True)

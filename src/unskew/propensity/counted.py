@@ -102,13 +102,11 @@ class KnownPairs:
 
 
 class KnownPropensity(FittedPropensity):
-    """Propensities that a function gives, and maybe a second one for pairs whose rating is known."""
+    """Propensities that a function gives."""
 
-    def __init__(self, function: Callable[[Any, Any], Any], with_rating: Any) -> None:
-        self.function, self.with_rating = function, with_rating
-        self.answers_unseen = not isinstance(function, KnownPairs)
-        self.knows_ratings = with_rating is not None
-        self.is_data = not self.answers_unseen and with_rating is None
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function, self.is_data = function, isinstance(function, KnownPairs)
+        self.answers_unseen = not self.is_data
 
     def pair(self, users: Array, items: Array) -> Values:
         users, items = np.asarray(users), np.asarray(items)
@@ -119,14 +117,9 @@ class KnownPropensity(FittedPropensity):
     def logits(self, users: Array, items: Array) -> Array:
         return logit_of(self.pair(users, items)).astype(np.float32)
 
-    def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
-        given = np.asarray(self.with_rating(users, items, np.asarray(ratings, np.float64)), np.float64)
-        return (_check_known(given, len(users)) / self.pair(users, items)).astype(np.float32)
-
     def state(self) -> dict[str, Array]:
         """A column of the log is data; a function is not."""
-        column = vars(self.function) if isinstance(self.function, KnownPairs) else {}
-        return {name: np.asarray(value) for name, value in column.items()}
+        return {name: np.asarray(value) for name, value in vars(self.function).items()} if self.is_data else {}
 
     def extended(self, counts: Array, owner: Part | None = None) -> Part:
         raise ParameterError("Known propensities do not cover new users: fit the model again with their ratings.")
@@ -145,27 +138,25 @@ class Known(Propensity):
     """Propensities the user supplies: a function of (user codes, item codes), or a column of the log's rows.
 
     A column, such as logged propensities, holds one value a rating, in the log's order: enough for weighting seen pairs
-    (IPS, SNIPS), and refused with a sentence where a method asks for a pair that was not seen. `given_rating` may add a
-    function of (user codes, item codes, ratings in [0, 1]).
+    (IPS, SNIPS), and refused with a sentence where a method asks for a pair that was not seen.
     """
 
     pairs: Callable[[Any, Any], ArrayLike] | ArrayLike
-    given_rating: Callable[[Any, Any, Any], ArrayLike] | None = None
 
     def fit_in(self, given: Given) -> KnownPropensity:
         if callable(self.pairs):
-            return KnownPropensity(self.pairs, self.given_rating)
+            return KnownPropensity(self.pairs)
         log, column = given.log, _check_known(np.asarray(self.pairs, np.float64), len(given.log))
         keys = pair_keys(log.users, log.items, log.n_items)
         order = np.argsort(keys)
-        return KnownPropensity(KnownPairs(keys[order], column[order], log.n_items), self.given_rating)
+        return KnownPropensity(KnownPairs(keys[order], column[order], log.n_items))
 
     def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
         if "keys" in state:
-            return KnownPropensity(KnownPairs(state["keys"], state["p"], int(state["n_items"])), self.given_rating)
+            return KnownPropensity(KnownPairs(state["keys"], state["p"], int(state["n_items"])))
         if not callable(self.pairs):
             raise ParameterError("Known propensities came from a function, which no file holds: pass it again.")
-        return KnownPropensity(self.pairs, self.given_rating)
+        return KnownPropensity(self.pairs)
 
 
 class BayesPropensity(FittedPropensity):
