@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import cases, funnel, judge, peers, quality, speed
+from benchmarks import cases, funnel, judge, loop, peers, quality, speed
 from benchmarks.cases import Job, Measured
 from benchmarks.tables import Record
 
@@ -67,6 +67,14 @@ EXPERIMENTS = {
         funnel.CASES,
         20,
         funnel.measure,
+    ),
+    "loop": Experiment(
+        "rounds of serving, rating and learning with several policies, in worlds of known taste",
+        tuple(loop.LOOPS),
+        {"world": loop.world},
+        5,
+        loop.measure,
+        table=loop.table,
     ),
     "judge": Experiment(
         "decisions of the judge about pairs of models in worlds whose truth is known",
