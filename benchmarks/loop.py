@@ -72,7 +72,7 @@ def picture(records: list[Record]) -> Chart:
             own = np.array(held[loop, f"{name}, round {number}"])
             error = own.std() / math.sqrt(len(own))
             points.append(Point(number, Interval(own.mean(), own.mean() - 2 * error, own.mean() + 2 * error)))
-        series[loop if name == FIGURES[2] else f"{loop}, with logged chances"] = points
+        series[loop if name == FIGURES[2] else "dce-bayes with chances"] = points
     meaning = (
         "The share of all pairs that a recommender believes to be liked, less the truth, as it learns from its lists."
     )

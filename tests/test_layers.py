@@ -9,7 +9,7 @@ PACKAGE = Path(unskew.__file__).parent
 ORDER = (
     *("_version", "errors", "gone", "special", "runtime", "compiled", "settings", "registry"),
     *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
-    *("losses", "nets", "training", "calibration", "posterior", "selection", "propensity"),
+    *("losses", "nets", "training", "calibration", "posterior", "distributed", "selection", "propensity"),
     *("topk", "explore", "neighbours", "model", "methods", "store", "fold_in"),
     *("update", "export", "serve", "evaluation", "diagnosis", "bench"),
     *("report", "testing", "cli", "__main__"),

@@ -276,3 +276,15 @@ def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
     for log in (case.train, case.test):
         assert (log.n_users, log.n_items) == stars.shape
         assert np.array_equal(log.ratings, stars[log.users, log.items] >= 3)
+
+
+def test_the_picture_of_the_loop_is_that_of_its_records():
+    loop = importlib.import_module("benchmarks.loop")
+    records = tables.gathered(ROOT / "benchmarks" / "records", "loop")
+    assert f"{loop.picture(records)._repr_svg_()}\n" == (ROOT / "docs" / "loop.svg").read_text()
+    printed, page = loop.table(records), (ROOT / "docs" / "guides" / "serve.md").read_text()
+    rows = [
+        line.split("|")[2:] for line in page.splitlines() if line.startswith("| `naive`, g") or "Thompson, a" in line
+    ]
+    for figure in (cell.strip().replace("\N{MINUS SIGN}", "-") for row in rows for cell in row if cell.strip()):
+        assert f" {figure}(" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ from unskew.compiled import announced
 from unskew.data.impressions import Target
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
+from unskew.distributed import on
 from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.gone import called_otherwise
 from unskew.losses.elementwise import ERRORS
@@ -152,13 +154,15 @@ def fit(
     rating: str | None = None,
     seen: str | None = None,
     target: Target | None = None,
+    client: Any = None,
     **settings: Any,
 ) -> Recommender:
     """Fit the method of this name, with these settings, to a log or whatever `unskew.read_log` makes one of:
     the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
 
     Of impressions, `seen` and `rating` name the columns of what was seen and what came of it, or `target` says what is
-    wanted: "click", "conversion", "click-and-conversion" or "implicit".
+    wanted: "click", "conversion", "click-and-conversion" or "implicit". With a `client` of Dask the sweeps of a sampled
+    method are drawn by its workers, with the same bits.
 
     >>> import unskew
     >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
@@ -169,4 +173,7 @@ def fit(
     made: Method = make(method, **settings)
     if rating is not None or seen is not None or target is not None:
         source = read_log(source, rating=rating, seen=seen, target=target)
-    return made.fit(source, seed=seed, training=training, random_ratings=random_ratings)
+    if client is not None and not made.plan().roles["prediction"].part.learns_from_all:
+        raise ParameterError(f"{method!r} learns by gradients, on one machine: leave client out, or use 'dce-bayes'.")
+    with nullcontext() if client is None else on(client):
+        return made.fit(source, seed=seed, training=training, random_ratings=random_ratings)

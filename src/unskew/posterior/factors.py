@@ -19,7 +19,7 @@ from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import Chain
 from unskew.posterior.exposure import Columns, Pairs, directions, history
 from unskew.posterior.flat import flat, unflat
-from unskew.posterior.gibbs import Sampler
+from unskew.posterior.gibbs import SAMPLER
 from unskew.posterior.kernels import Float, Int
 from unskew.runtime import bar
 from unskew.settings import setting
@@ -128,7 +128,7 @@ class Problem:
                 side.append(("history", values, True))
         ratings = Ratings.of(self.log.ratings)
         columns = Columns.of(log.n_users, *blocks[0]), Columns.of(log.n_items, *blocks[1])
-        sampler = Sampler(
+        sampler = SAMPLER.get()(
             log.users, log.items, ratings.encode(log.ratings), ratings.n_levels, *columns, d=s.n_factors,
             prior_scale=s.prior_scale, seed=1000 * self.seed + stream,
         )  # fmt: skip

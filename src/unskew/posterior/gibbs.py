@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,6 +243,10 @@ class Sampler:
         with ThreadPoolExecutor(self.threads) as pool:
             for done in [pool.submit(kernel, work[k :: self.threads].copy(), *args) for k in range(self.threads)]:
                 done.result()
+
+
+SAMPLER: ContextVar[Callable[..., Sampler]] = ContextVar("sampler", default=Sampler)
+"""What makes the samplers of fits; `unskew.distributed` sets another."""
 
 
 def draw_log_size(rng: np.random.Generator, power: float, up: float, down: float) -> float:

@@ -1,0 +1,99 @@
+"""The sampler on workers draws the bits of one machine, also when one of them is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unskew
+from unskew.distributed import on, uniforms_at
+from unskew.errors import ParameterError
+from unskew.posterior.gibbs import sweep_rng
+
+
+@pytest.mark.parametrize("first", [0, 1, 5, 4096, 4099])
+def test_numbers_of_a_part_are_those_of_their_places(first: int) -> None:
+    whole = sweep_rng(7, 3).random(5000)
+    np.testing.assert_array_equal(uniforms_at(7, 3, first, 500), whole[first : first + 500])
+
+
+def test_what_is_no_cluster_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not str"), on("tcp://here"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="needs unskew[dask]")
+    settings = {"threads_per_worker": 1, "dashboard_address": None, "processes": True}
+    with distributed.LocalCluster(n_workers=2, **settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def problem() -> Any:
+    from unskew.posterior.factors import BayesianFactors, Problem
+
+    world = unskew.simulate(300, 80, density=0.4, seed=1, test_per_user=5)
+    return Problem.of(world.log, BayesianFactors(n_factors=4), seed=3)
+
+
+def states(problem: Any, sweeps: int = 3) -> dict[str, Any]:
+    sampler = problem.chain(0).sampler
+    for _ in range(sweeps):
+        sampler.sweep()
+    found: dict[str, Any] = sampler.state()
+    return found
+
+
+def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster: Any, problem: Any) -> None:
+    from distributed import Client
+
+    alone = states(problem)
+    assert len(problem.log.users) > 2 * 4096  # several pieces, that parts begin and end in
+    for n_workers in (2, 1):
+        cluster.scale(n_workers)
+        with Client(cluster) as client:
+            client.wait_for_workers(n_workers, timeout=60)
+            with on(client):
+                found = states(problem)
+        for name, value in alone.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+    cluster.scale(2)
+
+
+def test_a_fit_by_a_client_has_the_same_bits_and_is_for_sampled_methods(cluster: Any) -> None:
+    from distributed import Client
+
+    log = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
+    method = unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=8, exposure=False, history=False))
+    with Client(cluster) as client:
+        client.wait_for_workers(1, timeout=60)
+        with on(client):
+            found = method.fit(log, training=unskew.Training(max_epochs=1))
+        with pytest.raises(ParameterError, match="'naive' learns by gradients, on one machine"):
+            unskew.fit(log, "naive", client=client)
+    alone = method.fit(log, training=unskew.Training(max_epochs=1))
+    np.testing.assert_array_equal(found.imputation([0, 1], [2, 3]), alone.imputation([0, 1], [2, 3]))
+
+
+def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
+    from distributed import Client
+
+    alone = states(problem, 4)
+    with Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        with on(client):
+            sampler = problem.chain(0).sampler
+            sampler.sweep()
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)  # a worker of this cluster
+            for _ in range(3):
+                sampler.sweep()
+    for name, value in alone.items():
+        np.testing.assert_array_equal(sampler.state()[name], value, err_msg=name)
