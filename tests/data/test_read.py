@@ -285,6 +285,8 @@ def test_parquet_text_that_is_not_utf8_is_refused(file):
     broken = pa.StringArray.from_buffers(3, pa.py_buffer(offsets), data)
     path = file(parquet(user_id=broken), "log.parquet")
     assert "log.parquet is not UTF-8" in refused(path)
+    notes = read_frame(file(parquet(note=[b"1", b"2", None]), "notes.parquet"))["note"]
+    assert notes.to_pylist() == [1, 2, None]
     with pytest.raises(DataError, match=r"log.parquet is not UTF-8"):
         read_frame(path)
 
@@ -296,6 +298,8 @@ def test_parquet_text_that_is_not_utf8_is_refused(file):
         ("log.csv.gz", gzip.compress(b""), "log.csv.gz is empty"),
         ("log.csv", b"user_id,item_id,rating\n\n\n", "names its columns but has no rows"),
         ("log.csv", b"\n \n", "nothing but blank lines"),
+        ("log.csv", b'",0', "no header and 1 columns"),
+        ("log.parquet", parquet(rating=[b"5", b"x", b"2"]), "row 2 of column 'rating' of log.parquet holds 'x'"),
         ("log.parquet", parquet(user_id=[], item_id=[], rating=[]), "has no rows"),
         ("log.parquet", parquet()[:-20], "log.parquet cannot be read"),
         ("log.csv.gz", gzip.compress(GOOD.encode())[:-12], "log.csv.gz cannot be read"),

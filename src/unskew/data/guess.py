@@ -235,7 +235,7 @@ def _listed(names: Sequence[str]) -> str:
 def _places(samples: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> dict[str, list[str]]:
     """Columns by their places: users, items, ratings, perhaps times; nothing where there are more of them."""
     last = list(samples.values())[-1] if samples else []
-    timed = len(samples) == len(wanted) + 1 and all(is_number(str(one)) and float(one) > OLDEST for one in last)
+    timed = len(samples) == len(wanted) + 1 and all((as_number(str(one)) or 0) > OLDEST for one in last)
     if not (timed or len(samples) == len(wanted) or len(wanted) == 1):
         return {}
     return {role: [str(place)] for place, role in enumerate([*wanted, *(["time"] if timed else [])], 1)}
@@ -345,9 +345,14 @@ def plain_name(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def is_number(text: str) -> bool:
+def as_number(text: str) -> float | None:
+    """The number that a text spells, with a point or a comma; None if it spells none."""
     try:
-        float(text.replace(",", ".", 1))
+        number = float(text.replace(",", ".", 1))
     except ValueError:
-        return False
-    return "_" not in text and text.strip().casefold() not in ("nan", "inf", "infinity", "-inf")
+        return None
+    return None if "_" in text or not math.isfinite(number) else number
+
+
+def is_number(text: str) -> bool:
+    return as_number(text) is not None

@@ -322,14 +322,7 @@ class Rows(NamedTuple):
             notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
         features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
         notes += [note for each in features if each is not None for note in each.notes]
-        named = None
-        if isinstance(titles, str):
-            if titles not in others:
-                table = self.where or "the data"
-                raise DataError(f"item_names={titles!r} is neither a column of {table} nor a file: check the name.")
-            named = _titled(self.columns["item"], others[titles], item_ids, notes)
-        elif titles is not None:
-            named = titles_for(titles, item_ids, notes)
+        named = None if titles is None else self._titles(titles, others, item_ids, notes)
         called = {role: name for role, name in self.called.items() if role in Names._fields}
         names = (like.names if like is not None else NAMES)._replace(**called)
         prefix = f"{self.where}: " if self.where else ""
@@ -409,44 +402,41 @@ class Rows(NamedTuple):
         notes.append(words)
         return scale
 
+    def _titles(self, given: Any, others: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
+        """Titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
+        if isinstance(given, str):
+            if given not in others:
+                table = self.where or "the data"
+                raise DataError(f"item_names={given!r} is neither a column of {table} nor a file: check the name.")
+            keys, titles = self.columns["item"], others[given]
+        elif isinstance(given, dict):
+            keys, titles = list(given), list(given.values())
+        else:
+            where, roles = "the frame of item names", ("item", "title")
+            columns, found, _ = frame_columns(given, dict.fromkeys(roles), where, roles)
+            key = found.get("item") or next(iter(columns), "")
+            texts = (name for name, held in samples_of(columns).items() if held and isinstance(held[0], str))
+            title = found.get("title") or next((name for name in texts if name != key), None)
+            if title is None:
+                raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
+            keys, titles = columns[key], columns[title]
+        column, codes = plain(as_arrow(titles, "item names")), ids.codes(keys, "the ids of item names")
+        if not is_text(column.type) and not is_number(column.type):
+            raise DataError(f"item names are of type {column.type}: titles must be text.")
+        if len(codes) != len(column):
+            raise DataError(f"item names has {len(codes):,} ids for {len(column):,} titles: give one for each.")
+        column = as_text(column, "item names") if is_text(column.type) else column.cast(pa.large_string())
+        row = np.full(len(ids), -1)
+        row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
+        if missing := int((row < 0).sum()):
+            notes.append(f"{missing:,} of {len(ids):,} items have no name")
+        return column.take(pa.array(row, mask=row < 0))
+
 
 def names_like(settings: Any) -> dict[str, str]:
     """Names of columns by role that are meant where none is given: those of another log."""
     like = settings.get("like")
     return {} if like is None else like.names._asdict()
-
-
-def titles_for(names: Any, ids: Vocabulary, notes: list[str] | None = None) -> pa.Array:
-    """Titles in the order of a vocabulary, null where there is none, from a frame or from a mapping of id to title."""
-    if isinstance(names, dict):
-        return _titled(list(names), list(names.values()), ids, notes)
-    where, roles = "the frame of item names", ("item", "title")
-    columns, found, _ = frame_columns(names, dict.fromkeys(roles), where, roles)
-    key = found.get("item") or next(iter(columns), "")
-    title = found.get("title") or next((name for name in columns if name != key and _holds_text(columns[name])), None)
-    if title is None:
-        raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
-    return _titled(columns[key], columns[title], ids, notes)
-
-
-def _holds_text(values: Any) -> bool:
-    return is_text(plain(as_arrow(values[:1], "item names")).type)
-
-
-def _titled(keys: Any, titles: Any, ids: Vocabulary, notes: list[str] | None) -> pa.Array:
-    """The titles of these keys in the order of a vocabulary."""
-    texts = plain(as_arrow(titles, "item names"))
-    if not is_text(texts.type) and not is_number(texts.type):
-        raise DataError(f"item names are of type {texts.type}: titles must be text.")
-    texts = as_text(texts, "item names") if is_text(texts.type) else texts.cast(pa.large_string())
-    codes = ids.codes(keys, "the ids of item names")
-    if len(codes) != len(texts):
-        raise DataError(f"item names has {len(codes):,} ids for {len(texts):,} titles: give one for each.")
-    row = np.full(len(ids), -1)
-    row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
-    if notes is not None and (missing := int((row < 0).sum())):
-        notes.append(f"{missing:,} of {len(ids):,} items have no name")
-    return texts.take(pa.array(row, mask=row < 0))
 
 
 def check_settings(settings: Any) -> None:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
-from unskew.data.ids import is_text
+from unskew.data.ids import as_text, is_text
 from unskew.data.impressions import wanted
 from unskew.data.log import NAMES, LogSettings, RatingLog, Rows, check_settings, names_like
 from unskew.errors import DataError, ParameterError, UnskewError
@@ -120,7 +120,7 @@ def read_frame(
     found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
     tokens = [field.name for field in table.schema if b"token" in (field.metadata or {})]
     texts = {*ids, *found.values(), *tokens}
-    columns = {name: table[name] if name in texts else _typed(table[name]) for name in table.column_names}
+    columns = {name: table[name] if name in texts else _typed(table[name], name) for name in table.column_names}
     return pa.table(columns)
 
 
@@ -401,12 +401,13 @@ def _words(error: BaseException) -> str:
     return " ".join(words.split()).rstrip(".") or type(error).__name__
 
 
-def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _typed(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """A column of text as numbers or booleans if it spells them throughout; blank means missing."""
     if not is_text(column.type):
         return column
+    column = as_text(column, f"column {name!r}")
     text = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(text, value_set=pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"]))
+    missing = pc.is_in(text, value_set=pa.array(["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"], text.type))
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         try:
             return pc.if_else(missing, None, text).cast(kind)

@@ -33,11 +33,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit, logsumexp
 
-from unskew.data.ids import LARGEST_CODE, Vocabulary
+from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import Codes, pair_keys, pair_uniform
 from unskew.data.scale import Scale
 from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
+from unskew.metrics.checks import finite_vector
 
 Floats = NDArray[np.float64]
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
@@ -193,7 +194,10 @@ class World:
         """
         total, count = 0.0, 0
         for users, items in self.pairs(whole(max_pairs, "max_pairs", 1, 2**62)):
-            x, q = _probabilities(predict, users, items), self.preference(users, items)
+            x, q = finite_vector(predict(users, items), "the answers"), self.preference(users, items)
+            if len(x) != len(users) or x.min() < 0 or x.max() > 1:
+                span = f"{len(x):,} numbers from {x.min():g} to {x.max():g}"
+                raise DataError(f"there are {span} for {len(users):,} pairs: return one probability a pair.")
             total += float((q * np.square(1 - x) + (1 - q) * np.square(x)).sum())
             count += len(users)
         return total / count
@@ -239,8 +243,8 @@ def simulate(
     >>> world.log.positive_rate > liked + 0.1  # the log is not like everything
     True
     """
-    for name, value, most in (("n_users", n_users, LARGEST_CODE), ("n_items", n_items, LARGEST_CODE)):
-        whole(value, name, 2, most)
+    whole(n_users, "n_users", 2)
+    whole(n_items, "n_items", 2)
     whole(n_factors, "n_factors", 1, 10_000)
     whole(test_per_user, "test_per_user", 1, n_items)
     chosen(selection, "selection", SELECTIONS)
@@ -287,18 +291,6 @@ def _distinct(rng: np.random.Generator, n_rows: int, per_row: int, n: int) -> ND
 def _on_sphere(rng: np.random.Generator, n: int, n_factors: int, radius: float) -> Floats:
     directions = rng.standard_normal((n, n_factors))
     return np.asarray(radius * directions / np.linalg.norm(directions, axis=1, keepdims=True))
-
-
-def _probabilities(function: OfPairs, users: Codes, items: Codes) -> Floats:
-    """What a function answers about some pairs, refused unless it is one probability a pair."""
-    values = np.asarray(function(users, items), dtype=np.float64)
-    if values.shape != users.shape:
-        raise DataError(f"The function returned shape {values.shape} for {len(users)} pairs: return one number a pair.")
-    if not (good := (values >= 0) & (values <= 1)).all():
-        at = int(good.argmin())
-        pair = f"user {users[at]} and item {items[at]}"
-        raise DataError(f"The function returned {values[at]} for {pair}: return probabilities.")
-    return values
 
 
 def _seen_given(rating: int, tilt: Tilt, log_rate: Floats, z: Floats) -> Floats:
