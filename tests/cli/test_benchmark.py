@@ -105,7 +105,7 @@ def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
 
     def load(*named: str, **_: object) -> unskew.datasets.Dataset:
         asked.append(named)
-        return unskew.datasets.Dataset(named[0], world.log, world.test, None, ())
+        return unskew.datasets.Dataset(named[0], world.log, world.test)
 
     monkeypatch.setattr(unskew.datasets, "load", load)
     folder = tmp_path / name if inside else tmp_path
