@@ -299,6 +299,15 @@ def test_the_band_of_squared_error_reaches_from_one_reading_to_the_other():
     assert interval_of(evidence, find("mse"), "dr", a)[1:3] == (min(e.low for e in mse), max(e.high for e in mse))
 
 
+def test_a_slope_that_cannot_be_told_leaves_a_band_and_no_point(world, monkeypatch):
+    monkeypatch.setattr(judge, "slope_of", lambda *given: Slope(0.0, np.inf, 0.0))
+    evidence = judge.gather(world.log.take(np.arange(500)))
+    assert evidence.level.low < evidence.level.value - 0.05
+    raw, low = (evidence.corners[end].q for end in ("alike", "low, alike"))
+    gain = [gains.squared_gain(evidence, raw, low, end).value for end in ("alike", "low, alike")]
+    assert gain[0] < gain[1] - 0.005  # whether a lower level is better depends on where in the band the truth is
+
+
 def test_a_better_model_is_used_a_worse_one_stopped_and_itself_undecided(world, evidence):
     truth = world.preference(evidence.users, evidence.items)
     noisy = np.clip(truth + np.random.default_rng(0).normal(0, 0.25, len(truth)), 0.01, 0.99)

@@ -33,6 +33,7 @@ N_FOLDS = 5
 MOST_UNSEEN = 400_000  # unseen pairs a fold; all of them if there are fewer
 LEAST_UNSEEN = 20  # a user
 RAISED = 1.64  # errors by which the slope is raised at the ends of the band
+UNKNOWN = 1.0  # the slope at the ends of the band of a log that cannot tell it; .5 is strong
 FLOOR, CAP = 0.1, 0.9  # of p: a tenth of the user's mean, and at most this
 FEWEST = 100
 INSIDE = 1e-4, 1 - 1e-4  # of imputed ratings
@@ -164,7 +165,7 @@ def _fitted(log: RatingLog, fold: NDArray[np.int64], rows: Rows, seed: int, with
         if with_exposure:
             odds[own[k]] = exposure_of(training, seed + k).logits(*pairs[k])
     slope = slope_of(log, fold, imputations, seed)
-    raised = max(slope.value + RAISED * slope.error, 0.0) if np.isfinite(slope.error) else 0.0
+    raised = max(slope.value + RAISED * slope.error, 0.0) if np.isfinite(slope.error) else UNKNOWN
     for k, imputation in enumerate(imputations):
         low[own[k]] = imputation.expected(*pairs[k], raised)
     return {"raw": raw, "low": low, "odds": odds, "slope": np.array([slope.value, slope.error, slope.calibration])}
