@@ -19,7 +19,7 @@ import typer
 
 import unskew
 from unskew import registry
-from unskew.bench.measure import WORLD_SETTINGS
+from unskew.bench.protocol import WORLD_SETTINGS
 from unskew.cli import app
 
 ROOT = Path(__file__).parents[1]

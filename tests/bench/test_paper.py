@@ -12,10 +12,9 @@ import pytest
 
 import unskew
 from unskew.bench import paper
-from unskew.bench.paper import reproduce
+from unskew.bench.paper import TARGETS, reproduce, suite
 from unskew.bench.protocol import RECORDS
 from unskew.bench.run import warm_up
-from unskew.bench.suite import TARGETS, suite
 from unskew.errors import DataError
 
 FEW = {  # of each target, to be quick: every method has tests of its own

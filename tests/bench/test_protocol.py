@@ -11,8 +11,7 @@ import pytest
 
 import unskew
 from unskew.bench import Benchmark, Validation, benchmark
-from unskew.bench.measure import Setup
-from unskew.bench.protocol import JOURNAL, RECORDS
+from unskew.bench.protocol import JOURNAL, RECORDS, Setup
 from unskew.errors import DataError, FileError, ParameterError
 from unskew.metrics.calibration import calibration_error
 from unskew.metrics.theory import label_errors, theorem_2

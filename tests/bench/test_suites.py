@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import unskew
-from unskew.bench.suite import TARGETS, dataset_of, suite
+from unskew.bench.paper import TARGETS, dataset_of, suite
 from unskew.errors import ParameterError
 
 PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
@@ -28,8 +28,8 @@ def test_without_the_published_variants_a_sentence_says_where_they_are(monkeypat
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("unskew.bench.suite.registered", lambda: ())
-    monkeypatch.setattr("unskew.bench.suite.import_module", missing)
+    monkeypatch.setattr("unskew.bench.paper.registered", lambda: ())
+    monkeypatch.setattr("unskew.bench.paper.import_module", missing)
     with pytest.raises(ParameterError, match=r"needs the repository's benchmarks/published\.py: .*\.$"):
         suite("table1").recipes(dataset_of("coat"), as_published=True)
 

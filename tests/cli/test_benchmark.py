@@ -84,7 +84,7 @@ def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run: Run, files
 
 def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
-    monkeypatch.setattr("unskew.bench.measure.WORLD_SETTINGS", tiny)
+    monkeypatch.setattr("unskew.bench.protocol.WORLD_SETTINGS", tiny)
     facts = json.loads(run("benchmark", "world", "--seed", 3, "--out", tmp_path, *COMPARE, "--json").stdout)
     world = unskew.simulate(**tiny, seed=3)
     model = unskew.Naive().fit(world.log, seed=0, training=unskew.Training(max_epochs=1, progress=False))

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 import unskew
-from unskew.bench.measure import WORLD_SETTINGS
+from unskew.bench.protocol import WORLD_SETTINGS
 
 Run = Callable[..., Result]
 

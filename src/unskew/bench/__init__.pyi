@@ -1,5 +1,4 @@
-from .measure import Setup
-from .protocol import Benchmark, benchmark
+from .protocol import Benchmark, Setup, benchmark
 from .search import Tuned, Validation, tune
 
 __all__ = ["Benchmark", "Setup", "Tuned", "Validation", "benchmark", "tune"]

@@ -105,7 +105,7 @@ def material(source: str, reading: Reading, data: Path | None, seed: int = 0, **
 
 
 def _simulated(reading: Reading, data: Path | None, seed: int) -> Material:
-    from unskew.bench.measure import WORLD_SETTINGS
+    from unskew.bench.protocol import WORLD_SETTINGS
 
     if reading != Reading() or data is not None:
         raise ParameterError("a simulated world is not read from files: leave the options for files out.")

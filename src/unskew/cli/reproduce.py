@@ -43,8 +43,7 @@ def command(
     unskew reproduce all --dataset world --seeds 3 --out world
     unskew reproduce table1 --dataset coat --data DATA --as-published --only DCE-DR --out coat
     """
-    from unskew.bench.paper import reproduce
-    from unskew.bench.suite import TARGETS
+    from unskew.bench.paper import TARGETS, reproduce
 
     if data is None and dataset != WORLD:
         raise ParameterError(f"--dataset {dataset}: name the folder of its files by --data FOLDER.")
