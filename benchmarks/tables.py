@@ -147,9 +147,10 @@ def p_value(ours: dict[int, float], other: dict[int, float], paired: bool) -> fl
     return 1.0 if len(a) < 2 else standings.p_value(a, b, paired)
 
 
-def comparisons(records: Sequence[Record], metrics: Sequence[str] = COMPARED) -> str:
-    """Make a table of how far the default is ahead of others, with p-values corrected for all metrics."""
-    found, kinds = [each for each in compare(records) if each.metric in metrics], ("naive", "paper", "peer")
+def comparisons(records: Sequence[Record], metrics: Sequence[str] = COMPARED, cases: tuple[str, ...] = ("",)) -> str:
+    """Make a table of how far the default is ahead of others, with p-values corrected for all metrics and cases."""
+    kinds, everything = ("naive", "paper", "peer"), compare(records)
+    found = [each for each in everything if each.metric in metrics and each.case.startswith(cases)]
     if not found:
         return ""
     rows = [["case", "metric", "ahead of `naive`", "of the best of the paper", "of the best peer"]]
@@ -188,17 +189,19 @@ def with_tables(page: str, folder: Path) -> str:
     """Return a page with what stands between `<!-- table EXPERIMENT KIND NAME -->` and `<!-- end -->` made anew.
 
     KIND is overview (NAME: how cases begin, and metrics after a colon), figures (NAME: a group of metrics) or
-    comparisons (NAME: a metric).
+    comparisons (NAME: a metric, and how cases begin after a colon).
     """
 
     def made(place: re.Match[str]) -> str:
         records = gathered(folder, place[2])
+        name, _, rest = place[4].partition(": ")
         if place[3] == "overview":
-            start, _, metrics = place[4].partition(": ")
-            records = [each for each in records if each["case"].startswith(start)]
-            table = overview(records, metrics.split(", ")) if metrics else overview(records)
+            records = [each for each in records if each["case"].startswith(name)]
+            table = overview(records, rest.split(", ")) if rest else overview(records)
+        elif place[3] == "figures":
+            table = figures(records, name)
         else:
-            table = figures(records, place[4]) if place[3] == "figures" else comparisons(records, [place[4]])
+            table = comparisons(records, [name], tuple(rest.split(", ")))
         table = table if len(table.splitlines()) > 2 else "Nothing is recorded."
         return f"{place[1]}\n{table}\n\n{place[5]}"
 
