@@ -71,7 +71,7 @@ def test_the_frequency_of_every_item_at_every_place_is_its_chance(fixed: bool) -
 
 
 def test_lists_of_a_model_have_their_chances(model: Recommender) -> None:
-    lists = [model.lists([5], 2, by="thompson", explore=0.1, seed=seed) for seed in range(1000)]
+    lists = [model.recommend([5], 2, by="thompson", explore=0.1, seed=seed) for seed in range(1000)]
     rows = [row for table in lists for row in table.to_pylist()]
     chance = {(row["item_id"], row["rank"]): row["pscore"] for row in rows}
     for rank in (1, 2):
@@ -79,21 +79,21 @@ def test_lists_of_a_model_have_their_chances(model: Recommender) -> None:
         counts = {item: sum(row["item_id"] == item and row["rank"] == rank for row in rows) for item in held}
         statistic = sum((counts[item] - 1000 * p) ** 2 / (1000 * p) for item, p in held.items())
         assert chi2.sf(statistic, len(held)) > 0.001
-    again = model.lists([5], 2, by="thompson", explore=0.1, seed=7)
+    again = model.recommend([5], 2, by="thompson", explore=0.1, seed=7)
     assert again.equals(lists[7])
 
 
 def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model: Recommender) -> None:
-    plain, sure = model.lists(k=3, by="liking"), model.lists(k=3, by="liking", explore=0.0)
+    plain, sure = model.recommend(k=3, by="liking"), model.recommend(k=3, by="liking", explore=0.0)
     assert sure.select(plain.column_names).equals(plain)
     assert set(sure["pscore"].to_pylist()) == {1.0}
-    some = model.lists([5], 2, by="liking", explore=1.0, items=[0, 1, 2, 3], exclude_seen=False)
+    some = model.recommend([5], 2, by="liking", explore=1.0, items=[0, 1, 2, 3], exclude_seen=False)
     assert some["pscore"].to_pylist() == [0.25, 0.25]
     listed = {"user_id": [5, 5, 5, 6], "item_id": [0, 1, 2, 3]}
-    drawn = model.lists(candidates=unskew_table(listed), k=2, by="thompson", explore=0.0, exclude_seen=False)
+    drawn = model.recommend(candidates=unskew_table(listed), k=2, by="thompson", explore=0.0, exclude_seen=False)
     assert drawn["user_id"].to_pylist() == [5, 5, 6]
     assert drawn["pscore"][2].as_py() == pytest.approx(1)
-    kept = model.lists(candidates=unskew_table(listed), filter_items=[3], exclude_seen=False)
+    kept = model.recommend(candidates=unskew_table(listed), filter_items=[3], exclude_seen=False)
     assert set(kept["user_id"].to_pylist()) == {5}
 
 
@@ -115,10 +115,10 @@ def test_chances_need_no_posterior_but_draws_do() -> None:
     naive = unskew.Naive().fit(
         unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5).log, training=unskew.Training(max_epochs=1)
     )
-    assert set(naive.lists([5], 2, explore=0.5)["pscore"].to_pylist()) <= {0.5 + 0.5 / 12, 0.5 / 12} | {
+    assert set(naive.recommend([5], 2, explore=0.5)["pscore"].to_pylist()) <= {0.5 + 0.5 / 12, 0.5 / 12} | {
         0.5 + 0.5 / n for n in range(1, 13)
     } | {0.5 / n for n in range(1, 13)}
     with pytest.raises(ParameterError, match="by must be 'liking'"):
-        naive.lists([5], 2, by="thompson", explore=0.5)
+        naive.recommend([5], 2, by="thompson", explore=0.5)
     with pytest.raises(ParameterError, match="explore is 2: give a number from 0 to 1"):
         naive.recommend([5], 2, explore=2)

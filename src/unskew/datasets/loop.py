@@ -66,7 +66,7 @@ def simulate_loop(
     model, true = method.fit(log, seed=seed), _levels(world, world.preference)
     found, by_chances, shown = list[Round](), list[float](), set[int]()
     for number in range(1, rounds + 1):
-        table = model.lists(k=k, by=by, explore=explore, seed=int(rng.integers(2**31)))
+        table = model.recommend(k=k, by=by, explore=explore, seed=int(rng.integers(2**31)), library="pyarrow")
         users, items, chance = (table[name].to_numpy() for name in (*table.column_names[:2], "pscore"))
         ratings = world.rating(users, items)
         unseen = ~SeenPairs(log)(np.repeat(everybody, world.n_items), np.tile(everything, world.n_users))
