@@ -1,5 +1,6 @@
 """The documents tell the truth: their Python runs, their commands parse, their links exist, and nothing is left out."""
 
+import ast
 import doctest
 import json
 import os
@@ -238,3 +239,34 @@ def test_the_figures_of_the_problem_are_those_of_the_demo():
     errors = set(re.findall(r"0\.\d{4}", page))
     assert len(errors) == 4
     assert errors <= set(re.findall(r"0\.\d{4}", read("docs/index.md")))
+
+
+NOUNS = (
+    *(
+        "A",
+        "All",
+        "An",
+        "Codes",
+        "Columns",
+        "Each",
+        "Entries",
+        "Every",
+        "How",
+        "Ids",
+        "Lists",
+        "Logits",
+        "Names",
+        "One",
+    ),
+    *("Pairs", "Predictions", "Probabilities", "Ratings", "Rows", "Several", "Some", "The", "Times", "Titles", "Two"),
+    *("What", "Where", "Whether", "Which", "Why"),
+)
+
+
+def test_docstrings_of_functions_open_with_a_verb():
+    """Those of properties name what they hold, and losses may open with their formula."""
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
+                held = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+                assert held or text.split()[0] not in NOUNS, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"

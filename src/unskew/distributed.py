@@ -110,7 +110,7 @@ class DaskSampler(Sampler):
                 self.restore(before)
 
     def _held(self, part: Any, worker: str) -> Any:
-        """A part on a worker: the result of a task, so that it is made again elsewhere if the worker is lost."""
+        """Return a part on a worker: the result of a task, so that it is made again elsewhere if the worker is lost."""
         return self.client.submit(_same, part, workers=[worker], allow_other_workers=True, pure=False)
 
     def _share(self, work: Int, kernel: Any, *args: Any) -> None:
@@ -142,18 +142,18 @@ class DaskSampler(Sampler):
                 target[rows] = values
 
     def _run(self, function: Any, tasks: list[Any]) -> list[Any]:
-        """A task on each worker, or where there is room if it is lost."""
+        """Return a task on each worker, or where there is room if it is lost."""
         places = zip(tasks, self.workers, strict=True)
         where = {"allow_other_workers": True, "pure": False}
         return [self.client.submit(function, *task, workers=[worker], **where) for task, worker in places]
 
     def _first(self, futures: list[Any]) -> list[Any]:
-        """The first of what each task has found; the rest stays where it is."""
+        """Return the first of what each task has found; the rest stays where it is."""
         return list(self.client.gather(self._run(_pick, [(each, 0) for each in futures])))
 
 
 def _cut(pointer: Int, n_parts: int) -> Int:
-    """Where rows are cut into parts of about equal numbers of ratings."""
+    """Return where rows are cut into parts of about equal numbers of ratings."""
     inner = np.searchsorted(pointer, pointer[-1] * np.arange(1, n_parts) / n_parts)
     return np.concatenate([[0], inner, [len(pointer) - 1]])
 

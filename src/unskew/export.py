@@ -175,7 +175,7 @@ def _graph(model: Recommender, form: Linear) -> Any:
 
 
 def _largest_difference(model: Recommender, session: Any) -> float:
-    """How far the scorer is from the model on random pairs, a share of the scale; the last pairs have unknown ids."""
+    """Measure how far the scorer is from the model on random pairs, as a share of the scale; the last are unknown."""
     log, rng, asked = model.log, np.random.default_rng(0), dict[str, Any]()
     users, items = (rng.integers(-1, n, PAIRS_CHECKED) for n in (log.n_users, log.n_items))
     users[-3:], items[-3:] = (-1, 0, -1), (0, -1, -1)

@@ -95,7 +95,7 @@ def given_ratings(log: RatingLog, source: Any) -> Given:
 
 
 def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[RatingLog, int]:
-    """Ratings by new users, in codes of their own, of the log's items, and how many of other items were left out."""
+    """Return ratings of the log's items by new users, in codes of their own, and how many others were left out."""
     users, items, ratings, stars, _, ids, item_ids = given_ratings(log, source)
     if (twice := log.user_ids.codes(ids.arrow) >= 0).any():
         raise DataError(

@@ -132,7 +132,7 @@ class Recommender:
         return_std: bool = False,
         on_unknown: OnUnknown = "raise",
     ) -> Any:
-        """The predicted rating of each pair (users[n], items[n]), or of each row of a frame of pairs given alone.
+        """Predict the rating of each pair (users[n], items[n]), or of each row of a frame of pairs given alone.
 
         Of a frame the answer is the same frame with a column `prediction` and, with `return_std`, `std`.
         Of a model that knows the levels of ratings, `as_="probability"` is the chance of a rating of at least
@@ -343,7 +343,7 @@ class Recommender:
         return lambda users, items: np.asarray(part.order_scores(by, users, items, rng), np.float64)
 
     def with_random_ratings(self, random: RatingLog) -> Recommender:
-        """The model corrected by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""
+        """Correct the model by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""
         known, n_unknown, n_in_log = in_codes(self.log, random)
         lines, found = dict[str, Line](), list[Correction]()
         for role in ROLES:
@@ -361,7 +361,7 @@ class Recommender:
     def scores(
         self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """What a role says of pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
+        """Ask a role about pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
         found = self.uncorrected(role, users, items, ratings)
         return found if role not in self.corrections else self.corrections[role](found)
 
@@ -409,7 +409,7 @@ class Recommender:
         return diagnose(self, **settings)
 
     def more_sweeps(self, sweeps: int) -> Recommender:
-        """The model of a Bayesian method after further sweeps, which go on from where its fit, saved or not, ended."""
+        """Sample a Bayesian method further, with sweeps that go on from where its fit, saved or not, ended."""
         sweeps = whole(sweeps, "sweeps", 1, MOST_SWEEPS)
         if self.n_fitted_users is not None:
             raise ParameterError("Users were folded into this model, whose log holds none of their ratings; fit anew.")
@@ -473,7 +473,7 @@ class Recommender:
         return self._codes(table[names[0]], table[names[1]])
 
     def _item_codes(self, items: Any, on_unknown: OnUnknown | None = None) -> NDArray[np.int32]:
-        """Codes of items, which must be known unless `on_unknown` is "fallback"; titles are answered with the ids."""
+        """Find codes of items, to be known unless `on_unknown` is "fallback"; titles are answered with the ids."""
         log, given = self.log, as_ids(listed(items), "items")
         lost = given.filter(pa.array(log.item_ids.codes(given) < 0))
         if len(lost) and on_unknown != "fallback" and log.titles is not None and is_text(lost.type):

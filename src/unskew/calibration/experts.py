@@ -65,7 +65,7 @@ class Mixture(NamedTuple):
 
     @classmethod
     def start(cls, n_experts: int, common: tuple[float, float], vectors: Array, rng: np.random.Generator) -> Mixture:
-        """All experts near the common map (a, b), apart enough to break their symmetry."""
+        """Return all experts near the common map (a, b), apart enough to break their symmetry."""
         maps = [np.log(common[0]), common[1]] + 0.1 * rng.standard_normal((n_experts, 2), F)
         gate = 0.01 * rng.standard_normal((n_experts, vectors.shape[1] + 1), F)
         centre, deviation = (np.asarray(of(vectors, 0, dtype=np.float64), F) for of in (np.mean, np.std))
@@ -149,7 +149,7 @@ class ExpertPlatt(Calibrator):
 
 
 def usage_of(alpha: Array) -> tuple[Array, float]:
-    """The share of users that each expert has, and the entropy of the mean assignment as a share of its largest."""
+    """Find the share of users that each expert has, and the entropy of the mean assignment over its largest."""
     mean, k = alpha.mean(0), alpha.shape[1]
     entropy = -(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(max(k, 2))
     return np.bincount(alpha.argmax(1), minlength=k) / len(alpha), float(entropy)

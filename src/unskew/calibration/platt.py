@@ -25,7 +25,7 @@ ONE = np.ones((1, 1))
 
 
 def rows_of(table: Array, users: Array) -> Array:
-    """A row a user; a table of one row serves everybody."""
+    """Return a row a user; a table of one row serves everybody."""
     return table if len(table) == 1 else table.take(users, axis=0)
 
 
@@ -97,7 +97,7 @@ class Examples:
         return float((self.shares * self.labels).sum())
 
     def shift(self, weights: Any, slopes: Any, intercepts: Any) -> float:
-        """What to add to every intercept so that the calibrated probabilities have the target mean.
+        """Return what to add to every intercept so that the calibrated probabilities have the target mean.
 
         The tables are those of `PlattMaps`. A mean that no shift reaches is met as nearly as one of 60 does.
         """
@@ -111,7 +111,7 @@ class Examples:
         return root(excess, -60.0, 60.0)
 
     def of_some_users(self, most: int, rng: np.random.Generator) -> Examples:
-        """All examples of users drawn at random, about `most` of them; all users if there are no more than that."""
+        """Keep all examples of users drawn at random, about `most` of them; all if there are no more than that."""
         if len(self) <= most:
             return self
         counts = np.bincount(self.users, minlength=len(self.vectors))
@@ -121,16 +121,16 @@ class Examples:
         return self.take(np.flatnonzero(drawn[self.users]))
 
     def calibrated(self, maps: Part) -> Values:
-        """What the maps answer, within [0, 1]: the shares of a mixture add up to 1 only nearly."""
+        """Return what the maps answer, within [0, 1]: the shares of a mixture add up to 1 only nearly."""
         return np.clip(maps.calibrated(self.logits.astype(np.float32), self.users), 0, 1).astype(np.float64)
 
     def loss(self, maps: Part) -> float:
-        """The weighted mean of the log-loss of calibrated probabilities."""
+        """Return the weighted mean of the log-loss of calibrated probabilities."""
         p = np.clip(self.calibrated(maps), 1e-7, 1 - 1e-7)
         return float(-(self.shares * (self.labels * np.log(p) + (1 - self.labels) * np.log1p(-p))).sum())
 
     def in_order(self) -> Examples:
-        """The same in an order that does not depend on how they came."""
+        """Return the same in an order that does not depend on how they came."""
         return self.take(np.lexsort((self.weights, self.labels, self.logits, self.users)))
 
     def take(self, rows: Array) -> Examples:
@@ -139,7 +139,7 @@ class Examples:
 
 
 def examples_for(target: str, view: View, n_users: int = 0) -> Examples:
-    """Examples from the rows of a view, weighted to stand for all pairs.
+    """Return examples from the rows of a view, weighted to stand for all pairs.
 
     Propensity: seen pairs against sampled unseen ones, each for as many pairs as it stands for, so that the calibrated
     mean is the true base rate |O|/|D|. Imputation: ratings, each weighted by 1 / p. Without `n_users` they come without
@@ -174,7 +174,7 @@ class Calibrator(FitSpec):
 
     @abstractmethod
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
-        """The maps that fit the examples best; `once` is False for what is fitted again after each epoch."""
+        """Return the maps that fit the examples best; `once` is False for what is fitted again after each epoch."""
 
     def fit(
         self,
@@ -185,7 +185,7 @@ class Calibrator(FitSpec):
         planned: float = 1.0,
         previous: Part | None = None,
     ) -> PlattMaps:
-        """The maps that answer for the role, the same for the same examples in any order."""
+        """Return the maps that answer for the role, the same for the same examples in any order."""
         examples, once = examples.in_order(), previous is None and planned == 1
         if not self.step_back or held_out is None:
             return self.solve(examples, rng, once)
@@ -215,12 +215,12 @@ class Calibrator(FitSpec):
 
 
 def one_map(a: float = 1.0, b: float = 0.0, n_parameters: int = 0) -> PlattMaps:
-    """One map for everybody, no calibration if none is given."""
+    """Return one map for everybody, no calibration if none is given."""
     return PlattMaps(ONE, a * ONE, b * ONE, n_parameters)
 
 
 def shifted(examples: Examples) -> PlattMaps:
-    """One shift of the logit for everybody."""
+    """Return one shift of the logit for everybody."""
     return one_map(b=examples.shift(ONE, ONE, 0 * ONE), n_parameters=1)
 
 

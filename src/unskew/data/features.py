@@ -148,7 +148,7 @@ def _identifies(name: str, column: pa.Array) -> str:
 
 
 def _numbers(name: str, column: pa.Array, most: int) -> dict[str, Values]:
-    """A column of numbers, or one of 0 and 1 for each text in a column of texts or of lists of them; NaN is missing."""
+    """Make a column of numbers, or one of 0 and 1 for each text in a column of texts or lists; NaN is missing."""
     if is_number(column.type):
         held = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         if (np.abs(held) > LARGEST).any():

@@ -141,7 +141,7 @@ class Feed:
         return Block(users, items, seen=seen.astype(np.float32), **known)
 
     def epoch(self) -> Iterator[Batch]:
-        """All training rows once, put into batches at random; the last batch may be smaller and weighs accordingly.
+        """Yield all training rows once, in random batches; the last one may be smaller and weighs accordingly.
 
         The rows of a batch are in the order of users, whose vectors are then read and moved in order too.
         """

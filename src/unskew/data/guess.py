@@ -80,7 +80,7 @@ class Layout(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def fields(self, lines: Sequence[str]) -> list[list[str]]:
-        """The fields of each line."""
+        """Return the fields of each line."""
         if len(self.delimiter) > 1:
             return [line.split(self.delimiter) for line in lines]
         try:
@@ -90,7 +90,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(lines: Sequence[str], usual: str, delimiter: str | None, header: bool | None, wanted: Any) -> Layout:
-    """How the first lines of a file are separated, whether the first one names columns, and what marks decimals.
+    """Return how the first lines of a file are separated, whether the first one names columns, and what marks decimals.
 
     `wanted` are names of columns that were asked for: a line that holds one of them is a header.
     """
@@ -117,7 +117,7 @@ def layout_of(lines: Sequence[str], usual: str, delimiter: str | None, header: b
 
 
 def _splits(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether a delimiter splits all lines alike, into two fields at least."""
+    """Return whether a delimiter splits all lines alike, into two fields at least."""
     widths = {len(row) for row in Layout(delimiter, True).fields(lines)}
     return len(widths) == 1 and widths.pop() > 1
 
@@ -129,20 +129,20 @@ def frame_columns(
     optional: Sequence[str] = (),
     like: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """The columns of a frame by name, the names of those that have the roles, and the guesses in words."""
+    """Return the columns of a frame by name, the names of those that have the roles, and the guesses in words."""
     columns = columns_of(frame, where)
     found, guessed = find_columns(samples_of(columns), named_as(given, columns, like or {}), where, optional)
     return columns, found, guessed
 
 
 def named_as(given: Mapping[str, str | None], columns: Any, like: Mapping[str, str]) -> dict[str, str | None]:
-    """Names of columns by role; those that are not given are as in `like`, where there are such columns."""
+    """Return names of columns by role; those that are not given are as in `like`, where there are such columns."""
     known = {role: name for role, name in like.items() if name in columns}
     return {role: known.get(role) if name is None else name for role, name in given.items()}
 
 
 def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
-    """The columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
+    """Return the columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
     import narwhals as nw  # slow to import, and files need none
 
     try:
@@ -159,7 +159,7 @@ def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
 
 
 def samples_of(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Some values of each column; none of one that cannot be read, which nobody may have asked for."""
+    """Return some values of each column; none of one that cannot be read, which nobody may have asked for."""
     samples: dict[str, list[Any]] = {}
     for name, values in columns.items():
         try:
@@ -172,7 +172,7 @@ def samples_of(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
 def find_columns(
     samples: Mapping[str, Sequence[Any]], given: Mapping[str, str | None], where: str, optional: Sequence[str] = ()
 ) -> tuple[dict[str, str], list[str]]:
-    """The name of the column for each role, and the guesses in words; `samples` has some values of each column.
+    """Return the name of the column for each role, and the guesses in words; `samples` has some values of each column.
 
     A role that is not given is guessed; columns that are called "1", "2" and so on go by their places. A role that
     several columns may have, or none, is asked for, unless it is optional.
@@ -201,7 +201,7 @@ def find_columns(
 
 
 def missing_column(name: str, present: Sequence[str], where: str) -> DataError:
-    """The sentence for a column that is not there, with the nearest one that is."""
+    """Return the sentence for a column that is not there, with the nearest one that is."""
     hint = nearest(name, present, ": ", ": name the right one.")
     if all(other.strip().replace(".", "", 1).isdigit() for other in present):
         hint = ": is the header missing?"
@@ -233,7 +233,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _places(samples: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> dict[str, list[str]]:
-    """Columns by their places: users, items, ratings, perhaps times; nothing where there are more of them."""
+    """Return columns by their places: users, items, ratings, perhaps times; nothing where there are more of them."""
     last = list(samples.values())[-1] if samples else []
     timed = len(samples) == len(wanted) + 1 and all((as_number(str(one)) or 0) > OLDEST for one in last)
     if not (timed or len(samples) == len(wanted) or len(wanted) == 1):
@@ -242,7 +242,7 @@ def _places(samples: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> dict
 
 
 def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Columns that may have a role, by name and then by content: a title is no id, and an id is no title."""
+    """Return columns that may have a role, by name and then by content: a title is no id, and an id is no title."""
     known = KNOWN.get(role, ())
     named = [name for name in samples if plain_name(name) in known]
     if role == "rating" and not named:
@@ -258,7 +258,7 @@ def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None = None) -> tuple[Scale, str]:
-    """The scale that ratings have, and the guess in words: liked is the middle of the scale or above.
+    """Return the scale that ratings have, and the guess in words: liked is the middle of the scale or above.
 
     `limits` has the ends of the scale, if they are known. Refused where there is nothing to go by, and where almost
     nothing would be liked, or disliked.
@@ -304,14 +304,14 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
 
 
 def tallied(ratings: NDArray[np.float64]) -> tuple[list[float], list[int]]:
-    """The different finite ratings in order, and how often each occurs."""
+    """Return the different finite ratings in order, and how often each occurs."""
     values, counts = (part.to_numpy(zero_copy_only=False) for part in pa.array(ratings).value_counts().flatten())
     order = [at for at in np.argsort(values) if math.isfinite(values[at])]
     return values[order].tolist(), counts[order].tolist()
 
 
 def standing_out(distinct: Sequence[float], counts: Sequence[int]) -> str:
-    """A clause about a lowest or highest rating that seems to be no rating, as 99 or -1 for a missing one; else "".
+    """Word a clause about a lowest or highest rating that seems to be none, as 99 or -1 for a missing one; else "".
 
     It lies more than twice as far from the others as they lie apart, or outside of a scale that the others are known by
     and is rare or the only one below 0.
@@ -336,7 +336,7 @@ def _known(distinct: Sequence[float]) -> tuple[float, float, float] | None:
 
 
 def looks_like_titles(values: Sequence[Any]) -> bool:
-    """Whether most values are texts of several words."""
+    """Return whether most values are texts of several words."""
     texts = [value for value in values if isinstance(value, str)]
     return 2 * sum(" " in text.strip() for text in texts) > max(len(values), 1)
 
@@ -346,7 +346,7 @@ def plain_name(name: str) -> str:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text spells, with a point or a comma; None if it spells none."""
+    """Return the number that a text spells, with a point or a comma; None if it spells none."""
     try:
         number = float(text.replace(",", ".", 1))
     except ValueError:

@@ -88,7 +88,7 @@ def ones(values: Any, where: str) -> Flags:
 
 
 def visible(ratings: Any, seen: Flags, where: str, seen_where: str) -> Any:
-    """The column of ratings, in which rows that were not seen hold the rating of one that was: they are not read."""
+    """Fill the column of ratings: rows that were not seen hold the rating of one that was, and are not read."""
     if not seen.any():
         raise DataError(f"{seen_where} is 0 in every row: where nothing is seen there is nothing to learn from.")
     column = plain(as_arrow(ratings, where))
@@ -123,7 +123,7 @@ def _held(number: float) -> str:
 
 
 def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int) -> dict[str, NDArray[Any]]:
-    """What rows have besides, checked: requests and policies as numbers, positions, logged chances, what is random."""
+    """Check what rows have besides: requests and policies as numbers, positions, logged chances, what is random."""
     found: dict[str, NDArray[Any]] = {}
     for role in CONTEXT:
         if role not in columns:

@@ -108,7 +108,7 @@ class RatingLog:
         seen: str | None = None,
         **settings: Unpack[LogSettings],
     ) -> RatingLog:
-        """A log from a pandas, polars or pyarrow frame with one row per rating or impression; see `LogSettings`.
+        """Return a log from a pandas, polars or pyarrow frame with one row per rating or impression; see `LogSettings`.
 
         Columns that are not named are guessed, by name and by what they hold.
         """
@@ -125,7 +125,7 @@ class RatingLog:
     def from_arrays(
         cls, users: Any, items: Any, ratings: Any, seen: Any = None, **settings: Unpack[LogSettings]
     ) -> RatingLog:
-        """A log from array-likes of equal length; see `LogSettings`.
+        """Return a log from array-likes of equal length; see `LogSettings`.
 
         With `seen` (0 or 1 a row) answers are wanted over the rows given, and the ratings of unseen ones are not read:
         seen = clicked and ratings = bought, for all that was shown. Without it, answers are wanted over all pairs.
@@ -137,7 +137,7 @@ class RatingLog:
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:
-        """A log of fields that have been checked before; nothing is checked again."""
+        """Return a log of fields that have been checked before; nothing is checked again."""
         log = object.__new__(cls)
         log.__dict__.update(fields)
         return log
@@ -196,7 +196,7 @@ class RatingLog:
         return float(self.ratings.mean(dtype=np.float64)) if len(self) else float("nan")
 
     def take(self, rows: NDArray[Any], listed: NDArray[np.bool_] | None = None) -> RatingLog:
-        """The log of some rows (positions or a mask), everything else the same and nothing checked again.
+        """Return the log of some rows (positions or a mask), everything else the same and nothing checked again.
 
         Of a log of listed rows, `listed` is a mask of those that remain, whose seen ones are `rows`; without it all
         unseen ones remain and stand for as much less.
@@ -212,7 +212,7 @@ class RatingLog:
         return RatingLog.proved(**self.__dict__ | columns)
 
     def to_arrow(self, as_stood: bool = False) -> pa.Table:
-        """A row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
+        """Return a row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
         names = self.names
         columns = {names.user: self.user_ids.take(self.users), names.item: self.item_ids.take(self.items)}
         known = as_stood and self.stars is not None
@@ -259,7 +259,7 @@ class Rows(NamedTuple):
     target: str | None = None  # what answers are wanted for, of impressions
 
     def log(self, others: Any = (), **settings: Any) -> RatingLog:
-        """The log of these rows; `others` are further columns of the same table, by name."""
+        """Return the log of these rows; `others` are further columns of the same table, by name."""
         check_settings(settings)
         if (window := settings.pop("window", None)) is not None:
             return self._closed(window).log(others, **settings)
@@ -350,7 +350,7 @@ class Rows(NamedTuple):
         )
 
     def _closed(self, window: float) -> Rows:
-        """The rows at least `window` seconds older than the last one, whose outcomes have had time to come."""
+        """Return the rows at least `window` seconds older than the last one, whose outcomes have had time to come."""
         times = as_times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
         if times is None or not window >= 0:
             raise DataError(
@@ -359,7 +359,7 @@ class Rows(NamedTuple):
         return self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
 
     def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
-        """Some of the rows, and how many others are left out; `without` is a role that is known of all of them."""
+        """Keep some of the rows, and count those left out; `without` is a role that is known of all of them."""
         columns = {
             role: as_arrow(column, self._at(role)).filter(pa.array(kept))
             for role, column in self.columns.items()
@@ -369,7 +369,7 @@ class Rows(NamedTuple):
         return self._replace(columns=columns, guessed=(*self.guessed, *(() if kept.all() else (left,))))
 
     def _outcomes(self) -> tuple[Any, NDArray[np.float64], Any]:
-        """Which rows were seen, their ratings, and which rows have the outcome; None where that is no question."""
+        """Tell which rows were seen, their ratings, and which have the outcome; None where that is no question."""
         where = self._at("rating")
         if self.target == "implicit":
             return None, np.ones(len(as_arrow(self.columns["user"], self._at("user")))), None
@@ -383,7 +383,7 @@ class Rows(NamedTuple):
         return None, flags.astype(np.float64), flags
 
     def _at(self, role: str) -> str:
-        """How sentences call a column."""
+        """Return how sentences call a column."""
         if role not in self.called:
             return f"{role}s"
         return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
@@ -403,7 +403,7 @@ class Rows(NamedTuple):
         return scale
 
     def _titles(self, given: Any, others: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
-        """Titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
+        """Return titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
         if isinstance(given, str):
             if given not in others:
                 table = self.where or "the data"
@@ -434,7 +434,7 @@ class Rows(NamedTuple):
 
 
 def names_like(settings: Any) -> dict[str, str]:
-    """Names of columns by role that are meant where none is given: those of another log."""
+    """Return names of columns by role that are meant where none is given: those of another log."""
     like = settings.get("like")
     return {} if like is None else like.names._asdict()
 
@@ -459,7 +459,7 @@ def _to_guess(positive: Any) -> bool:
 
 
 def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
-    """Times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
+    """Return times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
     column = plain(as_arrow(values, where))
     try:
         if is_text(column.type):
@@ -479,7 +479,7 @@ def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] |
 def _merged(
     users: Any, items: Any, ratings: Any, times: Any, user_ids: Vocabulary, item_ids: Vocabulary, how: str
 ) -> tuple[Any, Any, Any, Any]:
-    """The columns with one row a pair: the last of several stays, by its own rating or their mean; or an error."""
+    """Merge columns to one row a pair: the last of several stays, by its own rating or their mean; or an error."""
     keys = pair_keys(users, items, len(item_ids))
     keys.sort()  # faster than one that remembers places
     if not (keys[1:] == keys[:-1]).any():

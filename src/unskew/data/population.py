@@ -186,7 +186,7 @@ class Folds(NamedTuple):
         return self.n - 1
 
     def placed(self, users: NDArray[Any], items: NDArray[Any], copy: Any) -> tuple[Codes, Codes]:
-        """The codes, in the one net, of pairs for the `copy`-th of the nets that may learn from each; -1 for its own.
+        """Give codes, in the one net, of pairs for the `copy`-th of the nets that may learn from each; -1 for its own.
 
         The net of a pair's own fold has not learned from it.
         """

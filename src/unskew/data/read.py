@@ -53,7 +53,7 @@ def read_log(
     header: bool | None = None,
     **settings: Unpack[LogSettings],
 ) -> RatingLog:
-    """The log in a file with one row per rating, a folder of such files, a frame, a sparse matrix or three arrays.
+    """Read the log in a file with one row per rating, a folder of such files, a frame, a sparse matrix or three arrays.
 
     Files are CSV, TSV, text separated otherwise (MovieLens' u.data and ratings.dat), RecBole's .inter, JSON lines and
     Parquet, also packed as .gz, .bz2, .zst or as a .zip of one file; "-" is standard input. Columns, delimiter, header
@@ -94,7 +94,7 @@ def read_log(
 
 
 def as_log(source: Any, model: Any = None) -> RatingLog:
-    """The log that anything stands for, on the scale and with the names of columns of a model's own, if it has one."""
+    """Read the log that anything stands for, on the scale and with the columns' names of a model's own log, if any."""
     like = getattr(model, "log", None)
     if isinstance(source, RatingLog):
         return source
@@ -109,7 +109,7 @@ def read_frame(
     delimiter: str | None = None,
     header: bool | None = None,
 ) -> pa.Table:
-    """A small frame (features, pairs to predict) as a pyarrow Table, from a file of the same formats as `read_log`.
+    """Read a small frame (features, pairs to predict) as a pyarrow Table, from a file in any format of `read_log`.
 
     In text the columns of ids, named or guessed for these sides, stay text and every other column becomes numbers if
     all it holds are numbers, so that the id "012" is not mistaken for 12.
@@ -241,7 +241,7 @@ class File:
         self.skipped = next(at for at, line in enumerate(every) if line.strip()) + layout.header
 
     def read(self, wanted: dict[str, pa.DataType] | None = None) -> pa.Table:
-        """The wanted columns, of text with these types; all, of text as text, for None."""
+        """Return the wanted columns, of text with these types; all, of text as text, for None."""
         times = Counter(self.names)
         names = self.names if wanted is None else list(wanted)
         for name in names:
@@ -271,7 +271,7 @@ class File:
         return found
 
     def _text(self, layout: Layout, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
-        """Columns by their places, as others may share a name; the last one shows whether a quote was left open."""
+        """Read columns by their places, as names may be shared; the last one shows whether a quote was left open."""
         places, last = [self.names.index(name) for name in names], len(self.names) - 1
         types = {str(at): wanted[name] for at, name in zip(places, names, strict=True)}
         types.setdefault(str(last), pa.binary())
@@ -343,7 +343,7 @@ class File:
 
 
 def _unpacked(path: str) -> bytes | mmap:
-    """The bytes of a file or of standard input; what they begin with says how they are packed."""
+    """Return the bytes of a file or of standard input; what they begin with says how they are packed."""
     raw = _standard_input() if path == STANDARD_INPUT else _mapped(path)
     packed = next((kind for kind, first in PACKED.items() if re.match(first, raw[:8])), None)
     if packed is None:
@@ -367,7 +367,7 @@ def _mapped(path: str) -> bytes | mmap:
 
 
 def files_of(path: str) -> list[str]:
-    """The file, or the files of a folder in the order of their names; what is no part of the data is passed over.
+    """List the file, or the files of a folder by their names; what is no part of the data is passed over.
 
     As Spark and others do, names that begin with . or _ are no data; nor are a README and its like. Of several files
     with different columns the one that is called after ratings is meant.
@@ -402,7 +402,7 @@ def _words(error: BaseException) -> str:
 
 
 def _typed(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A column of text as numbers or booleans if it spells them throughout; blank means missing."""
+    """Return a column of text as numbers or booleans if it spells them throughout; blank means missing."""
     if not is_text(column.type):
         return column
     column = as_text(column, f"column {name!r}")

@@ -119,7 +119,7 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
 
 
 def _divided(log: RatingLog) -> tuple[RatingLog | ListedRows, int]:
-    """What a division divides, and how many rows that has: ratings, or listed rows whether they are seen or not."""
+    """Find what a division divides, and its number of rows: ratings, or listed rows whether they are seen or not."""
     rows = log if log.listed is None else log.listed
     return rows, len(rows)
 

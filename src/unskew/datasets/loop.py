@@ -97,7 +97,7 @@ def total_by_chances(
 
 
 def _log(world: World, users: NDArray[Any], items: NDArray[Any]) -> RatingLog:
-    """What was rated so far; ids are codes."""
+    """Return what was rated so far; ids are codes."""
     ids = {"user_ids": range(world.n_users), "item_ids": range(world.n_items)}
     return RatingLog.from_arrays(users, items, world.rating(users, items), positive=1, rating_scale=(0, 1), **ids)  # type: ignore[arg-type]
 

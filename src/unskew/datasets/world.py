@@ -120,7 +120,7 @@ class World:
         return self._as_log(np.repeat(users, self.test_per_user), items.ravel())
 
     def draw(self, seed: int) -> RatingLog:
-        """A fresh log of the same world, in random order: other pairs are seen, ratings stay as they are."""
+        """Return a fresh log of the same world, in random order: other pairs are seen, ratings stay as they are."""
         rng = self._rng(DRAW, checked_seed(seed))
         users, items = (np.concatenate(column) for column in zip(*_seen_pairs(self, rng), strict=True))
         order = rng.permutation(len(users))
@@ -144,7 +144,7 @@ class World:
         return np.asarray(logit(pair_uniform(self.seed, users, items)))
 
     def rating(self, users: Codes, items: Codes) -> NDArray[np.float32]:
-        """The rating the pair has, seen or not: 1[z + e > 0]."""
+        """Return the rating the pair has, seen or not: 1[z + e > 0]."""
         utility = self.logit(users, items) + self.unexplained_liking(users, items)
         return (utility > 0).astype(np.float32)
 
@@ -162,7 +162,7 @@ class World:
         return np.asarray(self.log_scale + popularity + self.tilt.explained * z)
 
     def propensity(self, users: Codes, items: Codes, ratings: ArrayLike | None = None) -> Floats:
-        """The true P(seen) of each pair or, with `ratings`, P(seen | rating); e is averaged over.
+        """Return the true P(seen) of each pair or, with `ratings`, P(seen | rating); e is averaged over.
 
         Closed forms, but for "utility", where the mean of 1 - exp(-lambda) over e is a Gauss-Legendre sum.
         """
@@ -177,7 +177,7 @@ class World:
         return np.where(given == 1, liked, disliked)
 
     def pairs(self, max_pairs: int | None = None) -> Iterator[tuple[Codes, Codes]]:
-        """All pairs, as chunks of codes; if there are more than `max_pairs`, a uniform sample."""
+        """Yield all pairs, as chunks of codes; if there are more than `max_pairs`, a uniform sample."""
         total = self.n_pairs if max_pairs is None else min(max_pairs, self.n_pairs)
         rng = self._rng(SAMPLE)
         for start in range(0, total, PAIRS_AT_ONCE):
@@ -187,7 +187,7 @@ class World:
             yield np.divmod(places, self.n_items)
 
     def risk(self, predict: OfPairs, max_pairs: int = 2_000_000) -> float:
-        """The true squared error of `predict`: the mean over all pairs of q (1 - x)^2 + (1 - q) x^2, q = sigma(z).
+        """Find the true squared error of `predict`: the mean over all pairs of q (1 - x)^2 + (1 - q) x^2, q = sigma(z).
 
         `predict` maps user and item codes to probabilities. Beyond `max_pairs` a uniform sample of that many
         pairs, always the same, stands for all.
@@ -232,7 +232,7 @@ def simulate(
     test_per_user: int = 20,
     seed: int = 0,
 ) -> World:
-    """A world of known preferences in which a share `density` of all pairs is expected to be seen.
+    """Return a world of known preferences in which a share `density` of all pairs is expected to be seen.
 
     `selection` ("uniform", "popularity", "taste", "rating" or "utility") says what seeing a pair depends on and
     `strength` how much; `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference.
@@ -328,14 +328,14 @@ def _capped(e: Floats) -> Floats:
 
 
 def _main_rates(world: World) -> tuple[Floats, Floats]:
-    """The factors of lambda that belong to users and to items, without interaction, rating and e."""
+    """Return the factors of lambda that belong to users and to items, without interaction, rating and e."""
     tilt = world.tilt.explained
     users = np.exp(world.log_scale + world.log_activity + tilt * (world.intercept + world.user_effects))
     return users, np.exp(world.log_exposure + tilt * world.item_effects)
 
 
 def _solved_log_scale(world: World, density: float) -> float:
-    """The log of the scale for which a share `density` of all pairs, or of a sample of many, is expected to be seen."""
+    """Solve for the log of the scale at which a share `density` of all pairs, or of a sample, is to be seen."""
     log_rate = np.concatenate([world.log_rate(*pairs) for pairs in world.pairs(SOLVER_PAIRS)])
 
     def excess(log_scale: float) -> float:
@@ -349,13 +349,13 @@ def _solved_log_scale(world: World, density: float) -> float:
 
 
 def _drawn(weights: Floats, rng: np.random.Generator, size: int) -> Codes:
-    """Codes in proportion to weights."""
+    """Return codes in proportion to weights."""
     running = np.cumsum(weights)
     return np.searchsorted(running / running[-1], rng.random(size), side="right")
 
 
 def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes]]:
-    """The pairs with at least one event, in chunks, exactly: by thinning or, if that is more work, in turn.
+    """Yield the pairs with at least one event, in chunks, exactly: by thinning or, if that is more work, in turn.
 
     Thinning (Lewis & Shedler, 1979): events of a process of higher rate, main rates times the largest tilt,
     are drawn for each user and survive with probability rate / higher rate; repeated pairs are merged.

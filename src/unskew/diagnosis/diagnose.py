@@ -103,7 +103,7 @@ def _table(
 
 
 def known_already(model: Recommender) -> list[str]:
-    """What a fit knows without the judge, in three lines: the data, what each step did, and what lists are like."""
+    """Tell what a fit knows without the judge in three lines: data, what each step did, and what lists are like."""
     log = model.log
     level, shown = Levels(log, None, None), shown_by(model, some_users(model))
     known = [str(each) for each in (model.weights, model.random_ratings) if each is not None]

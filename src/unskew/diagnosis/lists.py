@@ -19,7 +19,7 @@ ALIKE = 0.8  # share of users with one first item, from which lists are no recom
 
 
 def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_ids: bool = False) -> Finding:
-    """The model's lists against those of plain training; `other` is the latter by another seed: what chance does."""
+    """Compare the model's lists with those of plain training; `other` is the latter by another seed: chance."""
     log, users = model.log, some_users(model)
     shown = [shown_by(each, users) for each in (plain, model, other)]
     after, by_chance = _changed(shown[0], shown[1]), _changed(shown[0], shown[2])

@@ -127,7 +127,7 @@ class Rows:
         return self._labelled(role, gap, effect, effect * apart, lambda: -scale * apart)
 
     def _labelled(self, role: str, label: Any, effect: Array, value: Array, slope: Callable[[], Array]) -> Column:
-        """A column that is linear in a label: with the slope of the role if it learns, and those of the label."""
+        """Make a column that is linear in a label: with the role's slope if it learns, and those of the label."""
         found = Column(value, {role: slope()} if role in self.parts.learning else None)
         if isinstance(label, Column):
             found.slopes |= {learner: effect * of_label for learner, of_label in label.slopes.items()}
@@ -149,7 +149,7 @@ class Rows:
         return find(self, self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:
-        """The sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
+        """Sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
         values = value_of(column)
         if isinstance(self.cells, np.ndarray):
             found = float(np.broadcast_to(self.cells * values, len(self)).sum(dtype=np.float64))

@@ -68,7 +68,7 @@ def target_epsilon(o: Rows) -> Any:
 
 
 def targeted_dr(v: View) -> Any:
-    """The doubly robust risk with imputed errors e_imputed + epsilon h, epsilon differentiated (Li et al., ICLR 2023).
+    """Weigh as `dr` with imputed errors e_imputed + epsilon h, epsilon differentiated (Li et al., ICLR 2023).
 
     (1/|D|) [ sum_D (e_imputed + epsilon h) + sum_O (e - e_imputed - epsilon h) / p ].
     """

@@ -20,7 +20,7 @@ def sigmoid(s: Any) -> Array:
 
 
 def root(f: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
-    """Where an increasing function crosses 0, or the end of the interval that comes nearest; f gives value and slope.
+    """Find where an increasing function crosses 0, or the nearest end of the interval; f gives value and slope.
 
     Newton's steps, halving where they leave what may hold the root; SciPy's solvers take long to import.
     """

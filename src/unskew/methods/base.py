@@ -39,10 +39,10 @@ class Method(ABC):
 
     @abstractmethod
     def plan(self) -> Plan:
-        """What fills each role, what learns from which rows, in which order."""
+        """Return what fills each role, what learns from which rows, in which order."""
 
     def space(self) -> Space:
-        """Which settings a search tries, and where; nothing if there is nothing to tune."""
+        """Return which settings a search tries, and where; nothing if there is nothing to tune."""
         return searched(self) if is_dataclass(self) else {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class NetMethod(Method):
         check_settings(self)
 
     def learner(self) -> Role:
-        """A role filled by a new net of this method's architecture."""
+        """Return a role filled by a new net of this method's architecture."""
         return Role(self.net, rate=self.learning_rate, l2=self.l2)
 
 

@@ -131,7 +131,7 @@ class DRMSE(DRJL):
     trade_off: float = setting(0.5, least=0, most=1)
 
     def space(self) -> Space:
-        """The trade-off is searched only if it is one: at either end this is another method, and so it remains."""
+        """Search the trade-off only if it is one: at either end this is another method, and so it remains."""
         return super().space() | ({"trade_off": Choice((0.25, 0.5, 0.75))} if 0 < self.trade_off < 1 else {})
 
     def imputation_weight(self, w: Array) -> Array:

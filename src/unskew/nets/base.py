@@ -42,7 +42,7 @@ class Part:
         raise TypeError(f"{type(self).__name__} answers for no pairs.")
 
     def answers(self, users: Array, items: Array) -> Array:
-        """The same logits for what a model is asked: by NumPy alone where it can be, as Numba is slow to import."""
+        """Answer with the same logits, by NumPy alone where it can be, as Numba is slow to import."""
         return self.logits(users, items)
 
     def user_vectors(self, users: Array) -> Array:
@@ -54,7 +54,7 @@ class Part:
         raise TypeError(f"{type(self).__name__} is no calibrator.")
 
     def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
-        """What a list is ranked by; `by` is one of its `orders`, and what is random about it comes from `rng`."""
+        """Score what a list ranks; `by` is one of its `orders`, and what is random about it comes from `rng`."""
         return self.logits(users, items)
 
     def level_chances(self, *pairs: Any, **options: Any) -> Any:

@@ -24,7 +24,7 @@ AVERAGED = 32  # known codes whose logits are averaged for an unknown one
 
 @contextmanager
 def reproducible(rng: np.random.Generator | None = None) -> Iterator[None]:
-    """One thread and, given a stream, random numbers of that: bits depend on the seed alone. All is put back after."""
+    """Use one thread and, given a stream, its random numbers: bits depend on the seed alone. All is put back after."""
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[], enabled=rng is not None):
         if rng is not None:

@@ -68,7 +68,7 @@ class Additive(Propensity):
 
 
 def activity(counts: Array, of_item: Array) -> Values:
-    """The a of each count n with sum_i sigmoid(a + b_i) = n: maximum likelihood with the items' effects b held fixed.
+    """Find the a of each count n with sum_i sigmoid(a + b_i) = n: maximum likelihood with the items' effects b fixed.
 
     Counts are held half a rating away from none and from all.
     """

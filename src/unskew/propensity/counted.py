@@ -118,7 +118,7 @@ class KnownPropensity(FittedPropensity):
         return logit_of(self.pair(users, items)).astype(np.float32)
 
     def state(self) -> dict[str, Array]:
-        """A column of the log is data; a function is not."""
+        """Return a column of the log is data; a function is not."""
         return {name: np.asarray(value) for name, value in vars(self.function).items()} if self.is_data else {}
 
     def extended(self, counts: Array, owner: Part | None = None) -> Part:
@@ -217,7 +217,7 @@ class NaiveBayes(Propensity):
 
 
 def _given_seen(base: FittedPropensity, log: RatingLog) -> tuple[Values, Values]:
-    """The levels of ratings and how often each occurs among seen pairs, were all pairs as likely to be seen."""
+    """Return the levels of ratings and how often each occurs among seen pairs, were all pairs as likely to be seen."""
     levels, density = np.unique(log.ratings).astype(np.float64), log.density
     if len(levels) > MOST_LEVELS:
         levels = np.linspace(levels[0], levels[-1], MOST_LEVELS)

@@ -68,7 +68,7 @@ class Live:
         self._stopped.set()
 
     def _marked(self) -> tuple[tuple[str, int, int, int], ...]:
-        """What tells whether any file of the folder was written since; the judge's own file is none of the model's."""
+        """Mark the files of a folder, to tell whether any is written since; the judge's own is none of the model's."""
         try:
             entries = [(entry.name, entry.stat()) for entry in os.scandir(standing(self.folder)) if entry.name != JUDGE]
         except OSError:

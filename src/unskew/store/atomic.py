@@ -30,7 +30,7 @@ def checked_path(path: PathLike) -> Path:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """A new file whose bytes have reached the disk."""
+    """Write a new file whose bytes have reached the disk."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()

@@ -31,7 +31,7 @@ WIDEST = 60.0  # logits: farther out a sigmoid is 0 or 1
 
 
 def renamed(data: Any) -> Any:
-    """A recipe with today's names of kinds and settings; a kind that is gone is refused with what replaces it."""
+    """Give a recipe today's names of kinds and settings; a kind that is gone is refused with what replaces it."""
     if isinstance(data, list):
         return [renamed(held) for held in data]
     if not isinstance(data, dict):

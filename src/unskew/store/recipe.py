@@ -59,7 +59,7 @@ class FitRecipe(NamedTuple):
 
 
 def read_fit(path: PathLike) -> FitRecipe:
-    """A TOML file's method, `method = "ips"` or a table [method] with its kind, and optional [training], seed, [scale].
+    """Read a TOML file's method, `method = "ips"` or a table [method] with its kind, perhaps [training], seed, [scale].
 
     [scale] says how ratings are read: `positive`, the lowest that counts as liked or "none", and `low` and `high`.
     """

@@ -65,7 +65,7 @@ def check_plan(method: Method) -> Plan:
 
 
 def check_slopes(method: Method, *, seed: int = 0) -> None:
-    """Every update's slopes are those of central differences in float64; losses and validation move nothing."""
+    """Hold every update's slopes to central differences in float64; losses and validation move nothing."""
     plan = check_plan(method)
     for error, soft in product(ERRORS, (False, True)) if any(stage.steps for stage in plan.stages) else ():
         view = _filled(plan, error, soft, seed)
@@ -147,7 +147,7 @@ def check_saving(method: Method, model: Any) -> None:
 
 
 def _filled(plan: Plan, error: str, soft: bool, seed: int) -> ListedView:
-    """A view of 12 listed pairs with a logit for each in every role; what answers for no pairs is fitted to them."""
+    """View 12 listed pairs with a logit for each in every role; what answers for no pairs is fitted to them."""
     n, rng = 12, np.random.default_rng(seed)
     ratings = rng.random(n) if soft else np.arange(n) % 3 % 2
     common, alike = rng.standard_normal(n), np.arange(n) % 4 == 0  # on some pairs all roles nearly agree

@@ -63,7 +63,7 @@ class ListedView(View):
         return found
 
     def evaluated(self, loss: Loss, learning: Collection[str] = (), constants: list[Any] | None = None) -> Any:
-        """What the loss returns while these roles learn, with the constants of another evaluation if there are any."""
+        """Evaluate the loss while these roles learn, with the constants of another evaluation if there are any."""
         self.parts.learning = tuple(learning)
         self.constants, self.replayed = [], None if constants is None else iter(constants)
         self.forget(tuple(self.parts.parts))
@@ -100,7 +100,7 @@ def listed_view(
     clips: Mapping[str, float] | None = None,
     cells: tuple[float, float] = (1.0, 1.0),
 ) -> ListedView:
-    """A view of n listed pairs in float64; every seen pair and every pair stands for itself, or for `cells` pairs.
+    """View n listed pairs in float64; every seen pair and every pair stands for itself, or for `cells` pairs.
 
     `roles` are the probabilities that each role gives the n pairs, or a part that fills it.
     """

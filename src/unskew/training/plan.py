@@ -136,7 +136,7 @@ class Stage(NamedTuple):
         return tuple(dict.fromkeys(role for update in self.updates for role in update.trains))
 
     def moves(self, roles: Mapping[str, Role]) -> frozenset[str]:
-        """The roles that change while its epochs run: trained, sharing vectors with those, or fitted after each."""
+        """Name roles that change while its epochs run: trained, sharing vectors with those, or fitted after each."""
         owners = {roles[role].shares_with or role for role in self.trains}
         sharing = {name for name, role in roles.items() if (role.shares_with or name) in owners}
         return frozenset(sharing | set(self.fits if self.steps else ()))
