@@ -11,6 +11,7 @@ import pytest
 import unskew
 from unskew.evaluation import judge
 from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate
+from unskew.evaluation.scores import scores_of
 from unskew.metrics import find, roc_auc
 
 QUICK = unskew.Training(max_epochs=5, progress=False)
@@ -110,6 +111,7 @@ def test_graded_logs_are_judged_on_their_scale():
     good = lambda u, i: 1 + 4 * world.preference(np.asarray(u), np.asarray(i))  # noqa: E731
     poor = lambda u, i: np.full(len(u), 3.0)  # noqa: E731
     assert unskew.compare(poor, good, log).decision == "use"
+    assert scores_of(poor, log)(log.users[:2], log.items[:2]).tolist() == [0.5, 0.5]
     assert 0 < unskew.estimate_risk(good, log, metrics=("mse",))["mse", "dr"].value < 4
 
 

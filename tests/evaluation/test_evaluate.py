@@ -198,10 +198,3 @@ def test_what_is_not_there_is_refused(binary):
         evaluate([], binary.take(np.array([], dtype=int)))
     with pytest.raises(ParameterError, match=r"no metric 'ndcg@7' here; choose from mse, mae, "):
         evaluate(SCORES, binary)["ndcg@7"]
-
-
-def test_a_large_test_is_evaluated_at_once():
-    test, scores = random_log(200_000)
-    found = evaluate(lambda users, items: scores, test)
-    assert found["auc"] == pytest.approx(5 / 6, abs=0.01)  # P(s > s') for densities 2s, 2 - 2s
-    assert found["mse"] == pytest.approx(1 / 6, abs=0.01)  # E s (1 - s)

@@ -7,7 +7,6 @@ from time import process_time
 
 import numpy as np
 import pytest
-import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,20 +75,6 @@ def test_the_order_of_rows_does_not_matter_to_the_bit(name):
     scores, shuffle = generator.choice([0.1, 0.2, 0.6], 600), generator.permutation(600)
     one, other = (UserLists.from_rows(ratings[o], scores[o], users[o]) for o in (slice(None), shuffle))
     np.testing.assert_array_equal(METRICS[name].of(one, 5), METRICS[name].of(other, 5))
-
-
-@pytest.mark.parametrize("graded", [False, True])
-def test_per_user_values_equal_scikit_learn(graded):
-    generator = np.random.default_rng(4)
-    n_users, length = 25, 12
-    ratings = generator.choice(5, (n_users, length)) / 4 if graded else generator.integers(0, 2, (n_users, length))
-    scores = generator.choice(6, (n_users, length)) / 5
-    lists = UserLists.from_rows(ratings.ravel(), scores.ravel(), np.repeat(np.arange(n_users), length))
-    for user in range(n_users):
-        for k in (3, 12):
-            expected = sklearn.metrics.ndcg_score(ratings[[user]], scores[[user]], k=k)
-            assert lists.ndcg(k)[user] == pytest.approx(expected)
-        assert lists.auc()[user] == pytest.approx(sklearn.metrics.roc_auc_score(ratings[user] >= 0.5, scores[user]))
 
 
 def test_k_beyond_the_list_is_the_whole_list_and_a_perfect_one_has_ndcg_one():

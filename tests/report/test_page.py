@@ -14,9 +14,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import unskew
+from unskew.bench import Benchmark
 from unskew.cli import app
+from unskew.report.benchmark_page import benchmark_page, write_benchmark_page
 from unskew.report.page import coded, page, write_page
 
 VOID = {"meta", "link", "br"}
@@ -184,3 +187,30 @@ def test_two_sheets_are_enough(html, tmp_path):
     words = [BROWSER, *flags, f"--print-to-pdf={printed}", (tmp_path / "report.html").as_uri()]
     subprocess.run(words, check=True, capture_output=True, timeout=120)
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed.read_bytes())) <= 2
+
+
+@pytest.fixture
+def folder(tmp_path):
+    scores = {
+        "naive": [{"mse": 0.21, "auc": 0.7, "seconds": 1.0}, {"mse": 0.22, "auc": 0.71, "seconds": 1.2}],
+        "<script>": [{"mse": 0.19, "auc": 0.74, "seconds": 2.0}, {"mse": 0.2, "auc": 0.73, "seconds": 2.1}],
+    }
+    found = Benchmark(tuple(scores), scores, ("Two seeds.",), (), ("nothing failed",), {}, {"log": "abc"})
+    found.publish(tmp_path)
+    return tmp_path
+
+
+def test_a_benchmark_has_a_page_that_shows_who_is_best_and_escapes_names(folder):
+    html = benchmark_page(folder)
+    assert "&lt;script&gt; is best of 2 methods" in html
+    assert "<script" not in html
+    assert html.count("<svg") == html.count("</svg>") >= 2
+    assert "Is it more than chance?" in html
+    assert len(html.encode()) < 60_000
+    Outline(html)
+    out, run = folder / "page.html", CliRunner().invoke
+    assert run(app, ["diagnose", str(folder), "--out", str(out)]).exit_code == 0
+    assert out.read_text() == html
+    assert "name a page for them by --out" in run(app, ["diagnose", str(folder)]).stderr
+    with pytest.raises(unskew.UnskewError, match="is not the record of a benchmark"):
+        write_benchmark_page(folder / "recipes", folder / "other.html")

@@ -48,11 +48,6 @@ class Imputation(NamedTuple):
         return np.asarray((p.expected(users, items, shift) - low) / (high - low))
 
 
-def judging_folds(log: RatingLog, n_folds: int, seed: int) -> NDArray[np.int64]:
-    """Return a fold for every rating, an equal share of each user's in every fold."""
-    return np.asarray(Pairs.of(log).folds(n_folds, np.random.default_rng([seed, 41])), np.int64)
-
-
 def imputation_of(log: RatingLog, seed: int) -> Imputation:
     """Fit an imputation to the ratings as they stand; who-saw-what is known to it, features are not."""
     if log.binary and log.ratings.min() == log.ratings.max():

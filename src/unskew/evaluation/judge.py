@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError, checked_seed
-from unskew.evaluation.fits import exposure_of, imputation_of, judging_folds, slope_of
+from unskew.evaluation.fits import exposure_of, imputation_of, slope_of
 from unskew.evaluation.kept import Arrays, fingerprint, kept
 from unskew.findings import Interval
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
@@ -122,7 +122,7 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it
-    fold = judging_folds(log, N_FOLDS, seed)
+    fold = Pairs.of(log).folds(N_FOLDS, np.random.default_rng([seed, 41]))
     rows = _rows(log, fold, np.random.default_rng([seed, 42]))
     facts = ("evidence", N_FOLDS, MOST_UNSEEN, fingerprint(log), seed, propensity is None)
     found = kept(facts, lambda: _fitted(log, fold, rows, seed, propensity is None), folder)
