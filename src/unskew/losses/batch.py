@@ -133,7 +133,7 @@ class Rows:
             found.slopes |= {learner: effect * of_label for learner, of_label in label.slopes.items()}
         return found
 
-    def label_effect(self, role: str = "prediction") -> Array:
+    def label_effect(self, role: str) -> Array:
         """e1 - e0: how much the error of a role depends on the label; without slopes."""
         return np.asarray(self.terms(role, self.parts.error).effect)
 
