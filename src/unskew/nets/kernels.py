@@ -80,6 +80,46 @@ def dot_learn(
 
 
 @kernel
+def tower_dot(users: Any, items: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any, out: Any) -> None:
+    """m . (v_u * w_i) + b_u + b_i + c."""
+    m = mix[0, 0]
+    for n in range(len(users)):
+        user, item = V[users[n], 0], W[items[n], 0]
+        total = bu[users[n], 0, 0] + bi[items[n], 0, 0] + offset[0, 0, 0]
+        for c in range(len(m)):
+            total += m[c] * user[c] * item[c]
+        out[n] = total
+
+
+@kernel
+def tower_learn(
+    users: Any, items: Any, slopes: Any, V: Any, W: Any, mix: Any,
+    of_users: Any, of_items: Any, of_mix: Any, of_bu: Any, of_bi: Any, of_offset: Any,
+    u_marks: Any, i_marks: Any, m_marks: Any, bu_marks: Any, bi_marks: Any, o_marks: Any,
+) -> None:  # fmt: skip
+    """Add to all gradients of a tower what its pairs teach; its vectors may be another net's."""
+    m, to_mix = mix[0, 0], of_mix[0]
+    for marks in (u_marks, bu_marks):
+        count(users, marks)
+    for marks in (i_marks, bi_marks):
+        count(items, marks)
+    for n in range(len(users)):
+        u, i, slope = users[n], items[n], slopes[n]
+        of_bu[bu_marks[2, u], 0] += slope
+        of_bi[bi_marks[2, i], 0] += slope
+        user, item, of_user, of_item = V[u, 0], W[i, 0], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
+        for c in range(len(m)):
+            to_user, to_item = of_user[c] + slope * m[c] * item[c], of_item[c] + slope * m[c] * user[c]
+            of_user[c], of_item[c] = to_user, to_item
+        for c in range(len(m)):
+            to_mix[c] += slope * user[c] * item[c]
+    for marks in (o_marks, m_marks):
+        marks[1, 0] = marks[3, -1] = 1
+    for n in range(len(slopes)):
+        of_offset[0, 0] += slopes[n]
+
+
+@kernel
 def scatter(index: Any, given: Any, gradients: Any, marks: Any) -> None:
     """Add a gradient for each reading to the rows that were read."""
     count(index, marks)

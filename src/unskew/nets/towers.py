@@ -11,6 +11,7 @@ from unskew.errors import ParameterError
 from unskew.losses.columns import Array
 from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table
 from unskew.nets.factors import MF, MOST_FACTORS, MOST_STD, FactorNet, TableNet
+from unskew.nets.kernels import tower_dot, tower_learn
 from unskew.settings import setting
 
 
@@ -43,25 +44,16 @@ class TowerNet(TableNet):
     def __init__(self, owner: FactorNet, **tables: Table) -> None:
         super().__init__(**tables)
         self.owner = owner
+        used = owner.tables["users"], owner.tables["items"], *tables.values()
+        self._data, self._learned = [t.data for t in used], [*(t.gradients for t in used), *(t.marks for t in used)]
 
     def logits(self, users: Array, items: Array) -> Array:
-        v, w, m = self.owner.value("users")[users], self.owner.value("items")[items], self.value("mix")[0]
-        biases = self.value("user_bias")[users, 0] + self.value("item_bias")[items, 0]
-        return np.asarray(np.einsum("nc,nc,c->n", v, w, m) + biases + self.value("offset")[0, 0])
+        out = np.empty(len(users), np.float32)
+        tower_dot(users, items, *self._data, out)
+        return out
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
-        v, w, s, one = (
-            self.owner.value("users")[users],
-            self.owner.value("items")[items],
-            slopes[:, None],
-            np.zeros(1, int),
-        )
-        self.owner.tables["users"].learn(users, s * self.value("mix") * w)
-        self.owner.tables["items"].learn(items, s * self.value("mix") * v)
-        self.tables["mix"].learn(one, np.einsum("n,nc,nc->c", slopes, v, w)[None])
-        self.tables["user_bias"].learn(users, s)
-        self.tables["item_bias"].learn(items, s)
-        self.tables["offset"].learn(one, s.sum(0, keepdims=True))
+        tower_learn(users, items, slopes, *self._data[:3], *self._learned)
 
     def user_vectors(self, users: Array) -> Array:
         return np.hstack([self.owner.user_vectors(users), self.value("user_bias")[users]])
