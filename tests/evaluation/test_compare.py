@@ -63,6 +63,7 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     assert str(found).startswith("good is better than poor: +")
     assert unskew.compare(good, poor, world.log, names=("good", "poor")).decision == "stop"
     level = unskew.compare(good, good, world.log)
+    assert found.by_log == unskew.compare(poor, good, world.log, seed=0).by_log
     assert (level.better, level.needed) == (None, None)
     assert str(level).startswith("This log cannot tell B from A")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on

@@ -159,6 +159,7 @@ def test_the_rule_decides_by_order_or_by_error_at_all_corners(order, squared, de
         ((3, 0, 0, 0), (-0.7, 0), "use"),
         ((3, 0, 0, 0), (-1.5, 0), "test"),
         ((-3, 0, 0, 0), (1.5, 0), "test"),
+        ((-3, 0, 0, 0), (0.7, 0), "stop"),
         ((0, 0, 0, 0), (3, 0), "use"),
         (None, (0, 0), "test"),
     ],
