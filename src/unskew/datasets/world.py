@@ -30,8 +30,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, logit, logsumexp
 
 from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
@@ -39,6 +37,7 @@ from unskew.data.pairs import Codes, pair_keys, pair_uniform
 from unskew.data.scale import Scale
 from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
 from unskew.metrics.checks import finite_vector
+from unskew.special import expit, logit, logsumexp
 
 Floats = NDArray[np.float64]
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
@@ -274,7 +273,7 @@ def simulate(
     # The c that makes `positive_rate` the mean of sigma(z) over all pairs or a uniform sample of many.
     z = np.concatenate([world.logit(users, items) for users, items in world.pairs(SOLVER_PAIRS)])
     reach = float(np.abs(z).max() + abs(logit(positive_rate)) + 1)
-    world = replace(world, intercept=float(brentq(lambda c: expit(c + z).mean() - positive_rate, -reach, reach)))
+    world = replace(world, intercept=_root(lambda c: expit(c + z).mean() - positive_rate, -reach, reach))
     return replace(world, log_scale=_solved_log_scale(world, density))
 
 
@@ -345,7 +344,7 @@ def _solved_log_scale(world: World, density: float) -> float:
     high = next((low + step for step in range(1, 100) if excess(low + step) > 0), None)
     if high is None:
         raise ParameterError(f"density {density} is out of reach for strength {world.strength}: lower either.")
-    return float(brentq(excess, low, high))
+    return _root(excess, low, high)
 
 
 def _drawn(weights: Floats, rng: np.random.Generator, size: int) -> Codes:
@@ -385,3 +384,10 @@ def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes,
             room += tilt.rating * world.rating(users, items) - most.rating
         places = np.sort(pair_keys(users[room > 0], items[room > 0], world.n_items))
         yield np.divmod(places[np.diff(places, prepend=-1) > 0], world.n_items)
+
+
+def _root(f: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function crosses 0."""
+    from scipy.optimize import brentq  # slow to import
+
+    return float(brentq(f, low, high))
