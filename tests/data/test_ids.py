@@ -145,7 +145,8 @@ def test_kinds_that_are_no_ids_are_refused_by_their_type(values):
 
 
 @pytest.mark.parametrize(
-    ("last", "expected"), [("-7", [12, -7]), ("007", ["12", "007"]), ("x", ["12", "x"]), ("0x1f", ["12", "0x1f"])]
+    ("last", "expected"),
+    [("-7", [12, -7]), ("007", ["12", "007"]), ("x", ["12", "x"]), ("0x1f", ["12", "0x1f"]), ("-0", ["12", "-0"])],
 )
 def test_text_narrows_to_integers_only_if_every_id_spells_one(last, expected):
     assert list(encoded(["12", last], "users", narrow=True)[1]) == expected
