@@ -23,7 +23,7 @@ EARLIER = ("naive-utility",)  # of version 0.1.0: its records stay, and are not 
 COMPARED = ("auc", "ndcg@5", "ndcg@10", "mse", "choice: liked in ten")
 LOWER_IS_BETTER = ("mse",)
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) ?(.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
-VARIED = ("jester", "simulated")
+VARIED = ("jester", "simulated", "clicks")
 """Cases that a seed makes anew, so that methods are compared pair by pair of seeds."""
 
 
