@@ -424,7 +424,7 @@ class Recommender:
         """Return the model of a Bayesian method with more ratings, those of new users and items included.
 
         `source` is a file or a frame like the log's, or a `RatingLog` read as the log was. The sampler goes on from its
-        kept state for `sweeps` over all ratings, by default 40% of what a fit begins with; see `unskew.update` for
+        kept state for `sweeps` over all ratings, by default 90% of what a fit begins with; see `unskew.update` for
         what stands as it was fitted. Refused: another scale, other columns, ratings older than the log's last, and
         pairs that the log has.
         """

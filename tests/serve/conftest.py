@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 class Server:
     """A server in a thread of this process; `ask` returns status and answer."""
 
-    def __init__(self, folder: Path, log: Path | None = None) -> None:
+    def __init__(self, folder: Path, log: Path | None = None, listening: socket.socket | None = None) -> None:
         import uvicorn
 
         from unskew.serve.app import create_app
@@ -34,7 +35,8 @@ class Server:
         app: Any = create_app(self.live, self.shown)
         config = uvicorn.Config(app, port=0, http=SlowClientsAreCutOff, ws="none", log_level="critical")
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        sockets = None if listening is None else [listening]
+        self.thread = threading.Thread(target=self.server.run, args=(sockets,), daemon=True)
         self.thread.start()
         while not self.server.started:
             assert self.thread.is_alive()
@@ -71,8 +73,8 @@ def serve(served_model: Recommender, tmp_path: Path) -> Iterator[Callable[..., S
     served_model.save(tmp_path / "model")
     running: list[Server] = []
 
-    def start(log: Path | None = None) -> Server:
-        running.append(Server(tmp_path / "model", log))
+    def start(log: Path | None = None, listening: socket.socket | None = None) -> Server:
+        running.append(Server(tmp_path / "model", log, listening))
         return running[-1]
 
     yield start
