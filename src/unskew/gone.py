@@ -36,7 +36,6 @@ NAMES = {
 }
 COMMANDS = {
     **{"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"},
-    "report": "use `unskew diagnose MODEL --out report.html`",
 }
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 CPU, ONE_FIT, FOUND = "nets compute on the CPU", "fit one model, by one seed", "leave it out; it is found by looking"
@@ -57,7 +56,6 @@ OPTIONS = {
     "--cache": "leave it out; logs are read into memory",
     "--clip": "the judge needs none",
     "--confidence": "intervals are of 95%",
-    "--diagnose": "use `unskew diagnose MODEL`",
     "--criterion": "use --set validation.criterion=NAME",
     "--epochs": "use --set training.max_epochs=N",
     "--new-user-features": "new users are known by their ratings alone",

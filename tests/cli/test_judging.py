@@ -78,6 +78,15 @@ def test_a_model_becomes_a_page(run: Run, files: Path, model: Path, tmp_path: Pa
     html = page.read_text()
     assert "How far to trust this page" in html
     assert f"unskew diagnose {model} --random-ratings" in html
+    again = run("report", model, "--random-ratings", files / "test.csv", "--out", page).stdout
+    assert again == text
+
+
+def test_a_fit_can_be_judged_at_once(run: Run, files: Path, tmp_path: Path) -> None:
+    asked = "fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=2", "--out"
+    facts = json.loads(run(*asked, tmp_path / "judged", "--diagnose", "--json").stdout)
+    assert facts["diagnosis"]["subject"] == "model"
+    assert "diagnosis" not in json.loads(run(*asked, tmp_path / "plain", "--json").stdout)
 
 
 @pytest.fixture

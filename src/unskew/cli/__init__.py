@@ -118,6 +118,7 @@ def _logged() -> Iterator[None]:
 
 for _name, _module in COMMANDS.items():
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_common_options(_module.command))
+app.command("report", hidden=True)(_with_common_options(diagnose.command))  # what `diagnose` was called in 0.1.0
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ def command(
     seed: Annotated[
         int | None, options.count("--seed", "The same seed gives the same result; the recipe's, or 0.", 0)
     ] = None,
+    diagnose: Annotated[bool, options.flag("--diagnose", "Judge the model too, as `unskew diagnose` does.")] = False,
 ) -> Answer:
     """Fit a method on a log of ratings and save the model.
 
@@ -63,7 +64,12 @@ def command(
 
     lines = [fill(line, WIDTH) for line in known_already(model)]
     lines.append(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
-    return Answer("\n".join(lines), _facts(model, target, reading.guessed))
+    facts = _facts(model, target, reading.guessed)
+    if diagnose:
+        found = model.diagnose(called=str(target))
+        lines.append(found.text(details=False))
+        facts["diagnosis"] = found.to_dict()
+    return Answer("\n".join(lines), facts)
 
 
 def _model_path(out: Path | None) -> Path:
