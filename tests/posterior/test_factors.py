@@ -331,7 +331,7 @@ def test_new_rows_are_answered_by_features():
     assert abs(f[-1] - f[:-1].mean()) < f.std()  # the average new user
     more = posterior.extended(np.zeros(2))
     assert more.sizes() == (102, 50)
-    assert np.ptp(more.scores([100, -1, 101], [50, -1, 50])) == 0
+    assert np.ptp(more.scores(np.array([100, -1, 101]), np.array([50, -1, 50]))) == 0
 
 
 def test_continuous_ratings_are_predicted_on_their_scale():
