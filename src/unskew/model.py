@@ -195,7 +195,7 @@ class Recommender:
         rated. A user with fewer than k items left gets fewer rows. Lists that are nearly the same for everybody are
         warned of. With `explore`, the share of lists that are a random order of what is allowed, a column `pscore` has
         the chance that the item was shown at that place: exact, also for 0, and with by="thompson" over all that could
-        have been drawn.
+        have been drawn. The metadata of an Arrow table name the order.
         """
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
@@ -243,7 +243,7 @@ class Recommender:
         if note:
             warnings.warn(note, stacklevel=2)
         table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
-        return framed(table, library or log.library)
+        return framed(table.replace_schema_metadata({"order": by}), library or log.library)
 
     def _explored(
         self, by: str, score: Any, users: NDArray[Any], allowed: Any, k: int, exclude_seen: bool, explore: float,

@@ -200,6 +200,11 @@ def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path:
         assert parts[0].names[:4] == ("userId", "movieId", "rating", "timestamp")
         if by == "time":
             assert parts[0].times.max() < parts[1].times.min()
+    (tmp_path / "odd.csv").write_text(f"userId,movieId,rating,seen at\n{rows}")
+    asked = "split", tmp_path / "odd.csv", "--by", "time", "--out", tmp_path / "odd"
+    assert "--time" in run(*asked, code=2).stderr
+    run(*asked, "--time", "seen at")
+    assert "seen at" in (tmp_path / "odd" / "test.csv").read_text()
 
 
 def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path) -> None:

@@ -161,11 +161,8 @@ def test_a_known_column_is_data_and_comes_back_in_model_and_recipe(tmp_path):
     assert propensities(by_tuple) == propensities(model)
 
 
-@pytest.mark.parametrize(
-    "known", [Known(lambda u, i: np.full(len(u), 0.4)), Known(COLUMN, lambda u, i, r: (1 + r) / 3)]
-)
-def test_a_propensity_by_function_is_left_out_with_a_note(known, tmp_path):
-    model = fitted_to_seen_pairs(IPS(propensity=known))
+def test_a_propensity_by_function_is_left_out_with_a_note(tmp_path):
+    model = fitted_to_seen_pairs(IPS(propensity=Known(lambda u, i: np.full(len(u), 0.4))))
     other = saved_and_loaded(model, tmp_path / "model")
     assert other.predict(*all_pairs(LOG)).tobytes() == model.predict(*all_pairs(LOG)).tobytes()
     assert other.weights == model.weights

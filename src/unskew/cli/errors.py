@@ -29,6 +29,8 @@ SENTENCES = (
     ("hoose another place", "ive another --out"),
     (" (delimiter= changes this)", ""),
     (" (header= changes this)", ""),
+    (" (time= changes this)", ""),  # most commands have no use for times
+    (", time= change this)", " change this)"),
 )
 USAGE = (  # what the parser of options writes, and how we do
     ("Value error, ", ""),

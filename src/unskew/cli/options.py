@@ -62,6 +62,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `unske
 UserColumn = Annotated[str | None, file("--user", "Column of the users; guessed by its name.", "COLUMN")]
 ItemColumn = Annotated[str | None, file("--item", "Column of the items; guessed by its name.", "COLUMN")]
 RatingColumn = Annotated[str | None, file("--rating", "Column of the ratings; guessed by its name.", "COLUMN")]
+TimeColumn = Annotated[str | None, file("--time", "Column of the times; guessed by its name.", "COLUMN")]
 Positive = Annotated[
     float | None,
     typer.Option(

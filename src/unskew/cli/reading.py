@@ -35,6 +35,7 @@ class Reading:
     user: options.UserColumn = None
     item: options.ItemColumn = None
     rating: options.RatingColumn = None
+    time: options.TimeColumn = None
     positive: options.Positive = None
     graded: options.Graded = None
     duplicates: options.DuplicatesOption = None
@@ -165,7 +166,7 @@ class Reading:
         if not sides:
             further = {name: getattr(self, name) for name in ("user_features", "item_features", "item_names")}
             settings |= {name: value for name, value in further.items() if value is not None}
-        log = unskew.read_log(source, self.user, self.item, self.rating, **settings)
+        log = unskew.read_log(source, self.user, self.item, self.rating, self.time, **settings)
         self._note(log.notes)
         return log
 
@@ -193,6 +194,7 @@ COLUMNS = ("user", "item", "rating")
 RATINGS = (*COLUMNS, "positive", "graded", "duplicates")
 Columns = Annotated[Reading, COLUMNS]
 Ratings = Annotated[Reading, RATINGS]
+RatingsInTime = Annotated[Reading, (*RATINGS, "time")]
 Everything = Annotated[Reading, (*RATINGS, "seen", "target", "user_features", "item_features", "item_names")]
 
 

@@ -10,7 +10,7 @@ import typer
 import unskew
 from unskew.cli import options
 from unskew.cli.output import Answer, check_folder, write_table
-from unskew.cli.reading import SOURCE_HELP, Ratings
+from unskew.cli.reading import SOURCE_HELP, RatingsInTime
 from unskew.errors import ParameterError
 
 EXAMPLE = "unskew split ratings.csv --by user --test 0.2 --out parts"
@@ -19,7 +19,7 @@ BY_HELP = "The latest ratings, a random share of each user's, or a random share 
 
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
-    reading: Ratings,
+    reading: RatingsInTime,
     out: Annotated[Path, options.file("--out", "Where to write the two files.", "FOLDER")],
     by: Annotated[Literal["time", "user", "random"], options.flag("--by", BY_HELP)] = "random",
     test: Annotated[float, options.share("--test", "The share of ratings to set aside.")] = 0.2,

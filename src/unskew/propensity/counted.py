@@ -118,7 +118,7 @@ class KnownPropensity(FittedPropensity):
         return logit_of(self.pair(users, items)).astype(np.float32)
 
     def state(self) -> dict[str, Array]:
-        """Return a column of the log is data; a function is not."""
+        """Return the column of the log, which is data as a function is not."""
         return {name: np.asarray(value) for name, value in vars(self.function).items()} if self.is_data else {}
 
     def extended(self, counts: Array, owner: Part | None = None) -> Part:
