@@ -60,12 +60,13 @@ class Recommender:
     the lines that they have put through the logits of roles. `folder` is where it was loaded from: the judge keeps what
     it has fitted there.
 
-    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
-    >>> model = unskew.make("naive").fit(world.log)
-    >>> model.predict([3, 3], [7, 8]).shape
-    (2,)
-    >>> model.recommend(3, k=2).column_names
-    ['user_id', 'item_id', 'score', 'rank']
+    Examples:
+        >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+        >>> model = unskew.make("naive").fit(world.log)
+        >>> model.predict([3, 3], [7, 8]).shape
+        (2,)
+        >>> model.recommend(3, k=2).column_names
+        ['user_id', 'item_id', 'score', 'rank']
     """
 
     method: Any

@@ -44,9 +44,10 @@ class RatingLog:
 
     Build one with `unskew.read_log`, `from_frame` or `from_arrays`, which check what they are given.
 
-    >>> log = unskew.RatingLog.from_arrays(["ann", "ann", "bob"], ["tea", "rye", "tea"], [5, 2, 4], positive=4)
-    >>> len(log), log.n_users, log.n_items, round(log.positive_rate, 2)
-    (3, 2, 2, 0.67)
+    Examples:
+        >>> log = unskew.RatingLog.from_arrays(["ann", "ann", "bob"], ["tea", "rye", "tea"], [5, 2, 4], positive=4)
+        >>> len(log), log.n_users, log.n_items, round(log.positive_rate, 2)
+        (3, 2, 2, 0.67)
     """
 
     users: NDArray[np.int32]  # codes, one per rating, in the order given

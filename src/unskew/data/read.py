@@ -62,10 +62,11 @@ def read_log(
     and item names may be frames or paths of files. The files of a folder are read in the order of their names. Of a
     SciPy sparse matrix rows are users and stored values ratings. Other settings: see `unskew.data.log.LogSettings`.
 
-    >>> import pyarrow as pa
-    >>> log = unskew.read_log(pa.table({"customer": ["ann", "ann", "bob"], "film": [1, 2, 1], "stars": [5, 1, 4]}))
-    >>> log.names.user, log.ratings.tolist()
-    ('customer', [1.0, 0.0, 1.0])
+    Examples:
+        >>> import pyarrow as pa
+        >>> log = unskew.read_log(pa.table({"customer": ["ann", "ann", "bob"], "film": [1, 2, 1], "stars": [5, 1, 4]}))
+        >>> log.names.user, log.ratings.tolist()
+        ('customer', [1.0, 0.0, 1.0])
     """
     given = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
     check_settings(settings)

@@ -77,9 +77,10 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     round(fraction * n) latest ratings by the log's own times, whatever the seed; of equal times the later row counts as
     later.  Of a log of listed rows the rows are divided, seen or not; `by="request"` holds out whole requests of these.
 
-    >>> split = unskew.holdout_split(unskew.simulate(50, 40, density=0.1, seed=0).log, 0.2)
-    >>> len(split.holdout) == round(0.2 * (len(split.train) + len(split.holdout)))
-    True
+    Examples:
+        >>> split = unskew.holdout_split(unskew.simulate(50, 40, density=0.1, seed=0).log, 0.2)
+        >>> len(split.holdout) == round(0.2 * (len(split.train) + len(split.holdout)))
+        True
     """
     log = as_log(log)
     if not isinstance(fraction, Real) or not 0 < fraction < 1:

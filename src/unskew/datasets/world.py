@@ -237,10 +237,11 @@ def simulate(
     `strength` how much; `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference.
     Worlds that differ only in selection, strength and density have the same ratings and the same test.
 
-    >>> world = unskew.simulate(n_users=200, n_items=100, selection="taste", strength=1.0, seed=0)
-    >>> liked = float(np.mean([world.rating(*pairs).mean() for pairs in world.pairs()]))
-    >>> world.log.positive_rate > liked + 0.1  # the log is not like everything
-    True
+    Examples:
+        >>> world = unskew.simulate(n_users=200, n_items=100, selection="taste", strength=1.0, seed=0)
+        >>> liked = float(np.mean([world.rating(*pairs).mean() for pairs in world.pairs()]))
+        >>> world.log.positive_rate > liked + 0.1  # the log is not like everything
+        True
     """
     whole(n_users, "n_users", 2)
     whole(n_items, "n_items", 2)

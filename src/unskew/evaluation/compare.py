@@ -168,10 +168,11 @@ def compare(
     of five folds. Of all else give scores that were not trained on the log, for all pairs. Random ratings overrule the
     log where they decide. `propensity` are known chances of being seen: a function of (users, items), or one a rating.
 
-    >>> log = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log
-    >>> plain, shrunk = (unskew.make("naive", l2=l2).fit(log) for l2 in (0.1, 0.5))
-    >>> unskew.compare(plain, shrunk).finding().answer
-    'cannot tell'
+    Examples:
+        >>> log = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log
+        >>> plain, shrunk = (unskew.make("naive", l2=l2).fit(log) for l2 in (0.1, 0.5))
+        >>> unskew.compare(plain, shrunk).finding().answer
+        'cannot tell'
     """
     models = [source for source in (first, second) if isinstance(source, Recommender)]
     if log is None:

@@ -98,10 +98,11 @@ def estimate_risk(
     function of (users, items), or one number a rating. The interval of a mean error by dr reaches from how the log
     stands to how it would if liking drives rating; other estimators know of chance alone.
 
-    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
-    >>> found = unskew.estimate_risk(unskew.make("naive").fit(world.log), metrics=("mse",))
-    >>> found["mse", "dr"].low < found["mse", "dr"].value < found["mse", "dr"].high
-    True
+    Examples:
+        >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+        >>> found = unskew.estimate_risk(unskew.make("naive").fit(world.log), metrics=("mse",))
+        >>> found["mse", "dr"].low < found["mse", "dr"].value < found["mse", "dr"].high
+        True
     """
     wanted, estimators = [find(name) for name in words(metrics, "metrics")], words(estimators, "estimators")
     for metric in wanted:

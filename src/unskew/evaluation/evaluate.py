@@ -106,10 +106,11 @@ def evaluate(
     Of an unskew model: `on_unknown="fallback"` answers for unknown users and items as for the average ones, and counts
     them; popularity, item means, user means and plain training on its log stand next to it unless `baselines` is False.
 
-    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
-    >>> found = unskew.evaluate(unskew.make("naive").fit(world.log), world.test, baselines=False)
-    >>> 0.5 < found["auc"] < 1
-    True
+    Examples:
+        >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+        >>> found = unskew.evaluate(unskew.make("naive").fit(world.log), world.test, baselines=False)
+        >>> 0.5 < found["auc"] < 1
+        True
     """
     cutoffs = tuple(k) if isinstance(k, list | tuple | range) else (k,)
     for cutoff in cutoffs:

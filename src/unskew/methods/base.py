@@ -164,11 +164,12 @@ def fit(
     wanted: "click", "conversion", "click-and-conversion" or "implicit". With a `client` of Dask the sweeps of a sampled
     method are drawn by its workers, with the same bits.
 
-    >>> import unskew
-    >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
-    >>> model = unskew.fit(world.log, sweeps=20)
-    >>> model.recommend(k=1).num_rows
-    60
+    Examples:
+        >>> import unskew
+        >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+        >>> model = unskew.fit(world.log, sweeps=20)
+        >>> model.recommend(k=1).num_rows
+        60
     """
     made: Method = make(method, **settings)
     if rating is not None or seen is not None or target is not None:

@@ -21,8 +21,9 @@ class DoublyCalibrated(Method):
     every epoch. `propensity` and `imputation` choose the calibrators, `n_experts` sets K of both; None leaves that side
     alone, which gives the paper's ablations.
 
-    >>> unskew.DoublyCalibrated(unskew.DRJL(propensity=unskew.Factors()), n_experts=3).n_experts
-    3
+    Examples:
+        >>> unskew.DoublyCalibrated(unskew.DRJL(propensity=unskew.Factors()), n_experts=3).n_experts
+        3
     """
 
     base: Method

@@ -51,8 +51,9 @@ class BayesianFactors(Sampled):
     for experiments, `sweeps=None` stops when answers stand still, `exposure=None` and `history=None` let who-saw-what
     in if left-out ratings ask for it. It learns from every rating of the log, the hold-out included.
 
-    >>> unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=50)).imputation.sweeps
-    50
+    Examples:
+        >>> unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=50)).imputation.sweeps
+        50
     """
 
     n_factors: int = setting(defaults.FACTORS, least=1, most=256)

@@ -158,12 +158,13 @@ def load(path: PathLike) -> Recommender:
     Every file is checked by its SHA-256 before it is used, and nothing in it is executed. The checks detect damage, not
     forgery: whoever can write the folder can write another model.
 
-    >>> import tempfile
-    >>> model = unskew.make("naive").fit(unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(f"{folder}/model")
-    ...     bool(unskew.load(f"{folder}/model").predict(3, 7) == model.predict(3, 7))
-    True
+    Examples:
+        >>> import tempfile
+        >>> model = unskew.make("naive").fit(unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model")
+        ...     bool(unskew.load(f"{folder}/model").predict(3, 7) == model.predict(3, 7))
+        True
     """
     folder = standing(checked_path(path))
     with _one_sentence(folder):
