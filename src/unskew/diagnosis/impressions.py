@@ -175,7 +175,7 @@ def _gain(judged: Judged, answers: Values) -> Finding:
         "yes": "is closer to the outcome than plain training",
         "no": "is farther from the outcome than plain training",
     }
-    headline = f"The model {words.get(answer, 'cannot be told from plain training by this log')}"
+    headline = f"The model {words.get(answer, 'cannot be distinguished from plain training by this log')}"
     numbers = {"gain in squared error": found, "of plain training": Interval(float((w * plain).sum()), form=".5f")}
     return Finding("gain", answer, headline, f"{headline}.", numbers)
 
