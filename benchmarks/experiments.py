@@ -54,12 +54,13 @@ EXPERIMENTS = {
         tuned=True,
     ),
     "speed": Experiment(
-        "a sweep of the sampler per million ratings, and the default against one Bayesian fit",
+        "sampler, default, lists, command and cluster, each against something in the same process",
         tuple(speed.TIMED),
-        {"million": cases.million, "coat": cases.coat, "movielens": cases.movielens},
+        {"million": cases.million, "coat": cases.coat, "movielens": cases.movielens, "drawn": cases.nothing},
         3,
-        lambda job: speed.TIMED[job.method](job),
-        lambda method, case: (method == "sweep") == (case == "million"),
+        speed.measure,
+        lambda method, case: case in speed.TIMED[method][1],
+        table=speed.table,
     ),
     "funnel": Experiment(
         "conversions over everything shown, in simulated funnels",

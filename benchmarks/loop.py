@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
 import unskew
-from benchmarks.cases import Job, Measured
-from benchmarks.tables import Record
+from benchmarks.cases import Array, Job, Measured
+from benchmarks.tables import Record, values
 from unskew.charts import Chart, Point, lines
 from unskew.findings import Interval, Table
 
@@ -33,47 +32,41 @@ def measure(job: Job) -> Measured:
     """Play one loop; figures by name and round."""
     method, policy, explore = LOOPS[job.method]
     case: unskew.World = job.case  # type: ignore[assignment]
-    found = unskew.datasets.simulate_loop(
-        case, method=method, policy=policy, explore=explore, rounds=ROUNDS, seed=job.seed
-    )
+    asked = {"method": method, "policy": policy, "explore": explore, "rounds": ROUNDS}
     figures = {}
-    for one in found:
+    for one in unskew.datasets.simulate_loop(case, **asked, seed=job.seed):
         errors = (level - one.true_level for level in (one.level, one.level_by_chances, one.liked_in_log))
         named = zip(FIGURES, (one.regret, one.coverage, *errors), strict=True)
         figures |= {f"{name}, round {one.round}": value for name, value in named if math.isfinite(value)}
     return Measured(figures, {"policy": policy, "explore": explore, "rounds": ROUNDS})
 
 
-def means(records: list[Record]) -> dict[tuple[str, str], list[float]]:
-    """Return values over seeds by method and figure."""
-    held: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for record in records:
-        for name, value in record["metrics"].items():
-            held[record["method"], name].append(value)
-    return held
+def over_seeds(records: list[Record], loop: str, figure: str, number: int) -> Array:
+    """Return a figure of one round, a value a seed."""
+    return np.array([*values(records, "world", loop, f"{figure}, round {number}").values()])
 
 
 def table(records: list[Record]) -> str:
     """Print the last round of every loop, mean and spread over seeds."""
-    held, rows = means(records), []
+    rows = []
     for loop in LOOPS:
-        cells = [held.get((loop, f"{name}, round {ROUNDS}"), []) for name in FIGURES]
-        rows.append([loop, *(f"{np.mean(own):.3f}({np.std(own):.3f})" if own else "" for own in cells)])
+        cells = [over_seeds(records, loop, name, ROUNDS) for name in FIGURES]
+        rows.append([loop, *(f"{own.mean():.3f}({own.std():.3f})" if len(own) else "" for own in cells)])
     return Table(f"After {ROUNDS} rounds", ["loop", *FIGURES], rows).markdown()
 
 
 def picture(records: list[Record]) -> Chart:
     """Draw the error of the level over rounds, with the spread of seeds; with logged chances where there are any."""
-    held, series = means(records), {}
+    series = {}
     shown = {"naive, greedy": "error of the level", "dce-bayes, thompson .1": "error by chances"}
     for loop, name in shown.items():
         points = []
         for number in range(1, ROUNDS + 1):
-            own = np.array(held[loop, f"{name}, round {number}"])
+            own = over_seeds(records, loop, name, number)
             error = own.std() / math.sqrt(len(own))
             points.append(Point(number, Interval(own.mean(), own.mean() - 2 * error, own.mean() + 2 * error)))
         series[loop if name == FIGURES[2] else "dce-bayes with chances"] = points
-    meaning = (
+    about = (
         "The share of all pairs that a recommender believes to be liked, less the truth, as it learns from its lists."
     )
-    return lines("The loop bends what is believed", meaning, series, x="round", y="believed less true share liked")
+    return lines("The loop bends what is believed", about, series, x="round", y="believed less true share liked")

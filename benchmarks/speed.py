@@ -1,20 +1,36 @@
-"""Time the sampler and the default method; whatever is compared is timed in one process."""
+"""Time sampler, default method, lists, command and cluster; whatever is compared is timed in one process."""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import unskew
-from benchmarks.cases import Job, Measured
+from benchmarks.cases import Job, Measured, tiny
+from benchmarks.peers import matrix
 from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
+from benchmarks.tables import Record
+from unskew.data.log import RatingLog
+from unskew.findings import Table
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import Problem
+from unskew.posterior.factors import BayesianFactors, Problem
 
-SWEEPS = 8
+SWEEPS, TIMES, FACTORS, REQUESTS = 8, 5, 16, 200
+AUTHORS = 14.4  # seconds of the DCE paper's code for one fit on Coat
 
 
 def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
@@ -24,27 +40,64 @@ def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_ti
     return clock() - began
 
 
-def sweep(job: Job) -> Measured:
-    """Time one Gibbs sweep of 16 factors per million ratings: processor time on one thread, and the clock's on both.
+def sampler_of(log: RatingLog, seed: int, threads: int = 1) -> Any:
+    """Return a sampler of 16 factors on ratings of five levels, which a draw makes of a simulated log's two."""
+    rng = np.random.default_rng(seed)
+    stars = np.asarray(log.ratings * 2 + rng.integers(0, 3, len(log)), np.float64)
+    found = Problem(Pairs.of(log, stars), BayesianFactors(n_factors=FACTORS), seed).chain(0).sampler
+    found.threads = threads
+    return found
 
-    Ratings of a simulated log are binary: a draw makes five levels of them, as ratings have.
-    """
-    case, rng = job.case.train, np.random.default_rng(job.seed)
-    stars = np.asarray(case.ratings * 2 + rng.integers(0, 3, len(case)), np.float64)
-    problem = Problem(Pairs.of(case, stars), seed=job.seed)
-    samplers = [problem.chain(0).sampler for _ in range(2)]
-    for sampler, sampler.threads in zip(samplers, (1, 2), strict=True):
+
+def sweep(job: Job) -> Measured:
+    """Time a Gibbs sweep per million ratings: processor time on one thread, the clock's on both, that of peers."""
+    log = job.case.train
+    samplers = [sampler_of(log, job.seed, threads) for threads in (1, 2)]
+    for sampler in samplers:
         sampler.sweep()
-    own = min(seconds(samplers[0].sweep) for _ in range(SWEEPS))
-    one, two = np.min([[seconds(s.sweep, time.perf_counter) for s in samplers] for _ in range(SWEEPS)], axis=0)
+    own = float(np.median([seconds(samplers[0].sweep) for _ in range(TIMES)]))
+    one, two = np.median([[seconds(s.sweep, time.perf_counter) for s in samplers] for _ in range(SWEEPS)], axis=0)
     while samplers[1].sweeps < samplers[0].sweeps:
         samplers[1].sweep()
     first, second = (sampler.state() for sampler in samplers)
     same = all(np.array_equal(first[key], second[key]) for key in first)
     found = {"processor seconds": own, "seconds": one, "seconds, 2 threads": two}
-    figures = {f"sweep: {name}": float(x) * 1e6 / len(case) for name, x in found.items()}
+    figures = {f"sweep: {name}": float(x) * 1e6 / len(log) for name, x in found.items()}
     figures |= {"sweep: gain": float(one / two), "sweep: same bits": float(same)}
-    return Measured(figures, {"d": problem.settings.n_factors, "levels": samplers[0].n_levels})
+    for name, peer in (("smurff", smurff_sweep), ("myfm", myfm_sweep)):
+        try:
+            figures[f"sweep: {name}'s time over ours"] = peer(log) / own
+        except ImportError:
+            continue
+    return Measured(figures, {"d": FACTORS, "levels": samplers[0].n_levels})
+
+
+def smurff_sweep(log: RatingLog) -> float:
+    """Return the processor time of a sweep of SMURFF on one thread."""
+    import smurff
+
+    sizes = {"num_latent": FACTORS, "burnin": 1, "nsamples": TIMES, "num_threads": 1, "seed": 1, "verbose": 0}
+    session = smurff.TrainSession(priors=["normal", "normal"], **sizes)
+    session.addTrainAndTest(matrix(log).astype(float), None, smurff.FixedNoise(1.0))
+    session.init()
+    session.step()
+    return float(np.median([seconds(session.step) for _ in range(TIMES)]))
+
+
+def myfm_sweep(log: RatingLog) -> float:
+    """Return the processor time of a sweep of myFM: that of six less that of one, over five."""
+    import myfm
+    from scipy.sparse import csr_array, hstack
+
+    rows = np.arange(len(log))
+    sides = [csr_array((np.ones(len(log)), (rows, codes))) for codes in (log.users, log.items)]
+    x, y = hstack(sides).tocsr(), np.asarray(log.ratings, float)
+
+    def run(sweeps: int) -> None:
+        myfm.MyFMRegressor(rank=FACTORS).fit(x, y, n_iter=sweeps, n_kept_samples=1)
+
+    short = seconds(partial(run, 1))
+    return (seconds(partial(run, 1 + TIMES)) - short) / TIMES
 
 
 def whole(job: Job) -> Measured:
@@ -58,4 +111,192 @@ def whole(job: Job) -> Measured:
     return Measured(figures, {"method": repr(method)})
 
 
-TIMED = {"sweep": sweep, "dce-bayes": whole}
+def paper(job: Job) -> Measured:
+    """Time the paper's method against what its authors' code took elsewhere."""
+    warm_up("dce-dr")
+    method = unskew.make("dce-dr")
+    taken = np.median([seconds(lambda: method.fit(job.case.train, training=QUIET)) for _ in range(TIMES)])
+    figures = {"paper: seconds": float(taken), "paper: authors' time over ours": AUTHORS / float(taken)}
+    return Measured(figures, {"method": repr(method)})
+
+
+def tenfold(job: Job) -> Measured:
+    """Time a sweep of ten million ratings against one of a million, per rating, and the memory that it takes."""
+    from resource import RUSAGE_SELF, getrusage
+
+    logs = [drawn(6_000 * size, 3_700, 1_000_000 * size, job.seed) for size in (1, 10)]
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    samplers = [sampler_of(log, job.seed) for log in logs]
+    for sampler in samplers:
+        sampler.sweep()
+    times = np.median([[seconds(s.sweep) / len(s.users) for s in samplers] for _ in range(TIMES)], axis=0)
+    more = (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1e6
+    return Measured({"tenfold: per rating": float(times[1] / times[0]), "tenfold: GB": more}, {"d": FACTORS})
+
+
+def drawn(n_users: int, n_items: int, n: int, seed: int) -> RatingLog:
+    """Return a log of random pairs and ratings: speed asks for no taste."""
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(rng.integers(n_users * n_items, size=n))
+    ratings = rng.integers(0, 2, len(pairs)).astype(np.float32)
+    ids: dict[str, Any] = {"user_ids": np.arange(n_users), "item_ids": np.arange(n_items), "positive": 1}
+    return RatingLog.from_arrays(*np.divmod(pairs, n_items), ratings, **ids)
+
+
+def lists(job: Job) -> Measured:
+    """Time lists of ten by liking for many users against NumPy's own product and partition of the same vectors."""
+    n_users, n_items = 5_000, 20_000
+    log = drawn(n_users, n_items, 200_000, job.seed)
+    model = unskew.make("naive", net=unskew.MF(n_factors=FACTORS)).fit(log, training=unskew.Training(max_epochs=1))
+    form = model.part("prediction").linear()
+
+    def plain() -> None:
+        for start in range(0, n_users, 100):
+            scores = form.users[start : start + 100] @ form.items.T + form.offsets
+            np.partition(scores, n_items - 10, axis=1)
+
+    def ours() -> None:
+        model.recommend(k=10, exclude_seen=False, library="pyarrow")
+
+    theirs, own = np.median([[seconds(plain), seconds(ours)] for _ in range(3)], axis=0)
+    return Measured({"lists: over NumPy's": float(own / theirs), "lists: seconds": float(own)}, {"users": n_users})
+
+
+def command(job: Job) -> Measured:
+    """Time `unskew predict` of ten pairs, the whole command, and Python's own start."""
+    with TemporaryDirectory() as folder:
+        log = tiny().train
+        unskew.make("naive").fit(log, training=QUIET).save(Path(folder) / "model")
+        rows = "".join(f"{log.user_ids[u]},{log.item_ids[u + 1]}\n" for u in range(10))
+        (Path(folder) / "pairs.csv").write_text(f"user_id,item_id\n{rows}")
+        words = [
+            sys.executable,
+            "-m",
+            "unskew",
+            "predict",
+            f"{folder}/model",
+            f"{folder}/pairs.csv",
+            "--out",
+            f"{folder}/found.csv",
+        ]
+
+        def run(words: list[str]) -> None:
+            subprocess.run(words, check=True, capture_output=True)
+
+        def children() -> float:
+            return float(sum(os.times()[2:4]))
+
+        times = [
+            [seconds(partial(run, each), children) for each in (words, [sys.executable, "-c", ""])] for _ in range(5)
+        ]
+    own, start = np.min(times, axis=0)
+    return Measured({"command: processor seconds": float(own), "command: Python alone": float(start)}, {})
+
+
+def cluster(job: Job) -> Measured:
+    """Weigh what a sweep costs on one and on two workers of a local Dask cluster: processor time, client and worker.
+
+    What the client and the busiest worker compute cannot overlap: their sum is a sweep's time on idle machines.
+    """
+    from distributed import Client, LocalCluster
+
+    from unskew.distributed import on
+
+    log = drawn(6_000, 3_700, 1_000_000, job.seed)
+    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    figures: dict[str, float] = {}
+    for n in (1, 2):
+        with LocalCluster(n_workers=n, **settings) as made, Client(made) as client, on(client):
+            sampler = sampler_of(log, job.seed)
+            sampler.sweep()
+            before, began = client.run(time.process_time), time.process_time()
+            for _ in range(TIMES):
+                sampler.sweep()
+            own = (time.process_time() - began) / TIMES
+            after = client.run(time.process_time)
+            busiest = max(after[name] - before[name] for name in after) / TIMES
+            figures |= {f"cluster: client's seconds, {n} workers": own, f"cluster: busiest worker's, {n}": busiest}
+    alone = sampler_of(log, job.seed)
+    alone.sweep()
+    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(TIMES)]))
+    one, two = (
+        figures[f"cluster: client's seconds, {n} workers"] + figures[f"cluster: busiest worker's, {n}"] for n in (1, 2)
+    )
+    rows = sum(side.rows.nbytes + side.mean.nbytes for side in (alone.user_side, alone.item_side))
+    figures |= {"cluster: gain": one / two, "cluster: bytes of rows": float(rows)}
+    return Measured(figures, {"ratings": len(log)})
+
+
+def load(job: Job) -> Measured:
+    """Time `unskew serve` on this machine, asked by two clients at once; /health is what HTTP alone costs."""
+    log = drawn(1000, 1000, 30_000, job.seed)
+    asked: dict[str, Any] = {
+        "/health": None, "/predict": {"users": [3], "items": [7]}, "/recommend": {"users": [3], "by": "liking"},
+    }  # fmt: skip
+    figures: dict[str, float] = {}
+    with TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as free:
+        unskew.make("naive").fit(log, training=unskew.Training(max_epochs=1)).save(Path(folder) / "model")
+        port = free.getsockname()[1]
+        free.close()
+        words = [sys.executable, "-m", "unskew", "serve", f"{folder}/model", "--port", str(port)]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as server, ThreadPoolExecutor(2) as pool:
+            try:
+                for path, body in asked.items():
+                    ask(port, path, body, 10)
+                    began = processor_time(server.pid)
+                    taken = np.concatenate(list(pool.map(partial(ask, port, path, body), (REQUESTS,) * 2)))
+                    own = (processor_time(server.pid) - began) / len(taken)
+                    figures |= {f"load: {path}, requests a second": 2 / float(taken.mean())}
+                    figures |= {f"load: {path}, processor ms of the server": own * 1e3}
+                    figures[f"load: {path}, median ms"] = float(np.median(taken)) * 1e3
+                    figures[f"load: {path}, 99th percentile ms"] = float(np.percentile(taken, 99)) * 1e3
+            finally:
+                server.terminate()
+    return Measured(figures, {"requests": 2 * REQUESTS})
+
+
+def processor_time(pid: int) -> float:
+    """Return the seconds that another process has computed, on Linux."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def ask(port: int, path: str, body: Any, n: int) -> list[float]:
+    """Return the times of n requests on one connection, opened when the server is up."""
+    connection, text = HTTPConnection("127.0.0.1", port, timeout=60), None if body is None else json.dumps(body)
+    for _ in range(600):
+        with suppress(ConnectionRefusedError):
+            connection.connect()
+            break
+        time.sleep(0.1)
+
+    def once() -> None:
+        connection.request("GET" if text is None else "POST", path, text, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+
+    once()
+    return [seconds(once, time.perf_counter) for _ in range(n)]
+
+
+TIMED = {
+    "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat",)),
+    "tenfold": (tenfold, ("drawn",)), "lists": (lists, ("drawn",)), "predict": (command, ("drawn",)),
+    "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)),
+}  # fmt: skip
+
+
+def measure(job: Job) -> Measured:
+    """Time one thing, and note how busy the machine is."""
+    found = TIMED[job.method][0](job)
+    return found._replace(settings=found.settings | {"load": os.getloadavg()[0]})
+
+
+def table(records: list[Record]) -> str:
+    """Print every figure, the median over seeds."""
+    held: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        for name, value in record["metrics"].items():
+            held.setdefault((record["case"], name), []).append(value)
+    rows = [[case, name, f"{np.median(each):.3g}", str(len(each))] for (case, name), each in sorted(held.items())]
+    return Table("Speed", ["case", "figure", "median", "runs"], rows).markdown()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 import unskew
 from unskew.bench import standings
+from unskew.store.atomic import write_file
 
 Record = dict[str, Any]
 Key = tuple[str, str, int]
@@ -52,12 +52,7 @@ def record(file: Path, new: Record) -> None:
 def write(file: Path, text: str) -> None:
     """Write a file that is whole at any time."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_suffix(".new")
-    with aside.open("w", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    aside.replace(file)
+    write_file(file, text.encode())
 
 
 def values(records: Iterable[Record], case: str, method: str, metric: str) -> dict[int, float]:

@@ -4,7 +4,7 @@ import math
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unskew.charts import COLOURS, STYLE, STYLES, WIDTH, Point, Row, Scale, lines, rows
@@ -81,6 +81,8 @@ WORDS = st.text(st.characters(codec="utf-8"), max_size=60)
 
 
 @settings(deadline=None, max_examples=60)
+@example([("", 0.0, 0.0, 5e-324)], True)
+@example([("", 0.0, 0.0, 5e-324)], False)
 @given(st.lists(st.tuples(WORDS, NUMBERS, NUMBERS, NUMBERS), max_size=4), st.booleans())
 def test_any_numbers_and_words_give_a_well_formed_chart(given_rows, log):
     data = [Row(name, Interval(*values)) for name, *values in given_rows]

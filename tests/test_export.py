@@ -53,12 +53,12 @@ def asked(path, users, items):
 
 
 def assert_scores_alike(model, path):
-    """All pairs, or some thousands of them, and strangers on either side."""
+    """All pairs, or some thousands of them, and unknown ids on either side."""
     found = to_onnx(model, path)
     assert found.largest_difference < 1e-5
     known = model.log
-    strangers = ["nobody"] if isinstance(known.user_ids[0], str) else [10_001]
-    users, items = [*known.user_ids, *strangers], [*known.item_ids, 999_999]
+    unknown = ["nobody"] if isinstance(known.user_ids[0], str) else [10_001]
+    users, items = [*known.user_ids, *unknown], [*known.item_ids, 999_999]
     n_pairs = len(users) * len(items)
     pairs = np.divmod(np.arange(n_pairs - 1, -1, -max(1, n_pairs // 3000)), len(items))
     asked_users, asked_items = [users[n] for n in pairs[0]], [items[n] for n in pairs[1]]

@@ -73,8 +73,8 @@ def test_somebody_with_the_ratings_of_a_known_user_is_answered_nearly_alike(mode
     names = known.user_ids.take(busy).to_pylist()
     original = all_items(model, names)
     folded = all_items(model.fold_in(twins), [f"twin of {name}" for name in names])
-    stranger = all_items(model, ["nobody"], on_unknown="fallback")
-    assert np.abs(folded - original).mean() < 0.6 * np.abs(stranger - original).mean()
+    unknown = all_items(model, ["nobody"], on_unknown="fallback")
+    assert np.abs(folded - original).mean() < 0.6 * np.abs(unknown - original).mean()
     assert np.mean([np.corrcoef(one, other)[0, 1] for one, other in zip(folded, original, strict=True)]) > 0.75
 
 

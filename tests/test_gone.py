@@ -1,4 +1,4 @@
-"""Names that went answer with one sentence that says what to use, and what they name is there."""
+"""Names that went answer with what to use, which is there; names that never were with those most like them."""
 
 import re
 
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import unskew
 from unskew import gone
 from unskew.cli import app
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, nearest
 from unskew.store.recipe import from_plain
 
 REGISTERED = {entry.name for entry in unskew.registered()}
@@ -82,3 +82,29 @@ def test_old_files_are_read_where_what_went_changes_nothing():
     for broken in (old | {"checkpoint": "states"}, net | {"features": "always"}):
         with pytest.raises(ParameterError, match=r"has no setting '\w+' any more, and here it is '\w+': fit again\.$"):
             from_plain(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "end"),
+    [
+        ("nave", ["ips", "naive"], "; did you mean 'naive'?"),
+        ("ips", ["IPS", "SNIPS"], "; did you mean 'IPS'?"),
+        (" User ID", ["user_id", "rating"], "; did you mean 'user_id'?"),
+        ("user_id", [" User ID ", "rating"], "; did you mean ' User ID '?"),
+        ("mf", ["MF", "mf"], "; did you mean 'MF'?"),
+        ("dce", ["ce", "dr", "dce-dr", "dce-mrdr"], "; did you mean 'dce-dr' or 'dce-mrdr'?"),
+        ("IPS-", ["ips", "ips-light"], "; did you mean 'ips-light'?"),
+        ("na", [f"name{n}" for n in range(9)], "; did you mean 'name0', 'name1', 'name2', 'name3' or 'name4'?"),
+        ("n", ["naive"], "."),
+        ("xyz", ["ips", "naive"], "."),
+        ("ips", [], "."),
+        (3, ["ips"], "."),
+    ],
+)
+def test_the_choice_most_like_an_unknown_name_is_offered_in_any_case(name, choices, end):
+    assert nearest(name, choices) == end
+
+
+def test_a_sentence_chooses_what_stands_before_the_hint_and_instead_of_it():
+    assert nearest("tast", ["taste"], ": ", ": choose.") == ": did you mean 'taste'?"
+    assert nearest("x", ["taste"], ": ", ": choose.") == ": choose."

@@ -97,7 +97,7 @@ def test_a_user_who_has_rated_everything_gets_no_rows():
 
 
 def test_ties_go_by_the_order_of_the_catalogue(log):
-    found = topk.top_items(lambda u, i: np.full(len(u), 0.5), log, np.array([0, 1]), np.arange(20), 3, False)
+    found = topk.top_items(lambda u, i: np.full(len(u), 0.5), topk.Candidates(log, np.arange(2), exclude_seen=False), 3)
     assert found.items.tolist() == [0, 1, 2, 0, 1, 2]
 
 

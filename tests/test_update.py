@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from unskew.cli import app
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.model import Recommender
+from unskew.update import with_more
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 UPDATES = 50 if LONG else 3
@@ -145,7 +147,44 @@ def test_updates_in_a_row_do_not_drift() -> None:
 
 def test_a_log_that_has_grown_by_half_is_noted(shop: Shop) -> None:
     model = shop.fit(slice(500), sweeps=20).update(shop.table(slice(500, None)), sweeps=25)
-    assert model.history.notes[-1].endswith("; fit anew, for what was fitted around the posterior.")
+    assert model.history.notes[-1].endswith("stand as fitted: fit anew.")
+
+
+def test_who_saw_what_is_counted_anew_and_new_users_choose_too(tmp_path: Path) -> None:
+    shop = Shop(120, 60, 0.25, 4)
+    n = len(shop.users)
+    rest = pa.concat_tables([shop.table(slice(n // 2, None)), pa.table(
+        {"user_id": ["new"] * 4, "item_id": ["i1", "i2", "i3", "fresh"], "rating": [1.0, 0.0, 1.0, 1.0]}
+    ).cast(shop.table(ALL).schema)])  # fmt: skip
+    first = shop.fit(slice(n // 2), method="dce-bayes", sweeps=30)
+    part = first.part("prediction")
+    part = replace(part, targeted=replace(part.targeted, applied=True))  # so that every step answers
+    first.parts.parts["prediction"] = part
+    updated = first.update(rest, sweeps=25)
+    found = updated.part("prediction")
+    assert updated.part("propensity") is found.exposure
+    users = np.repeat(np.arange(updated.log.n_users), updated.log.n_items)
+    items = np.tile(np.arange(updated.log.n_items), updated.log.n_users)
+    p = updated.scores("propensity", users, items).reshape(updated.log.n_users, -1)
+    np.testing.assert_allclose(p.sum(1), np.bincount(updated.log.users), rtol=1e-3)  # those of a longer log
+    fresh = shop.fit(ALL, method="dce-bayes", sweeps=30)
+    ids = [each.arrow.to_pylist() for each in (first.log.user_ids, first.log.item_ids)]
+    known = [user for user in ids[0] for _ in ids[1]], ids[1] * len(ids[0])
+    errors = [np.abs(np.log(one.propensity(*known) / fresh.propensity(*known))).mean() for one in (first, updated)]
+    assert errors[1] < 0.8 * errors[0]
+    assert found.targeted.experts[-1] == len(found.targeted.deviations) - 1
+    updated.save(tmp_path / "model")
+    loaded = unskew.load(tmp_path / "model")
+    for by in ("choice", "liking"):
+        assert loaded.recommend("new", k=9, by=by).equals(updated.recommend("new", k=9, by=by))
+
+
+def test_a_log_of_what_was_shown_is_fitted_again() -> None:
+    pairs = {"user_id": [1, 1, 2, 2, 3, 3], "item_id": [1, 2, 3, 4, 5, 6]}
+    shown = pa.table(pairs | {"click": [1, 1, 1, 1, 1, 0], "rating": [1, 0, 1, 0, 1, 0]})
+    log = unskew.read_log(shown, seen="click", rating="rating", positive=1)
+    with pytest.raises(ParameterError, match="lists what was shown"):
+        with_more(log, shown)
 
 
 def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit() -> None:

@@ -14,6 +14,7 @@ from unskew.findings import Interval, Table, plain
 from unskew.store.atomic import write_file
 
 WIDTH, ROW, PAD, LINE = 420, 40, 22, 18  # units of a drawing; letters are 13 high, which a phone shows as 11 or 12
+TINY = 1e-300  # below which quotients of numbers underflow
 LEFT, HEIGHT = 52, 190  # of the axes of lines
 LONGEST = 36  # letters of a name
 STYLES = ("accent", "plain", "third", "fourth")  # which differ by colour and by the shape of their marks
@@ -198,7 +199,7 @@ class Scale:
     """Finite values between two round ends, linear or logarithmic, with four or so round ticks."""
 
     def __init__(self, values: Iterable[float], log: bool = False) -> None:
-        known = [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0, 10.0]
+        known = [value for value in values if math.isfinite(value) and (value > TINY or not log)] or [1.0, 10.0]
         self.log, low, high = log, min(known), max(known)
         if log:
             powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 2)
@@ -208,8 +209,9 @@ class Scale:
             inside = [value for value in round_ if self.low <= value <= self.high]
             self.places = inside if len(inside) <= 7 else [10.0**power for power in powers if 10.0**power in inside]
             return
-        if high - low <= 1e-9 * max(abs(low), abs(high)):  # one value, and nothing to compare it with
-            low, high = low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10
+        if high - low <= max(1e-9 * max(abs(low), abs(high)), TINY):  # one value, and nothing to compare it with
+            margin = abs(high) / 10 if abs(high) > TINY else 0.1
+            low, high = low - margin, high + margin
         power = 10.0 ** math.floor(math.log10((high - low) / 4))
         self.step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= (high - low) / 4 * (1 - 1e-9))
         first, last = math.floor(low / self.step + 1e-9), math.ceil(high / self.step - 1e-9)
@@ -229,7 +231,7 @@ class Scale:
         """Return where a value is between two ends of an axis; NaN for what has no place there."""
         low, high, at = self.low, self.high, value
         if self.log:
-            low, high, at = math.log(low), math.log(high), math.log(at) if at > 0 else math.nan
+            low, high, at = math.log(low), math.log(high), math.log(at) if at > TINY else math.nan
         return start + (at - low) / (high - low) * (end - start)
 
 

@@ -23,12 +23,23 @@ from unskew.posterior.gibbs import SAMPLER, Sampler, sweep_rng
 from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_pieces
 
 TRIES = 5
+PATIENCE = 10  # seconds for a scheduler to answer
 BLOCK = 4  # numbers that a step of the counter makes
 
 
 @contextmanager
 def on(client: Any) -> Iterator[None]:
-    """Draw the sweeps of every model that is sampled in this block on the workers of a `dask.distributed.Client`."""
+    """Draw the sweeps of every model that is sampled in this block on the workers of a `dask.distributed.Client`.
+
+    None draws them here, an address is that of a scheduler.
+    """
+    if client is None:
+        yield
+        return
+    if isinstance(client, str):
+        with connected(client) as found, on(found):
+            yield
+        return
     if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
         raise ParameterError(f"client must be a dask.distributed.Client, not {type(client).__name__}.")
     token = SAMPLER.set(lambda *given, **settings: DaskSampler(client, *given, **settings))
@@ -36,6 +47,20 @@ def on(client: Any) -> Iterator[None]:
         yield
     finally:
         SAMPLER.reset(token)
+
+
+def connected(address: str) -> Any:
+    """Return a client of the scheduler at this address."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ParameterError(f"a scheduler needs {error.name}: pip install 'unskew[dask]'.") from None
+    try:
+        return Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TimeoutError):
+        raise ParameterError(
+            f"No scheduler of Dask answers at {address}: give its address, such as tcp://host:8786."
+        ) from None
 
 
 class UserPart(NamedTuple):

@@ -20,15 +20,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.compiled import njit
+from unskew.nets.base import Part
 from unskew.posterior.kernels import MATH, normal_cdf
 from unskew.special import ndtr
-from unskew.topk import TopItems
+from unskew.topk import Candidates, TopItems, log_chances
 
 Array = NDArray[np.float64]
+CHOICE = "choice"  # an order by log-chances
 REACH = 7.0  # standard deviations beyond which a score is not looked for: P = 1e-12
 NEGLIGIBLE = 24.0  # -log of what is left out below
 COARSE, STEP = 128, 0.5  # points that the step is found on, and its part of the narrowest width: errors below 1e-8
 NARROWEST = 0.01  # of the widest deviation: a narrower one is drawn as wide as this, so that the rule needs few points
+
+
+def explored(
+    part: Part, by: str, score: Callable[..., Array], may: Candidates, k: int, epsilon: float, seed: int
+) -> tuple[TopItems, Array]:
+    """Return the lists of all users, in an order of a part, with the chance of every item at its place."""
+
+    def moments(place: int, items: NDArray[np.int64]) -> tuple[Array, Array]:
+        user = np.full(len(items), may.users[place])
+        if by == "thompson":
+            mean, deviation = part.order_moments(user, items)
+            return mean, deviation
+        scores = score(user, items)
+        return log_chances(scores) if by == CHOICE else scores, np.zeros(len(items))
+
+    found, chance = draw_lists(may, moments, len(may.users), k, epsilon, np.random.default_rng([seed, 1]))
+    return found._replace(scores=ndtr(found.scores)) if by == "thompson" else found, chance
 
 
 def draw_lists(

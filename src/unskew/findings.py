@@ -26,6 +26,7 @@ LABELS: dict[str, dict[Decision, str]] = {
     "model": {"use": "Use it", "test": "Test it first", "stop": "Do not switch"},
     "log": {"use": "Correct it", "test": "Cannot tell", "stop": "Plain is fine"},
 }
+DECISIONS: dict[Answer, Decision] = {"yes": "use", "no": "stop", "cannot tell": "test"}
 COLOURS: dict[Decision, str] = {"use": "#2c6e49", "test": "#96610a", "stop": "#a4343a"}
 WIDTH, SCREEN = 100, 40  # columns and lines of `repr`
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.asked import OnUnknown
 from unskew.data.guess import frame_columns
 from unskew.data.ids import Vocabulary, encoded
 from unskew.data.log import RatingLog, as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
 from unskew.errors import DataError, ParameterError
 from unskew.losses.elementwise import ERRORS
-from unskew.model import OnUnknown, Recommender
+from unskew.model import Recommender
 from unskew.neighbours import mean_and_root
 from unskew.nets.base import Linear, Net, Part
 from unskew.special import expit
@@ -112,6 +113,7 @@ def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[Ratin
     refuse_duplicates(users[kept], codes[kept], ids, log.item_ids)
     fields = {"users": users[kept], "items": codes[kept], "ratings": ratings[kept], "user_ids": ids}
     fields |= {"stars": None if stars is None else stars[kept], "times": None, "user_features": None}
+    fields |= {"cells": None, "chances": None}
     return RatingLog.proved(**log.__dict__ | fields), int((~kept).sum())
 
 
@@ -121,6 +123,7 @@ def _joined(log: RatingLog, new: RatingLog) -> RatingLog:
     for name in ("items", "ratings", "stars"):
         known = [getattr(one, name) for one in (log, new)]
         columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
+    columns |= log.joined_weights(len(new))
     for column in columns.values():
         if column is not None:
             column.flags.writeable = False

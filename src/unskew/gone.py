@@ -34,9 +34,7 @@ NAMES = {
     "theory": "the module unskew.metrics.theory",
     "write_report": "diagnose, and the function write_page of unskew.report.page",
 }
-COMMANDS = {
-    **{"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"},
-}
+COMMANDS = {**{"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"}}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 CPU, ONE_FIT, FOUND = "nets compute on the CPU", "fit one model, by one seed", "leave it out; it is found by looking"
 RANDOM = "use `unskew fit --random-ratings`"

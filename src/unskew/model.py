@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from unskew import asked
+from unskew.asked import Library, OnUnknown
 from unskew.calibration.before_after import CalibrationReport
-from unskew.data.guess import frame_columns
-from unskew.data.ids import Vocabulary, as_arrow, as_ids, is_text
+from unskew.data.guess import library_of
+from unskew.data.ids import as_ids
 from unskew.data.log import RatingLog
 from unskew.data.split import Split
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, flag, whole, within
-from unskew.explore import draw_lists
+from unskew.errors import ParameterError, checked_seed, chosen, flag, whole, within
+from unskew.explore import CHOICE, explored
 from unskew.losses.batch import Parts
 from unskew.neighbours import alike, contributions, form_of
 from unskew.nets.base import NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
-from unskew.special import ndtr
-from unskew.topk import TopItems, seen_pairs, top_items, top_listed
+from unskew.topk import Candidates, top_items
 from unskew.training.history import History
 from unskew.training.loop import resolved
 from unskew.training.options import Training
@@ -37,14 +37,9 @@ from unskew.training.weights import WeightReport
 if TYPE_CHECKING:
     from unskew.findings import Findings
 
-OnUnknown = Literal["raise", "fallback"]
 As = Literal["probability", "rating", "levels"]
-Library = Literal["pandas", "polars", "pyarrow"]
-AVERAGE = "answer for the average one"
 CHUNK = 1 << 18
 MOST_SWEEPS = 1_000_000
-MOST_TITLES = 3  # that a sentence offers
-FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +137,15 @@ class Recommender:
         """
         flag(return_std, "return_std")
         if items is None:
-            return self._predicted(users, as_=as_, liked_from=liked_from, return_std=return_std, on_unknown=on_unknown)
+            if as_ == "levels":
+                raise ParameterError("as_='levels' has several numbers a pair: give users and items as arrays.")
+            (user, item), table = asked.columns_of_pairs(self.log, users)
+            rules: Any = {"as_": as_, "liked_from": liked_from, "return_std": return_std, "on_unknown": on_unknown}
+            answers = self.predict(table[user], table[item], **rules)
+            added = {"prediction": answers[0], "std": answers[1]} if return_std else {"prediction": answers}
+            return asked.framed(pa.table(table | added), library_of(users))
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
-        codes, part = self._codes(users, items, on_unknown), self.part("prediction")
+        codes, part = asked.pairs_of(self.log, users, items, on_unknown), self.part("prediction")
         if as_ is not None:
             chosen(as_, "as_", get_args(As))
         if liked_from is not None and not isinstance(liked_from, Real):
@@ -163,11 +164,11 @@ class Recommender:
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
         """Return the estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""
-        return self.scores("propensity", *self._codes(users, items))
+        return self.scores("propensity", *asked.pairs_of(self.log, users, items))
 
     def imputation(self, users: Any, items: Any) -> NDArray[np.float64]:
         """Return the imputed rating of each pair, calibrated if the method calibrates, on the log's own scale."""
-        found = self.scores("imputation", *self._codes(users, items))
+        found = self.scores("imputation", *asked.pairs_of(self.log, users, items))
         return np.asarray(self.log.scale.from_unit(found), np.float64)
 
     def recommend(
@@ -196,7 +197,8 @@ class Recommender:
         rated. A user with fewer than k items left gets fewer rows. Lists that are nearly the same for everybody are
         warned of. With `explore`, the share of lists that are a random order of what is allowed, a column `pscore` has
         the chance that the item was shown at that place: exact, also for 0, and with by="thompson" over all that could
-        have been drawn. The metadata of an Arrow table name the order.
+        have been drawn. Scores by choice are log-chances: that of all that he may get he picks and likes this one. The
+        metadata of an Arrow table name the order.
         """
         log, by, k = self.log, self.order(by), whole(k, "k", 1)
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
@@ -206,64 +208,33 @@ class Recommender:
             self._with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
             within(0, 1, "included", explore=explore)
-        score = self.ranking(by, checked_seed(seed))
-        asked, left_out = None if users is None else as_ids(listed(users), "users"), 0
+        codes, lists = np.arange(log.n_users, dtype=np.int32), None
         if candidates is not None:
             if items is not None or users is not None:
                 raise ParameterError("candidates says who may get what: leave users and items out.")
-            who, what = self._pairs(candidates)
-            if filter_items is not None:
-                kept = ~np.isin(what, self._item_codes(filter_items, on_unknown))
-                who, what = who[kept], what[kept]
-            asked, position = np.unique(who, return_inverse=True)
-            ids, user_codes = log.user_ids.take(asked), asked
-            allowed: Any = lambda place: np.unique(what[position == place])  # noqa: E731
-            if explore is None:
-                found = top_listed(score, log, user_codes, position, what, k, exclude_seen)
+            codes, lists = asked.lists_of(log, candidates)
+        elif users is not None:
+            codes = asked.codes_of(log, "user", users, on_unknown)
+        ids = log.user_ids.take(codes) if users is None else as_ids(asked.listed(users), "users")
+        limits, without = (
+            None if given is None else asked.codes_of(log, "item", given, on_unknown, limit=True)
+            for given in (items, filter_items)
+        )
+        may = Candidates(log, codes, listed=lists, items=limits, without=without, exclude_seen=exclude_seen)
+        score, chances, notes = self.ranking(by, checked_seed(seed)), dict[str, Any](), list[str]()
+        if limits is not None and (unknown := int((limits < 0).sum())):
+            notes.append(f"{unknown:,} items that the log does not know were left out.")
+        if explore is None:
+            found = top_items(score, may, k, chances=by == CHOICE)
+            notes.append(found.sameness(log))
         else:
-            user_codes = np.arange(log.n_users) if asked is None else _codes(log.user_ids, asked, "user", on_unknown)
-            ids = log.user_ids.take(user_codes) if asked is None else asked
-            limits: NDArray[Any] = np.arange(log.n_items)
-            if items is not None:
-                limits = self._item_codes(items, on_unknown)
-                left_out = int((limits < 0).sum())
-            if filter_items is not None:
-                limits = np.setdiff1d(limits, self._item_codes(filter_items, on_unknown))
-            limits = np.unique(limits[limits >= 0])
-            allowed = lambda place: limits  # noqa: E731
-            if explore is None:
-                found = top_items(score, log, user_codes, limits, k, exclude_seen)
-        chances = {}
-        if explore is not None:
-            found, chances["pscore"] = self._explored(by, score, user_codes, allowed, k, exclude_seen, explore, seed)
+            found, chances["pscore"] = explored(self.part("prediction"), by, score, may, k, explore, seed)
+        if any(notes):
+            warnings.warn(" ".join(filter(None, notes)), stacklevel=2)
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
-        columns = {log.names.user: ids.take(pa.array(found.position)), **self._named(found.items)}
-        note = "" if chances else self._alike(found.items, found.position)
-        if left_out:
-            note = f"{left_out:,} items that the log does not know were left out. {note}".strip()
-        if note:
-            warnings.warn(note, stacklevel=2)
+        columns = {log.names.user: ids.take(pa.array(found.position)), **asked.named_items(log, found.items)}
         table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
-        return framed(table.replace_schema_metadata({"order": by}), library or log.library)
-
-    def _explored(
-        self, by: str, score: Any, users: NDArray[Any], allowed: Any, k: int, exclude_seen: bool, explore: float,
-        seed: int,
-    ) -> tuple[TopItems, NDArray[np.float64]]:  # fmt: skip
-        """Return lists with the chance of every item at its place; see `unskew.explore`."""
-        part, seen = self.part("prediction"), seen_pairs(self.log) if exclude_seen else None
-
-        def candidates(place: int) -> NDArray[np.int64]:
-            items = np.asarray(allowed(place), np.int64)
-            user = int(users[place])
-            return items if seen is None or user < 0 else np.setdiff1d(items, seen.of_user(user))
-
-        def moments(place: int, items: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            user = np.full(len(items), users[place])
-            return part.order_moments(user, items) if by == "thompson" else (score(user, items), np.zeros(len(items)))
-
-        found, chance = draw_lists(candidates, moments, len(users), k, explore, np.random.default_rng([seed, 1]))
-        return found._replace(scores=ndtr(found.scores)) if by == "thompson" else found, chance
+        return asked.framed(table.replace_schema_metadata({"order": by}), library or log.library)
 
     def similar(self, items: Any = None, *, users: Any = None, k: int = 10) -> Any:
         """Return the k items most like each of some items, or users most like each of some users, as a frame.
@@ -274,18 +245,19 @@ class Recommender:
         if (items is None) == (users is None):
             raise ParameterError("similar needs items or users: give one of the two.")
         log, form = self.log, form_of(self.part("prediction"))
-        side, given = ("item", items) if users is None else ("user", users)
-        ids = log.item_ids if side == "item" else log.user_ids
-        asked = self._item_codes(given) if side == "item" else _codes(ids, given, side)
-        rows, others = (form.items, form.users) if side == "item" else (form.users, form.items)
-        places, found = alike(rows - rows.mean(0), others, asked, whole(k, "k", 1))
-        each, count = np.repeat(asked, places.shape[1]), places.shape[1]
-        if side == "item":
-            columns = self._named(each) | self._named(places.ravel(), "similar_")
+        if users is None:
+            codes, rows, others = asked.codes_of(log, "item", items, limit=True), form.items, form.users
         else:
-            columns = {log.names.user: ids.take(each), f"similar_{log.names.user}": ids.take(places.ravel())}
-        rank = np.tile(np.arange(1, count + 1), len(asked))
-        return framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
+            codes, rows, others = asked.codes_of(log, "user", users), form.users, form.items
+        places, found = alike(rows - rows.mean(0), others, codes, whole(k, "k", 1))
+        each, count = np.repeat(codes, places.shape[1]), places.shape[1]
+        if users is None:
+            columns = asked.named_items(log, each) | asked.named_items(log, places.ravel(), "similar_")
+        else:
+            alike_ids = log.user_ids.take(places.ravel())
+            columns = {log.names.user: log.user_ids.take(each), f"similar_{log.names.user}": alike_ids}
+        rank = np.tile(np.arange(1, count + 1), len(codes))
+        return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
 
     def explain(self, user: Any, item: Any, k: int = 5) -> Any:
         """Return the k ratings of a user that count most for or against an item, as a frame.
@@ -294,38 +266,14 @@ class Recommender:
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
         """
         log, form = self._with_log("what users have rated"), form_of(self.part("prediction"))
-        (who,), (what,) = _one(_codes(log.user_ids, user, "user"), "user"), _one(self._item_codes(item), "item")
+        who, what = asked.one_code(log, "user", user), asked.one_code(log, "item", item)
         rows = np.flatnonzero((log.users == who) & (log.items != what))
-        given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), int(what))
+        given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), what)
         order = np.argsort(-np.abs(given), kind="stable")[: whole(k, "k", 1)]
         held = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
-        columns = self._named(log.items[rows[order]])
+        columns = asked.named_items(log, log.items[rows[order]])
         columns |= {log.names.rating: np.asarray(held)[rows[order]], "contribution": given[order]}
-        return framed(pa.table(columns), log.library)
-
-    def _named(self, items: NDArray[Any], prefix: str = "") -> dict[str, Any]:
-        """Return columns of ids and, if there are any, titles."""
-        log = self.log
-        columns = {f"{prefix}{log.names.item}": log.item_ids.take(items)}
-        if log.titles is not None:
-            columns[f"{prefix}{log.names.title}"] = log.titles.take(pa.array(np.asarray(items, np.int64)))
-        return columns
-
-    def _alike(self, items: NDArray[Any], position: NDArray[Any]) -> str:
-        """Return a sentence about lists that nearly all begin, or hold, alike; nothing if they do not."""
-        n_lists = len(np.unique(position))
-        if n_lists < FEWEST_LISTS:
-            return ""
-        counts = np.bincount(items, minlength=self.log.n_items)
-        most = int(counts.argmax())
-        if counts[most] < SAME * n_lists:
-            return ""
-        name = self.log.item_ids[most] if self.log.titles is None else self.log.titles[most].as_py()
-        return (
-            f"{name!r} is in {counts[most]:,} of {n_lists:,} lists, and all lists together hold {(counts > 0).sum():,} "
-            f"of {self.log.n_items:,} items: the model tells users hardly apart; a lower l2, more ratings or another "
-            "method may do so."
-        )
+        return asked.framed(pa.table(columns), log.library)
 
     def order(self, by: str | None = None) -> str:
         """Return the order of lists that is meant, the model's usual one for None; refused if it has no such order."""
@@ -448,97 +396,3 @@ class Recommender:
         if not len(self.log):
             raise ParameterError(f"The model was saved without its log, and does not know {for_what}.")
         return self.log
-
-    def _predicted(self, frame: Any, **rules: Any) -> Any:
-        """Return the frame of pairs with predictions."""
-        names, table = self._columns(frame)
-        if rules["as_"] == "levels":
-            raise ParameterError("as_='levels' has several numbers a pair: give users and items as arrays.")
-        answers = self.predict(table[names[0]], table[names[1]], **rules)
-        added = (
-            dict(zip(("prediction", "std"), answers, strict=True)) if rules["return_std"] else {"prediction": answers}
-        )
-        library = next((one for one in ("pandas", "polars") if type(frame).__module__.startswith(one)), "pyarrow")
-        return framed(pa.table(table | added), library)
-
-    def _columns(self, frame: Any) -> tuple[tuple[str, str], dict[str, Any]]:
-        """Return the columns of a frame of pairs as Arrow arrays, and the names of those of users and items."""
-        sides, like = dict.fromkeys(("user", "item")), self.log.names._asdict()
-        columns, found, _ = frame_columns(frame, sides, "the frame of pairs", like=like)
-        return (found["user"], found["item"]), {
-            name: as_arrow(held, f"column {name!r}") for name, held in columns.items()
-        }
-
-    def _pairs(self, frame: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        names, table = self._columns(frame)
-        return self._codes(table[names[0]], table[names[1]])
-
-    def _item_codes(self, items: Any, on_unknown: OnUnknown | None = None) -> NDArray[np.int32]:
-        """Find codes of items, to be known unless `on_unknown` is "fallback"; titles are answered with the ids."""
-        log, given = self.log, as_ids(listed(items), "items")
-        lost = given.filter(pa.array(log.item_ids.codes(given) < 0))
-        if len(lost) and on_unknown != "fallback" and log.titles is not None and is_text(lost.type):
-            like = np.flatnonzero(pc.match_substring(log.titles, lost[0].as_py(), ignore_case=True))
-            if len(like):
-                titles = sorted(
-                    ((log.titles[int(n)].as_py(), log.item_ids[int(n)]) for n in like), key=lambda t: len(t[0])
-                )
-                known = ", ".join(f"{item} ({title})" for title, item in titles[:MOST_TITLES])
-                raise DataError(f"{lost[0].as_py()!r} is the title of an item: give its id, such as {known}.")
-        return _codes(log.item_ids, given, "item", on_unknown, "leave it out")
-
-    def _codes(
-        self, users: Any, items: Any, on_unknown: OnUnknown | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        user_codes = _codes(self.log.user_ids, users, "user", on_unknown)
-        item_codes = _codes(self.log.item_ids, items, "item", on_unknown)
-        if len(user_codes) != len(item_codes):
-            raise DataError(f"There are {len(user_codes)} users for {len(item_codes)} items; pairs need one of each.")
-        return user_codes, item_codes
-
-
-def framed(table: pa.Table, library: str) -> Any:
-    """Return a table in a frame library; in Arrow, with a warning, where that is not installed."""
-    if library == "pyarrow":
-        return table
-    import narwhals as nw
-
-    try:
-        return nw.from_arrow(table, backend="polars" if library == "polars" else "pandas").to_native()
-    except ImportError:
-        warnings.warn(f"{library} is not installed here: the answer is an Arrow table.", stacklevel=3)
-        return table
-
-
-def as_arrow_table(frame: Any) -> pa.Table:
-    """Return a frame of any library as an Arrow table."""
-    import narwhals as nw
-
-    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
-
-
-def listed(ids: Any) -> Any:
-    """Return several ids: a single one becomes a list."""
-    return [ids] if isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool) else ids
-
-
-def _one(codes: NDArray[np.int32], side: str) -> NDArray[np.int32]:
-    if len(codes) != 1:
-        raise ParameterError(f"{side} must be one id, not {len(codes)}.")
-    return codes
-
-
-def _codes(
-    vocabulary: Vocabulary, ids: Any, side: str, on_unknown: OnUnknown | None = None, fallback: str = AVERAGE
-) -> NDArray[np.int32]:
-    """Return codes of ids, -1 for those that are unknown where these may be; None is where they never may."""
-    wanted = as_ids(listed(ids), f"{side}s")
-    codes = vocabulary.codes(wanted)
-    if on_unknown != "fallback" and (unknown := codes < 0).any():
-        lost, asked = wanted.filter(pa.array(unknown)).unique(), len(wanted.unique())
-        instead = f"pass on_unknown='fallback' to {fallback}" if on_unknown else "give ids as its columns have them"
-        raise DataError(
-            f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
-            f"{instead}."
-        )
-    return codes

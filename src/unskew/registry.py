@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property, partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from inspect import getdoc
 from typing import Any
 
 from unskew.errors import ParameterError, nearest
 from unskew.gone import refuse_gone_setting, sentence_about_method
 
-PARTS = ("method", "net", "propensity", "imputation", "calibrator")  # kinds of classes that recipes name
-KINDS = (*PARTS, "metric", "dataset")
-GROUPS = tuple(f"unskew.{kind}" for kind in ("methods", "nets", "propensities", "calibrators", "metrics", "datasets"))
+KINDS = {  # with the group of entry points by which installed packages offer such things
+    "method": "unskew.methods",
+    "net": "unskew.nets",
+    "propensity": "unskew.propensities",
+    "imputation": "unskew.imputations",
+    "calibrator": "unskew.calibrators",
+    "metric": "unskew.metrics",
+    "dataset": "unskew.datasets",
+}
+IN_RECIPES = tuple(KINDS)[:5]  # kinds of classes that recipes name
 BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is registered: a method or part with its defaults (a class without any is its own), a metric, a data set."""
+    """A name of a method or part, a metric or a data set; what an installed package offers is imported when used."""
 
     name: str
     kind: str
-    defaults: Any
+    load: Callable[[], Any]
+    module: str
     note: str = ""
+    distribution: str = ""  # the installed package that offers it
+
+    @cached_property
+    def defaults(self) -> Any:
+        """What has the name: a method or part with its settings, or a class if it has none but its own."""
+        return self.load()
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be used, in a sentence; nothing if it can."""
+        try:
+            return "" if self.defaults is not None else f"{self.name} is None."
+        except ParameterError as error:
+            return str(error)
 
     @property
     def cls(self) -> type:
@@ -57,8 +82,7 @@ class Entry:
 _entries: dict[tuple[str, str], Entry] = {}  # by kind and name
 _loaded: list[str] = []
 _ours: set[tuple[str, str]] = set()
-_broken: dict[str, str] = {}
-_distributions: dict[type, str] = {}  # of classes that installed packages bring
+_taken: dict[str, str] = {}  # sentences about entries whose names others have
 
 
 def settings_of(made: Any) -> dict[str, Any]:
@@ -81,19 +105,20 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
 
     def enter(made: Any) -> Any:
         _load()
-        cls = made if isinstance(made, type) else type(made)
-        kind = getattr(cls, "kind", None)
-        if kind not in KINDS:
-            raise ParameterError(f"{cls.__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}: derive it from one.")
-        for taken in _entries.values():
-            if taken.name == name and (taken.cls.__module__ != cls.__module__ or (taken.kind, name) in _ours):
-                raise ParameterError(f"The name {name!r} is taken by {taken.cls.__module__}; choose another.")
-            if taken.cls.__name__ == cls.__name__ and taken.cls.__module__ != cls.__module__:
+        cls, kind = _class_and_kind(made)
+        for key, taken in _entries.items():
+            inside = cls.__module__.partition(".")[0] == taken.module.partition(".")[0]
+            same = cls.__module__ == taken.module or (bool(taken.distribution) and inside)
+            if taken.name == name and (not same or key in _ours):
+                raise ParameterError(f"The name {name!r} is taken by {taken.module}; choose another.")
+            if not (same or taken.distribution) and taken.cls.__name__ == cls.__name__:
                 raise ParameterError(
-                    f"There is a class {cls.__name__} in {taken.cls.__module__} already, and files tell classes by "
+                    f"There is a class {cls.__name__} in {taken.module} already, and files tell classes by "
                     "their names: choose another."
                 )
-        _entries[kind, name] = Entry(name, kind, made, note)
+        known = _entries.get((kind, name))
+        offered_by = "" if known is None else known.distribution
+        _entries[kind, name] = Entry(name, kind, lambda: made, cls.__module__, note, offered_by)
         return made
 
     return enter if defaults is None else enter(defaults)
@@ -111,37 +136,64 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
 
 
 def named(kind: str) -> dict[str, Any]:
-    """Return all that is registered of a kind by its name."""
-    return {entry.name: entry.defaults for entry in registered(kind)}
+    """Return all that can be used of a kind by its name; what cannot is warned of."""
+    found = registered(kind)
+    for entry in found:
+        if entry.problem:
+            warnings.warn(entry.problem, stacklevel=2)
+    return {entry.name: entry.defaults for entry in found if not entry.problem}
 
 
 def broken() -> dict[str, str]:
-    """Return entries of installed packages that could not be loaded, by name, with a sentence each."""
+    """Return entries of installed packages that cannot be used, by name, with a sentence each."""
     _load()
-    return dict(_broken)
+    return _taken | {entry.name: entry.problem for entry in _entries.values() if entry.problem}
+
+
+def _class_and_kind(made: Any) -> tuple[type, str]:
+    cls = made if isinstance(made, type) else type(made)
+    kind = getattr(cls, "kind", None)
+    if kind not in KINDS:
+        *first, last = KINDS
+        raise ParameterError(f"{cls.__name__} is no {', '.join(first)} or {last}: derive it from one.")
+    return cls, kind
 
 
 def _load() -> None:
-    """Register, once, what the package brings, and then what installed packages offer as entry points.
-
-    One that is broken is noted, and the others work.
-    """
+    """Register, once, what the package brings, and the names of what installed packages offer as entry points."""
     if _loaded:
         return
     _loaded.append(BUILT_IN)
     import_module(BUILT_IN)
     _ours.update(_entries)
-    for group in GROUPS:
+    for kind, group in KINDS.items():
         for point in entry_points(group=group):
-            try:
-                made = point.load()
-                register(point.name, made)
-                if point.dist is not None:
-                    _distributions[made if isinstance(made, type) else type(made)] = point.dist.name
-            except Exception as error:  # a door: whatever the import of somebody's package raises
-                of = "" if point.dist is None else f" of {point.dist.name}"
-                words = " ".join(str(error).split()).rstrip(".")
-                _broken[point.name] = f"{point.name}{of} cannot be used: {type(error).__name__}: {words}."
+            taken = next((entry for entry in _entries.values() if entry.name == point.name), None)
+            if taken is None:
+                package = "" if point.dist is None else point.dist.name
+                load = partial(_imported, point, kind)
+                _entries[kind, point.name] = Entry(point.name, kind, load, point.module, distribution=package)
+            else:
+                error = ParameterError(f"The name {point.name!r} is taken by {taken.module}; choose another.")
+                _taken[point.name] = _unusable(point, error)
+
+
+def _imported(point: EntryPoint, kind: str) -> Any:
+    """Import what a package offers; whatever that raises becomes one sentence."""
+    try:
+        made = point.load()
+        cls, found = _class_and_kind(made)
+        if found != kind:
+            raise ParameterError(f"{cls.__name__} is a {found}: offer it in the group {KINDS[found]}.")
+    except Exception as error:  # a door
+        raise ParameterError(_unusable(point, error)) from error
+    return made
+
+
+def _unusable(point: EntryPoint, error: Exception) -> str:
+    of = "" if point.dist is None else f" of {point.dist.name}"
+    words = " ".join(str(error).split()).rstrip(".")
+    return f"{point.name}{of} cannot be used: {type(error).__name__}: {words}."
 
 
 def make(name: str, **settings: Any) -> Any:
@@ -156,18 +208,19 @@ def make(name: str, **settings: Any) -> Any:
         raise ParameterError(f"A method goes by its name, such as 'dce-bayes', not {name!r}.")
     if name in known:
         return known[name].build(**settings)
-    if name in _broken:
-        raise ParameterError(_broken[name])
+    if name in _taken:
+        raise ParameterError(_taken[name])
     if (sentence := sentence_about_method(name)) is not None:
         raise ParameterError(sentence)
     raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")
 
 
-def classes() -> dict[str, type]:
+def classes(outside: bool = False) -> dict[str, type]:
     """Return every class that a recipe may name, by that name; nothing else is ever built from a file.
 
-    Ours go by their bare names, as do those that a program registers itself; one of an installed package is called
-    distribution:Class.
+    Ours go by their bare names, as do those that a program registers itself. With `outside` there are also those of
+    installed packages, called distribution:Class, for which these are imported.
     """
-    found = (entry.cls for kind in PARTS for entry in registered(kind))
-    return {f"{_distributions[cls]}:{cls.__name__}" if cls in _distributions else cls.__name__: cls for cls in found}
+    found = [entry for kind in IN_RECIPES for entry in registered(kind) if outside or not entry.distribution]
+    usable = [entry for entry in found if not entry.problem]
+    return {":".join(filter(None, (entry.distribution, entry.cls.__name__))): entry.cls for entry in usable}

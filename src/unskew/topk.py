@@ -13,6 +13,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 
 CELLS_AT_ONCE = 1 << 21
+FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 _SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
 
 
@@ -31,62 +32,95 @@ class TopItems(NamedTuple):
     scores: NDArray[np.float64]
     rank: NDArray[np.int64]
 
+    def sameness(self, log: RatingLog) -> str:
+        """Return a sentence about lists that nearly all hold one item; nothing if they do not."""
+        n_lists, counts = len(np.unique(self.position)), np.bincount(self.items, minlength=log.n_items)
+        most = int(counts.argmax())
+        if n_lists < FEWEST_LISTS or counts[most] < SAME * n_lists:
+            return ""
+        name = log.item_ids[most] if log.titles is None else log.titles[most].as_py()
+        return (
+            f"{name!r} is in {counts[most]:,} of {n_lists:,} lists, and all lists together hold {(counts > 0).sum():,} "
+            f"of {log.n_items:,} items: the model tells users hardly apart; a lower l2, more ratings or another "
+            "method may do so."
+        )
+
+
+class Candidates:
+    """What each of some users may get: items of the catalogue in its order, all or those that are listed for him.
+
+    `items` limits what anybody may get, `without` leaves some out, `exclude_seen` what the user has rated.
+    """
+
+    def __init__(
+        self,
+        log: RatingLog,
+        users: NDArray[Any],
+        *,
+        listed: list[NDArray[Any]] | None = None,
+        items: NDArray[Any] | None = None,
+        without: NDArray[Any] | None = None,
+        exclude_seen: bool = True,
+    ) -> None:
+        self.users, self._listed = users, listed
+        self._seen = seen_pairs(log) if exclude_seen else None
+        self._free = np.full(log.n_items, items is None)
+        for codes, may in ((items, True), (without, False)):
+            if codes is not None:
+                self._free[codes[codes >= 0]] = may
+
+    @property
+    def most(self) -> int:
+        """How many a user may get at most."""
+        return len(self._free) if self._listed is None else max(map(len, self._listed), default=0)
+
+    def __call__(self, place: int) -> NDArray[np.int64]:
+        """Return what the user at this place among the users may get."""
+        user, free = int(self.users[place]), self._free.copy()
+        if self._seen is not None and user >= 0:
+            free[self._seen.of_user(user)] = False
+        if self._listed is None:
+            return np.flatnonzero(free)
+        items = np.unique(self._listed[place]).astype(np.int64)
+        return np.asarray(items[free[items]])
+
 
 def top_items(
-    predict: Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]],
-    log: RatingLog,
-    users: NDArray[Any],
-    candidates: NDArray[Any],
+    score: Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]],
+    candidates: Candidates,
     k: int,
-    exclude_seen: bool,
+    *,
+    chances: bool = False,
 ) -> TopItems:
-    """Return the k best of the sorted candidates for each user; equal scores go by the order of the catalogue."""
-    seen = seen_pairs(log) if exclude_seen else None
-    at_once = max(1, CELLS_AT_ONCE // max(len(candidates), 1))
-    parts = []
-    for start in range(0, len(users) if len(candidates) else 0, at_once):
-        chunk = users[start : start + at_once]
-        flat = predict(np.repeat(chunk, len(candidates)), np.tile(candidates, len(chunk)))
-        scores = flat.reshape(len(chunk), len(candidates))
-        if seen is not None:
-            _leave_out_seen(scores, seen, chunk, candidates)
-        parts.append(_best(scores, candidates, min(k, len(candidates)), start))
-    if not parts:
-        parts = [_ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), k)]
+    """Return the k best candidates of each user; equal scores go by the order of the catalogue.
+
+    With `chances` scores become log-chances: those of all that a user may get add up to 1.
+    """
+    users, at_once = candidates.users, max(1, CELLS_AT_ONCE // max(candidates.most, 1))
+    nothing = np.empty(0, np.int64)
+    parts = [TopItems(nothing, nothing, np.empty(0), nothing)]
+    for start in range(0, len(users), at_once):
+        lists = [candidates(place) for place in range(start, min(start + at_once, len(users)))]
+        counts, items = np.array([len(each) for each in lists]), np.concatenate(lists)
+        if not len(items):
+            continue
+        row = np.repeat(np.arange(len(lists)), counts)
+        column = np.arange(len(items)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.full((len(lists), counts.max()), -np.inf)
+        table[row, column] = score(users[start + row], items)
+        table = log_chances(table) if chances else table
+        last = min(k, counts.max()) - 1
+        # Among items tied at the threshold the first of the catalogue win: sort all that reach it, keep k.
+        scores = table[row, column]
+        good = scores >= -np.partition(-table, last, axis=1)[row, last]
+        parts.append(_ranked(start + row[good], items[good], scores[good], k))
     return TopItems(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def top_listed(
-    predict: Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]],
-    log: RatingLog,
-    users: NDArray[Any],
-    position: NDArray[Any],
-    items: NDArray[Any],
-    k: int,
-    exclude_seen: bool,
-) -> TopItems:
-    """Return the k best of the pairs that are listed, each by the position of its user among `users` and its item."""
-    pairs = np.unique(np.stack([position, items]), axis=1)
-    if exclude_seen:
-        pairs = pairs[:, ~seen_pairs(log)(users[pairs[0]], pairs[1])]
-    return _ranked(pairs[0], pairs[1], predict(users[pairs[0]], pairs[1]), k)
-
-
-def _leave_out_seen(
-    scores: NDArray[np.float64], seen: SeenPairs, users: NDArray[Any], candidates: NDArray[Any]
-) -> None:
-    for row, user in enumerate(users):
-        if user >= 0:
-            items = seen.of_user(int(user))
-            place = np.minimum(np.searchsorted(candidates, items), len(candidates) - 1)
-            scores[row, place[candidates[place] == items]] = -np.inf
-
-
-def _best(scores: NDArray[np.float64], candidates: NDArray[Any], k: int, offset: int) -> TopItems:
-    threshold = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
-    # Among items tied at the threshold the first of the catalogue win: sort all that reach it, keep k.
-    rows, columns = np.nonzero((scores >= threshold) & (scores > -np.inf))
-    return _ranked(rows + offset, candidates[columns], scores[rows, columns], k)
+def log_chances(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log-weights of rows less the log of their sum; a row of nothing but -inf stays one."""
+    total = np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+    return np.asarray(scores - np.where(np.isneginf(total), 0, total))
 
 
 def _ranked(rows: NDArray[Any], items: NDArray[Any], scores: NDArray[np.float64], k: int) -> TopItems:
@@ -95,4 +129,4 @@ def _ranked(rows: NDArray[Any], items: NDArray[Any], scores: NDArray[np.float64]
     rows, items, scores = rows[order], items[order], scores[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
     kept = rank <= k
-    return TopItems(rows[kept], items[kept].astype(np.int64), scores[kept], rank[kept])
+    return TopItems(rows[kept], items[kept], scores[kept], rank[kept])

@@ -1,9 +1,9 @@
 """A Bayesian model that takes in more ratings: its chain goes on from where it stands, on the longer log.
 
 The posterior is that of all ratings together, by fewer sweeps than a fit begins with, because the chain starts where it
-was and not far off. Averages begin anew, so nothing old is carried from update to update. What was fitted around the
-posterior (which columns, exposure, correction, shift, what lists by choice rest on) stands as it was fitted; of new
-users and items the posterior answers alone, until the next fit.
+was and not far off. Averages begin anew, so nothing old is carried from update to update. Who saw what is counted anew,
+and with it propensities and what lists by choice rest on, those of new users and items too. Weights that only fits to
+folds tell (which columns enter, correction, shift, weights of seeing) stand as they were fitted, until the next fit.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SHARE = 0.9  # of the sweeps that a fit begins with, which an update runs
 BURN = 15
 GROWN = 0.5  # of the ratings of the last fit, by which a log may grow before a new fit is advised
 SINCE = "Since the fit"
+STANDS = "the weights of columns, correction and shift stand as fitted"
 
 
 def sizes(log: RatingLog) -> NDArray[np.int64]:
@@ -57,16 +58,23 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
     fitted = part.chain.get("fitted", sizes(model.log))  # which updates hand on
     ratings, users, items = (sizes(joined) - fitted).tolist()
     taken = f"{SINCE} {ratings:,} ratings were taken in, with {users:,} new users and {items:,} new items"
-    taken += "; fit anew, for what was fitted around the posterior." if ratings > GROWN * fitted[0] else "."
+    taken += f"; {STANDS}{': fit anew' if ratings > GROWN * fitted[0] else ''}."
     notes = [note for note in model.history.notes if note not in part.notes and not note.startswith(SINCE)]
     notes += [*sampled.notes, taken]
     parts = copy(model.parts)
     parts.parts = {**model.parts.parts, "prediction": replace(sampled, chain=sampled.chain | {"fitted": fitted})}
+    for name, role in model.method.plan().roles.items():
+        if role.shares_with == "prediction":
+            parts.parts[name] = role.part.from_state({}, parts.parts["prediction"])
     return replace(model, log=joined, parts=parts, history=replace(model.history, notes=notes), folder=None)
 
 
 def with_more(log: RatingLog, source: Any) -> RatingLog:
     """Join a log and later ratings, new users and items last; other columns, older ratings, known pairs are refused."""
+    if log.listed is not None:
+        raise ParameterError(
+            "The log lists what was shown, which new ratings alone do not tell: fit again with all of it."
+        )
     new = given_ratings(log, source)
     if log.times is not None:
         if new.times is None:
@@ -97,6 +105,7 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
     for name in ("ratings", "stars", "times"):
         known = getattr(log, name), getattr(new, name)
         columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
+    columns |= log.joined_weights(len(users))
     for column in columns.values():
         if column is not None:
             column.flags.writeable = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import time
 
 import numpy as np
 import pytest
@@ -120,22 +119,6 @@ def test_the_test_is_not_touched_before_the_last_trial(world, validation, tmp_pa
     settings = {"seeds": 1, "trials": 5, "validation": validation}
     benchmark(world.log, Spied(world.test), {"naive": unskew.Naive()}, tmp_path, **settings)
     assert set(touched) == {5}
-
-
-def test_a_killed_run_goes_on_to_the_same_tables(finished, world, validation, monkeypatch, tmp_path, forked):
-    out, _ = finished
-    running = forked(lambda: compared(world, validation, tmp_path))
-    while not (tmp_path / RECORDS).exists() or (tmp_path / RECORDS).read_bytes().count(b"\n") < 2:
-        assert running.is_alive(), "it ended by itself"
-        time.sleep(0.001)
-    running.kill()
-    running.join()
-    whole = (tmp_path / RECORDS).read_bytes().count(b"\n")
-    fits = count_fits(monkeypatch)
-    compared(world, validation, tmp_path)
-    assert len(fits) == 2 * 3 - whole
-    for name in TABLES:
-        assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
 
 
 def test_a_method_that_cannot_be_fitted_stands_as_failed(world, validation, tmp_path, monkeypatch):

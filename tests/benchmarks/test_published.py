@@ -59,7 +59,7 @@ def without_noise(fitted, e):
 
 
 def test_the_contrast_makes_experts_flee_to_zero():
-    """No two users can be told apart, so all that can fall is the variation that the noise brings."""
+    """All users look alike, so all that can fall is the variation that the noise brings."""
     calibrated = replace(alike(), logits=np.full(1500, np.log(200 / 1300)))
     contrasted, ours = (
         without_noise(spec.fit(calibrated, rng=rng()), calibrated)

@@ -1,10 +1,14 @@
-"""Claims about `python -m benchmarks`: jobs are recorded once, tables are what records say, worlds obey their law."""
+"""Claims about `python -m benchmarks`: jobs are recorded once, tables are what records say, worlds obey their law.
+
+Peers are tuned on the log alone and measured as ours are; decisions of the judge are counted as right, wrong and open.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
 import math
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -19,10 +23,13 @@ import unskew
 ROOT = Path(__file__).parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
-cases, experiments, tables, quality, speed, runner = map(
-    importlib.import_module,
-    (f"benchmarks.{name}" for name in ("cases", "experiments", "tables", "quality", "speed", "__main__")),
+MODULES = ("cases", "experiments", "judge", "loop", "peers", "quality", "speed", "tables", "__main__")
+cases, experiments, judge, loop, peers, quality, speed, tables, runner = (
+    importlib.import_module(f"benchmarks.{name}") for name in MODULES
 )
+WORLD = unskew.simulate(80, 50, density=0.3, seed=0)
+LIBRARIES = {"myfm": "myfm", "smurff": "smurff", "surprise-svd": "surprise", "lenskit-biased-mf": "lenskit"}
+LIBRARIES |= {"cornac-mf": "cornac", "implicit-als": "implicit"}
 tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5)
 
 
@@ -251,6 +258,16 @@ def test_a_sweep_has_the_same_bits_on_two_threads():
     assert found["sweep: gain"] > 0
 
 
+def test_the_table_of_speed_has_the_figures_of_the_performance_page():
+    records = tables.read(runner.RECORDS / "speed.jsonl")
+    timed = {(record["case"], record["method"]) for record in records}
+    assert timed <= {(case, method) for method, (_, its) in speed.TIMED.items() for case in its}
+    found = dict(line.split(" | ")[1:3] for line in speed.table(records).splitlines() if " | " in line)
+    page = (runner.RECORDS.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
+    for name in ("sweep: smurff's time over ours", "sweep: myfm's time over ours", "command: processor seconds"):
+        assert f"{float(found[name]):.1f} " in page, name
+
+
 @pytest.mark.parametrize(("law", "slope"), [("uniform", 0.0), ("popularity", 0.0), ("rating", 0.9), ("taste", 0.6)])
 def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
     stars = np.random.default_rng(3).integers(0, 5, (400, 50))
@@ -279,12 +296,94 @@ def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
 
 
 def test_the_picture_of_the_loop_is_that_of_its_records():
-    loop = importlib.import_module("benchmarks.loop")
     records = tables.gathered(ROOT / "benchmarks" / "records", "loop")
     assert f"{loop.picture(records)._repr_svg_()}\n" == (ROOT / "docs" / "loop.svg").read_text()
     printed, page = loop.table(records), (ROOT / "docs" / "guides" / "serve.md").read_text()
-    rows = [
-        line.split("|")[2:] for line in page.splitlines() if line.startswith("| `naive`, g") or "Thompson, a" in line
-    ]
+    rows = [line.split("|")[2:] for line in page.splitlines() if re.match(r"\| `naive`, g|.*Thompson, a", line)]
     for figure in (cell.strip().replace("\N{MINUS SIGN}", "-") for row in rows for cell in row if cell.strip()):
         assert f" {figure}(" in printed
+
+
+def test_trials_see_the_log_alone_and_the_test_is_read_once(monkeypatch):
+    pytest.importorskip("optuna")
+    asked = []
+
+    def fit(log, pairs, seed, settings):
+        asked.append((len(log), len(pairs), seed))
+        return np.asarray(settings["x"] * (2 * pairs.ratings - 1) + np.arange(len(pairs)) % 5, float)
+
+    monkeypatch.setitem(peers.PEERS, "made", peers.Peer("numpy", fit, {"x": (0.1, 0.01, 9.0), "sweeps": 4}))
+    case = cases.Case(WORLD.log, WORLD.test, "tiny")
+    first = peers.measure(cases.Job("made", case, 3))
+    assert len(asked) == peers.TRIALS + 2
+    tenths = {(rows, pairs) for rows, pairs, _ in asked[:-1]}
+    assert {sum(pair) for pair in tenths} == {len(WORLD.log)}
+    assert len(tenths) == 1
+    assert asked[-1] == (len(WORLD.log), len(WORLD.test), 3)
+    assert first.settings["x"] > 1.9  # from 2 on it tells liked from not without fail
+    again = peers.measure(cases.Job("made", case, 3, first.settings))
+    assert again.metrics["auc"] == first.metrics["auc"]
+    assert len(asked) == peers.TRIALS + 3
+    assert first.versions == {"numpy": np.__version__}
+
+
+def test_the_ridge_on_liked_ratings_is_ease_in_closed_form():
+    log, penalty = WORLD.log, 7.0
+    x = np.zeros((log.n_users, log.n_items))
+    x[log.users, log.items] = log.ratings > 0
+    inverse = np.linalg.inv(x.T @ x + penalty * np.eye(log.n_items))
+    scores = x @ (np.eye(log.n_items) - inverse / np.diag(inverse))
+    top = peers.liked_ridge(log, log, 0, {"penalty": penalty})
+    assert np.array_equal(top, peers.top_unseen(scores, log))
+    seen = np.zeros(x.shape, bool)
+    seen[log.users, log.items] = True
+    assert not np.take_along_axis(seen, top, 1).any()
+
+
+def test_popularity_shows_what_most_have_rated():
+    log = unskew.RatingLog.from_arrays([0, 1, 2, 3, 3], [0, 0, 1, 1, 2], [1, 1, 5, 1, 5], positive=3)
+    assert peers.popularity(log, log, 0, {"counted": "rated"})[0, 0] == 1
+    assert peers.popularity(log, log, 0, {"counted": "liked"})[3].tolist()[0] == 0
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_learns_the_world_by_its_defaults(name):
+    pytest.importorskip(LIBRARIES[name])
+    peer = peers.PEERS[name]
+    found = peers.fitted(peer, WORLD.log, WORLD.test, 0, {**peer.defaults, **peer.trial})
+    if peer.lists:
+        assert found.shape == (WORLD.n_users, peers.TOP)
+    else:
+        assert unskew.evaluate(found, WORLD.test)["auc"] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("order", "squared", "sign"),
+    [(0.01, 0.002, 1), (-0.01, 0.0, -1), (0.0, -0.002, -1), (0.001, 0.0005, 0), (0.01, -0.002, None)],
+)
+def test_who_is_truly_better_follows_order_and_error(order, squared, sign):
+    assert judge.sign_of({"a, b: true order": order, "a, b: true squared": squared}, "a, b") == sign
+
+
+def record(case, decided, order, **more):
+    own = {"plain, bayes: decided": decided, "plain, bayes: true order": order, "plain, bayes: true squared": 0.0}
+    return {
+        "case": case,
+        "metrics": own | {"by rating": 0.0, "band holds": 1.0, "plain, bayes: z of order": 0.1} | more,
+    }
+
+
+def test_the_table_counts_decisions_by_what_drives_seeing():
+    records = [record("uniform", 1.0, 0.02), record("popularity", -1.0, 0.02), record("jester, taste .6", 0.0, 0.02)]
+    records.append(record("coat", 1.0, 0.0))
+    rows = dict(line.strip("| ").split(" | ", 1) for line in judge.table(records).splitlines() if line.startswith("| "))
+    assert rows["all"].split(" | ") == ["1", "1", "1", "1", "0", "0", "0"]
+    assert rows["seeing driven by exposure"].startswith("0 | 1 | 0")
+    assert rows["seeing driven by taste"].startswith("0 | 0 | 1")
+
+
+def test_a_world_obeys_its_law_and_has_about_as_many_ratings():
+    world = judge.simulated("liking", Path("anywhere"), 3)
+    liked = world.stars >= world.cut
+    assert 6_500 < world.seen.sum() < 8_500
+    assert world.seen[liked].mean() > 1.3 * world.seen[~liked].mean()

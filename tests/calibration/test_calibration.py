@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from unskew.calibration import experts
 from unskew.calibration.before_after import report_of
@@ -87,6 +87,7 @@ def test_newton_agrees_with_a_general_optimiser(ridge, rng):
     found = minimize(loss, [1.0, 0.0], tol=1e-12).x
     ours = solve_platt(e, ridge=ridge, centre=centre)
     np.testing.assert_allclose(np.concatenate(ours), found, atol=1e-5)
+    np.testing.assert_array_equal(scalar_platt(few := e.take(np.arange(30))), np.ravel(solve_platt(few, ridge=0.0)))
 
 
 def test_slopes_stay_positive_against_the_data():
@@ -161,8 +162,9 @@ def test_examples_stand_for_all_pairs():
     seen, p, q = np.arange(10) % 3 == 0, np.linspace(0.02, 0.6, 10), np.linspace(0.2, 0.9, 10)
     ratings, roles = np.linspace(0, 1, 10), {"propensity": p, "imputation": q}
     view = listed_view(seen, ratings, roles, clips={"propensity": 0.05}, cells=(2.5, 4.0))
+    view.parts["propensity"].user_vectors = lambda users: users[:, None]
     e = examples_for("propensity", view, 3)
-    assert len(e.vectors) == 4
+    assert e.vectors.tolist() == [[0], [1], [2], [-1]]  # the last is that of unknown users
     assert e.weights.tolist() == [2.5] * 4 + [4.0] * 6
     assert e.target_mean == pytest.approx(10 / 34)
     np.testing.assert_allclose(e.logits, logit(np.append(p[seen], p[~seen])))
@@ -182,6 +184,8 @@ def test_a_calibrator_that_makes_things_worse_steps_back(rng):
     for move, word in ((0.0, "no calibration"), (2.0, "a shift of the logit")):
         e, held_out = labelled(examples(n=300, n_users=100), rng, b=move), examples(b=move, seed=1)
         first = spec.fit(e, held_out, rng=rng)
+        assert first.n_parameters == (move > 0)
+        assert first.state()["slopes"].shape == (1, 1)
         expected = expit(e.logits + (first.state()["intercepts"][0, 0] if move else 0.0))
         np.testing.assert_allclose(answers(first, e), expected, atol=1e-6)
         assert f"{word} takes its place" in first.notes[0]
@@ -253,6 +257,14 @@ def test_cold_draws_choose_as_often_as_the_assignment(rng):
     np.testing.assert_allclose(beta.sum(0), 1, atol=1e-5)
 
 
+def test_the_assignment_at_rest_is_the_softmax_of_its_gate(rng):
+    vectors = rng.normal(size=(20, 3)).astype(np.float32)
+    mixture = experts.Mixture.start(4, (1.0, 0.0), vectors, rng)
+    mixture.gate.value[:] = rng.normal(size=mixture.gate.value.shape)
+    expected = softmax(mixture.inputs(vectors) @ mixture.gate.value.T, axis=1)
+    np.testing.assert_allclose(mixture.assignment(vectors), expected, rtol=1e-5)
+
+
 def test_the_temperature_falls_from_one_to_a_thousandth():
     assert [temperature(q) for q in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 10**-1.5, 1e-3])
 
@@ -314,6 +326,7 @@ def test_a_collapsed_assignment_is_counted_and_noted(rng):
     fitted = ExpertPlatt(n_experts=3, step_back=False).fit(blind, rng=rng)
     assert fitted.collapsed
     assert "collapsed" in fitted.notes[0]
+    assert not fit_of(ExpertPlatt(n_experts=1, steps=1), e).collapsed
     seeing = ExpertPlatt(n_experts=2).fit(e, rng=rng)
     assert not seeing.collapsed
     assert seeing.entropy > 0.5
@@ -362,6 +375,7 @@ def test_overconfident_parts_get_better_on_other_rows(calibrator):
         other.parts.parts[name] = calibrator.fit(examples, rng=np.random.default_rng(1))
     report = report_of(other)
     for role in other.parts.calibrators:
+        assert report[role].role == role
         assert report[role].after.expected_error < 0.5 * report[role].before.expected_error
         assert report[role].after.mean == pytest.approx(report[role].target_mean, abs=0.03)
         assert f"{role}: ECE" in str(report)

@@ -27,13 +27,13 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
 ) -> None:
     recipe, model = tmp_path / "eib.toml", tmp_path / "model"
     words = ("tune", files / "ratings.csv", "--method", "eib", "--trials", 3, "--out", recipe, *QUICK)
-    told = run(*words).stdout
-    assert f"next: unskew fit {files / 'ratings.csv'} --method {recipe}" in told
+    printed = run(*words).stdout
+    assert f"next: unskew fit {files / 'ratings.csv'} --method {recipe}" in printed
     facts = json.loads(run(*words, "--json").stdout)
     assert (tmp_path / "eib.trials.journal").read_text().count('"failure"') == 3
     scores = [trial["score"] for trial in facts["trials"]]
     assert facts["score"] == min(scores)
-    assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in told
+    assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in printed
     run("fit", files / "ratings.csv", "--method", recipe, "--set", "learning_rate=0.02", "--out", model)
     fitted = unskew.load(model)
     method, training = read_recipe(recipe)

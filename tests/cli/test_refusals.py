@@ -10,7 +10,6 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-import unskew
 from unskew.cli import app, options
 from unskew.cli.errors import with_options
 from unskew.data.log import Duplicates
@@ -214,7 +213,7 @@ def test_an_interrupt_gets_one_sentence_and_exit_code_130(run: Run, monkeypatch:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(unskew.datasets, "available", interrupted)
+    monkeypatch.setattr("unskew.registry.broken", interrupted)
     result = run("list", code=130)
     assert (result.stdout, result.stderr.count("\n")) == ("", 1)
     assert result.stderr.startswith("interrupted")
@@ -224,7 +223,7 @@ def test_any_other_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> No
     def broken() -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(unskew.datasets, "available", broken)
+    monkeypatch.setattr("unskew.registry.broken", broken)
     assert isinstance(CliRunner().invoke(app, ["list"]).exception, RuntimeError)
 
 

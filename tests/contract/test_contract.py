@@ -16,7 +16,7 @@ from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
-from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known, Logged, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
@@ -78,12 +78,8 @@ def test_every_part_in_a_method(method):
 
 
 def test_no_registered_class_is_left_out():
-    elsewhere = (
-        Tower(),
-        Factors(),
-        MF(),
-        Clicks(),
-    )  # inside methods; Clicks reads listed rows: tests/methods/test_funnel.py
+    # Inside methods; Clicks and Logged read impressions: tests/methods/test_funnel.py.
+    elsewhere = (Tower(), Factors(), MF(), Clicks(), Logged())
     used = {type(spec) for spec in (*NETS, *PROPENSITIES, *CALIBRATORS, *elsewhere)}
     assert {entry.cls for kind in ("net", "propensity", "calibrator") for entry in registered(kind)} <= used
 

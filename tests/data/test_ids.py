@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unskew.data import ids as rooms
 from unskew.data.ids import Vocabulary, encoded
 from unskew.errors import DataError, UnskewError
 
@@ -155,3 +156,16 @@ def test_text_narrows_to_integers_only_if_every_id_spells_one(last, expected):
 def test_a_vocabulary_takes_on_what_it_does_not_hold_yet():
     assert list(Vocabulary([1, 2]).extended(["2", "3"])) == [1, 2, 3]
     assert list(Vocabulary([1, 2]).extended(["2", "x"])) == ["1", "2", "x"]
+
+
+def test_long_columns_of_integers_get_the_codes_that_short_ones_get(monkeypatch):
+    """They are counted instead of hashed: the same codes, in the order of first appearance."""
+    values = pa.array(np.random.default_rng(0).integers(-40, 60, 500))
+    expected = encoded(values, "users")
+    monkeypatch.setattr(rooms, "FEWEST_COUNTED", 1)
+    assert rooms._numbered(values) is not None
+    found = encoded(pa.chunked_array([values[:200], values[200:]]), "users")
+    assert found[0].tolist() == expected[0].tolist()
+    assert found[1].arrow.equals(expected[1].arrow)
+    assert rooms._numbered(pa.array([1, 2**62])) is None
+    assert rooms._numbered(pa.array([1, None])) is None

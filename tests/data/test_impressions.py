@@ -1,5 +1,7 @@
 """Files of what was shown, clicked and bought: which columns, what is learned from them, and what is refused."""
 
+from itertools import product
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
@@ -7,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import unskew
+from unskew.data.impressions import chances_shown, shares
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_keys
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError, ParameterError
 
@@ -53,8 +57,9 @@ def test_columns_may_be_named_or_meant_by_the_target(source, named):
 def test_what_is_wanted_over_all_pairs_keeps_every_row(source, rows, target, column):
     log = unskew.read_log(source, target=target)
     assert log.listed is None
-    assert (log.ratings == rows[column].to_numpy()).all()
-    pairs = len(set(zip(rows["user_id"].to_pylist(), rows["item_id"].to_pylist(), strict=True)))
+    rest = rows.filter(pa.array(~rows["is_random"].to_numpy()))
+    assert (log.ratings == rest[column].to_numpy()).all()
+    pairs = len(set(zip(rest["user_id"].to_pylist(), rest["item_id"].to_pylist(), strict=True)))
     assert log.cells.sum() == pytest.approx(pairs, rel=1e-5)
     assert log.n_pairs == log.n_users * log.n_items
 
@@ -78,7 +83,7 @@ def test_missing_conversions_of_what_was_not_clicked_are_no_conversions(rows):
     holes = rows.set_column(rows.column_names.index("converted"), "converted", pa.array(bought, pa.int8()))
     assert (unskew.read_log(holes).ratings == unskew.read_log(rows).ratings).all()
     both = unskew.read_log(holes, target="click-and-conversion")
-    assert (both.ratings == rows["converted"].to_numpy()).all()
+    assert (both.ratings == rows["converted"].to_numpy()[~rows["is_random"].to_numpy()]).all()
 
 
 def test_down_sampled_rows_stand_for_as_many_as_were_there(rows):
@@ -96,6 +101,89 @@ def test_rows_whose_outcome_may_still_come_are_left_out_and_counted(rows):
     old = times <= times.max() - 600
     assert log.n_pairs == old.sum() < len(rows)
     assert any(f"{(~old).sum():,} rows that are too young" in note for note in log.notes)
+
+
+def with_column(rows, name, values):
+    return rows.append_column(name, pa.array(values))
+
+
+def test_what_converted_after_the_window_has_not_converted(rows):
+    times = rows["time"].to_numpy()
+    bought = np.where(
+        rows["converted"].to_numpy() == 1, times + np.where(np.arange(len(rows)) % 2, 30.0, 900.0), np.nan
+    )
+    log = unskew.read_log(with_column(rows, "conversion_time", bought), window=600)
+    kept = times <= times.max() - 600
+    late = (bought - times > 600) & kept
+    assert log.ratings.sum() == (rows["converted"].to_numpy() == 1)[kept].sum() - late.sum()
+    assert any(f"{late.sum():,} rows converted later than the window of 600" in note for note in log.notes)
+    whole = unskew.read_log(with_column(rows, "conversion_time", bought))
+    assert whole.ratings.sum() == rows["converted"].to_numpy().sum()
+
+
+def test_times_that_cannot_be_are_counted_with_their_first_row(rows):
+    times, bought = rows["time"].to_pylist(), [None] * len(rows)
+    first, other = rows["converted"].to_pylist().index(1), rows["converted"].to_pylist().index(0)
+    times[5] = times[8] = 4e9
+    bought[first], bought[other] = times[first] - 1, times[other] + 1
+    odd = with_column(changed(rows, time=times), "conversion_time", pa.array(bought, pa.float64()))
+    notes = " ".join(unskew.read_log(odd).notes)
+    assert "2 rows have a time in the future in column 'time', the first is row 6" in notes
+    assert (
+        f"1 rows have a time in column 'conversion_time' before they were shown, the first is row {first + 1}" in notes
+    )
+    assert f"1 rows have a time in column 'conversion_time' and no conversion, the first is row {other + 1}" in notes
+    counted = changed(rows, time=[1000 * t for t in rows["time"].to_pylist()])  # in milliseconds
+    assert "in the future" not in " ".join(unskew.read_log(counted).notes)
+
+
+@pytest.mark.parametrize("left_out", ["policy", "is_random"])
+@pytest.mark.parametrize("target", ["click", "click-and-conversion"])
+def test_random_traffic_is_apart_and_halves_share_no_pair(source, rows, target, left_out):
+    log = unskew.read_log(rows.drop_columns(left_out), target=target)
+    random, column = rows["is_random"].to_numpy(), "clicked" if target == "click" else "converted"
+    assert (log.ratings == rows[column].to_numpy()[~random]).all()
+    assert (log.random.ratings == rows[column].to_numpy()[random]).all()
+    assert any(f"{random.sum():,} rows are random traffic" in note for note in log.notes)
+    halves = log.random_ratings, log.random_test
+    assert sum(map(len, halves)) == random.sum()
+    used, kept = ({*zip(half.users.tolist(), half.items.tolist(), strict=True)} for half in halves)
+    assert used.isdisjoint(kept)
+    assert log.cells.sum() == pytest.approx(len(set(zip(log.users.tolist(), log.items.tolist(), strict=True))))
+
+
+def test_traffic_that_is_all_random_is_trained_on(rows):
+    log = unskew.read_log(changed(rows, is_random=[True] * len(rows)), target="click")
+    assert (len(log), log.random) == (len(rows), None)
+    assert any("every row is random traffic" in note for note in log.notes)
+
+
+def test_a_sum_over_shown_pairs_by_their_logged_chances_is_that_over_all_pairs():
+    """Every outcome of two draws of three items for one user and three for another, by chances of their own."""
+    policy, value = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]), np.array([[1.0, 2.0, 5.0], [3.0, 0.5, 4.0]])
+    users, expected = np.array([0, 0, 1, 1, 1]), 0.0
+    for drawn in product(range(3), repeat=5):
+        items = np.array(drawn)
+        pscore, cells = policy[users, items], shares(pair_keys(users, items, 3))
+        weight = (1 if cells is None else cells) / chances_shown(users, items, pscore, 3)
+        expected += np.prod(pscore) * (weight * value[users, items]).sum()
+    assert expected == pytest.approx(value.sum(), rel=1e-6)
+
+
+def test_logged_chances_are_those_of_one_policy_and_doubted_aloud(rows):
+    log = unskew.read_log(rows, target="click")
+    own = log.users == log.users[0]
+    same = own & (log.items == log.items[0])
+    own_rows = rows.filter(pa.array(~rows["is_random"].to_numpy()))
+    p = own_rows["pscore"].to_numpy()[same].mean()
+    assert log.chances[0] == pytest.approx(1 - (1 - p) ** own.sum(), rel=1e-5)
+    assert not any("1 / pscore" in note for note in log.notes)
+    wrong = changed(rows, pscore=rows["pscore"].to_numpy() / 3)
+    assert any("1 / pscore has a mean of" in note for note in unskew.read_log(wrong, target="click").notes)
+    several = changed(rows, policy=np.where(np.arange(len(rows)) % 2, "a", "b"))
+    found = unskew.read_log(several, target="click")
+    assert found.chances is None
+    assert any("pscore is of several policies" in note for note in found.notes)
 
 
 def changed(rows, **columns):

@@ -81,29 +81,37 @@ def test_a_catalogue_fixes_the_codes_and_may_list_what_nobody_rated():
     assert again.item_ids is log.item_ids
 
 
-@pytest.mark.parametrize(
-    ("ratings", "settings", "sentence"),
-    [
-        ([5, None, 3, 2], {}, r"row 2 of ratings has no rating"),
-        ([5, math.nan, 3, 2], {}, r"row 2 of ratings has no rating"),
-        ([5, 1, math.inf, 2], {}, r"row 3 of ratings holds the infinite rating inf"),
-        (
-            [5, 1, 3, 7],
-            {"rating_scale": (1, 5)},
-            r"row 4 of ratings holds the rating 7, .* the scale \(1, 5\)",
-        ),
-        ([5, 1, 3, 7], {"rating_scale": (1, 5), "positive": None}, r"row 4 of ratings holds the rating 7"),
-        (["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),
-        (pd.to_datetime(["2020-01-01"] * 4), {}, r"ratings is of type timestamp"),
-        ([5, 4, 3, 3], {"positive": 3}, r"every rating is positive \(at least 3\), as the ratings range from 3 to 5"),
-        ([2, 1, 1, 1], {"positive": 3}, r"every rating is negative \(below 3\), as the ratings range from 1 to 2"),
-        ([4, 4, 4, 4], {"rating_scale": (1, 5), "positive": None}, r"all ratings are equal \(4\)"),
-        ([5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
-    ],
-)
-def test_unusable_ratings_are_refused_in_one_sentence(ratings, settings, sentence):
+GRADED = {"rating_scale": (1, 5), "positive": None}
+AT, OF = np.divmod(np.arange(1000), 50)
+RARE = np.where(np.arange(1000) == 7, 5, 1 + np.arange(1000) % 2)  # a single rating of 5
+REFUSED = [  # users, items, ratings, settings and how that is refused
+    (USERS, ITEMS, [5, None, 3, 2], {}, r"row 2 of ratings has no rating"),
+    (USERS, ITEMS, [5, math.nan, 3, 2], {}, r"row 2 of ratings has no rating"),
+    (USERS, ITEMS, [5, 1, math.inf, 2], {}, r"row 3 of ratings holds the infinite rating inf"),
+    (USERS, ITEMS, [5, 1, 3, 7], {"rating_scale": (1, 5)}, r"row 4 of ratings holds the rating 7, .* scale \(1, 5\)"),
+    (USERS, ITEMS, [5, 1, 3, 7], GRADED, r"row 4 of ratings holds the rating 7"),
+    (USERS, ITEMS, ["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),
+    (USERS, ITEMS, pd.to_datetime(["2020-01-01"] * 4), {}, r"ratings is of type timestamp"),
+    (USERS, ITEMS, [5, 4, 3, 3], {"positive": 3}, r"every rating is positive \(at least 3\), .* range from 3 to 5"),
+    (USERS, ITEMS, [2, 1, 1, 1], {"positive": 3}, r"every rating is negative \(below 3\), .* range from 1 to 2"),
+    (USERS, ITEMS, [4, 4, 4, 4], GRADED, r"all ratings are equal \(4\)"),
+    (USERS, ITEMS, [5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
+    (["u"] * 4, [1, 2, 3, 4], RATINGS, {}, "only 1 user: at least two users and two items"),
+    ([1, 2, 3, 4], ["i"] * 4, RATINGS, {}, "only 1 item: at least two users and two items"),
+    (["u", None, "v", "w"], ITEMS, RATINGS, {}, "row 2 of users has no id"),
+    ([], [], RATINGS, {}, "equally long"),
+    (*(list("azbza"), [1, 1, 2, 1, 1], [1, 5, 1, 5, 1], {}), "user 'z' rated item 1 twice, in rows 2 and 4: "
+     "duplicates='last' .* and duplicates='mean'"),
+    (AT, OF, np.arange(1000.0), {}, "1,000 different numbers from 0 to 999, which is no scale of ratings"),
+    (AT, OF, np.ones(1000), {}, r"only the rating 1: .* what people clicked or bought does not tell"),
+    (AT, OF, RARE, {}, r"but that leaves 0.10% liked: say from where on ratings are liked"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("users", "items", "ratings", "settings", "sentence"), REFUSED)
+def test_unusable_columns_are_refused_in_one_sentence(users, items, ratings, settings, sentence):
     with pytest.raises(DataError, match=sentence) as caught:
-        RatingLog.from_arrays(USERS, ITEMS, ratings, **settings)
+        RatingLog.from_arrays(users, items, ratings, **settings)
     assert str(caught.value).endswith(".")
 
 
@@ -112,20 +120,6 @@ def test_ratings_may_be_any_numbers_even_spelled_ones(ratings):
     assert RatingLog.from_arrays(USERS, ITEMS, ratings).ratings.tolist() == [1, 0, 1, 0]
     log = RatingLog.from_arrays([0, 1], [0, 1], [3.3, 3.2], positive=3.3)  # which 32 bits cannot hold
     assert log.ratings.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize(
-    ("users", "items", "sentence"),
-    [
-        (["u"] * 4, [1, 2, 3, 4], "only 1 user: at least two users and two items"),
-        ([1, 2, 3, 4], ["i"] * 4, "only 1 item: at least two users and two items"),
-        (["u", None, "v", "w"], ITEMS, "row 2 of users has no id"),
-        ([], [], "equally long"),
-    ],
-)
-def test_unusable_ids_are_refused_in_one_sentence(users, items, sentence):
-    with pytest.raises(DataError, match=sentence):
-        RatingLog.from_arrays(users, items, RATINGS)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +156,6 @@ def test_graded_ratings_go_to_the_unit_interval_and_back(ratings, low, high):
     np.testing.assert_allclose(scale.from_unit(unit), ratings, rtol=1e-5)
     log = small(positive=None, rating_scale=(1, 5))
     assert log.to_arrow()["rating"].to_pylist() == RATINGS
-
-
-def test_the_first_pair_rated_twice_is_refused_with_both_rows_and_the_remedies():
-    sentence = "user 'z' rated item 1 twice, in rows 2 and 4: duplicates='last' .* and duplicates='mean'"
-    with pytest.raises(DataError, match=sentence):
-        RatingLog.from_arrays(["a", "z", "b", "z", "a"], [1, 1, 2, 1, 1], [1, 5, 1, 5, 1])
 
 
 @settings(max_examples=50, deadline=None)
@@ -217,17 +205,21 @@ def test_a_log_checks_what_it_is_made_of(change, sentence):
         RatingLog(**parts | {"user_ids": ids, "item_ids": ids, "scale": Scale(3.0)} | change)
 
 
-def test_a_missing_column_is_named_with_the_nearest_one():
-    frame = pa.table({"userId": USERS, "item_id": ITEMS, "rating": RATINGS})
-    with pytest.raises(DataError, match=r"no column 'user_id', only 'userId', .*did you mean 'userId'\?"):
-        RatingLog.from_frame(frame, "user_id")
+NAMES = ["user_id", "item_id", "rating", "rating"]
 
 
-def test_a_frame_with_two_columns_of_one_name_is_refused():
-    names = ["user_id", "item_id", "rating", "rating"]
-    for frame in (pd.DataFrame([[1, 2, 3, 4]], columns=names), pa.table([pa.array([1])] * 4, names=names)):
-        with pytest.raises(DataError, match=r"columns of the same name .*'rating'"):
-            RatingLog.from_frame(frame)
+@pytest.mark.parametrize(
+    ("frame", "user", "sentence"),
+    [
+        (pa.table({"userId": USERS} | FRAME).drop_columns("user_id"), "user_id", r"'user_id', only .* mean 'userId'\?"),
+        (pd.DataFrame([[1, 2, 3, 4]], columns=NAMES), None, r"columns of the same name .*'rating'"),
+        (pa.table([pa.array([1])] * 4, names=NAMES), None, r"columns of the same name .*'rating'"),
+        (pa.table({"user": USERS, "item": ITEMS, "when": ITEMS}), None, "a file of clicks or purchases alone does not"),
+    ],
+)
+def test_columns_that_are_missing_or_twice_there_are_named(frame, user, sentence):
+    with pytest.raises(DataError, match=sentence):
+        RatingLog.from_frame(frame, user)
 
 
 def test_a_column_that_nobody_asks_for_may_hold_anything():
@@ -237,12 +229,7 @@ def test_a_column_that_nobody_asks_for_may_hold_anything():
         RatingLog.from_frame(frame, user="odd")
 
 
-PEOPLE = {
-    "user_id": ["v", "x", "u"],
-    "age": [30, 99, None],
-    "kind": ["new", "old", None],
-    "paid": [True, False, True],
-}
+PEOPLE = {"user_id": ["v", "x", "u"], "age": [30, 99, None], "kind": ["new", "old", None], "paid": [True, False, True]}
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(PEOPLE), pl.DataFrame(PEOPLE), pa.table(PEOPLE)], ids=type)
@@ -313,25 +300,10 @@ def test_a_like_log_lends_its_names_and_its_scale():
     assert other.scale == log.scale
 
 
-def test_a_guess_that_leaves_one_class_almost_empty_is_refused_unless_asked_for():
-    users, items = np.divmod(np.arange(1000), 50)
-    ratings = np.where(np.arange(1000) == 7, 5, 1 + np.arange(1000) % 2)
-    with pytest.raises(DataError, match=r"but that leaves 0.10% liked: say from where on ratings are liked"):
-        RatingLog.from_arrays(users, items, ratings)
-    log = RatingLog.from_arrays(users, items, np.where(ratings == 5, 99, ratings), positive=50)
+def test_a_threshold_that_is_asked_for_may_leave_one_class_almost_empty():
+    log = RatingLog.from_arrays(AT, OF, np.where(RARE == 5, 99, RARE), positive=50)
     assert log.notes[0].startswith("the rating 99 in 1 row stands out, as all others lie from 1 to 2")
     assert "only 0.10% of ratings are liked" in log.notes
-
-
-def test_ratings_that_are_no_scale_and_positives_alone_are_refused_in_a_sentence():
-    users, items = np.divmod(np.arange(1000), 50)
-    with pytest.raises(DataError, match="1,000 different numbers from 0 to 999, which is no scale of ratings"):
-        RatingLog.from_arrays(users, items, np.arange(1000.0))
-    with pytest.raises(DataError, match=r"only the rating 1: .* what people clicked or bought does not tell"):
-        RatingLog.from_arrays(users, items, np.ones(1000))
-    clicks = pa.table({"user": users, "item": items, "when": items})
-    with pytest.raises(DataError, match="a file of clicks or purchases alone does not tell what people saw and left"):
-        RatingLog.from_frame(clicks)
 
 
 def test_a_setting_that_there_is_not_is_refused_with_the_nearest():

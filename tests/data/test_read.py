@@ -253,10 +253,7 @@ def test_a_fault_in_a_text_file_is_named_with_its_place(file, old, new, sentence
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (
-            {"rating": ["5", "x", "2"]},
-            "row 2 of column 'rating' of log.parquet holds 'x', which is not a number",
-        ),
+        ({"rating": ["5", "x", "2"]}, "row 2 of column 'rating' of log.parquet holds 'x', which is not a number"),
         ({"rating": [5, None, 2]}, "row 2 of column 'rating' of log.parquet has no rating"),
         ({"rating": [[5], [1], [2]]}, "column 'rating' of log.parquet is of type list"),
         ({"user_id": ["u", None, "u"]}, "row 2 of column 'user_id' of log.parquet has no id"),

@@ -22,11 +22,7 @@ def log_with(counts: list[int]) -> RatingLog:
     order = np.random.default_rng(7).permutation(len(users))
     ratings = np.where(np.arange(len(users)) % 2, 5, 1)
     return RatingLog.from_arrays(
-        users[order],
-        items[order],
-        ratings,
-        user_ids=np.arange(len(counts)),
-        item_ids=np.arange(max(*counts, 2)),
+        users[order], items[order], ratings, user_ids=np.arange(len(counts)), item_ids=np.arange(max(*counts, 2))
     )
 
 

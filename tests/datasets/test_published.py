@@ -123,10 +123,7 @@ def test_movielens_has_titles_and_times_in_each_release(tmp_path):
         "latest": SMALL["movielens"],
         "packed": {f"{name}.gz": gzip.compress(text.encode()) for name, text in SMALL["movielens"].items()},
         "1m": {"ratings.dat": rows, "movies.dat": films},
-        "100k": {
-            "u.data": rows.replace("::", "\t"),
-            "u.item": latin,
-        },
+        "100k": {"u.data": rows.replace("::", "\t"), "u.item": latin},
     }
     for name, files in releases.items():
         (tmp_path / name).mkdir()

@@ -42,6 +42,9 @@ def test_a_model_is_judged_by_the_latest_rows(log):
     rows = judged["calibration"].table.rows
     assert len(rows) == 10
     assert "25,000 rows were shown, 3,750 seen" in page(judged)
+    stages = [row[:2] for row in judged["data"].chart.table.rows]
+    assert stages == [("shown", 1.0), ("clicked", 0.15), ("bought", log.ratings.sum() / 25_000)]
+    assert "From shown to the outcome" in page(judged)
 
 
 def test_chances_of_clicks_follow_what_was_clicked(found):
@@ -53,3 +56,5 @@ def test_chances_of_clicks_follow_what_was_clicked(found):
 def test_what_counts_over_all_pairs_is_refused(log):
     with pytest.raises(DataError, match="lists what was shown: `diagnose` judges it"):
         unskew.estimate_risk(unskew.make("naive").fit(log))
+    with pytest.raises(DataError, match="lists what was shown: `diagnose` judges it"):
+        unskew.compare(*(unskew.make("naive", l2=l2).fit(log) for l2 in (0.1, 1.0)))

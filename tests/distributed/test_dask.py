@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import unskew
+from unskew.cli import app
 from unskew.distributed import on, uniforms_at
 from unskew.errors import ParameterError
 from unskew.posterior.gibbs import sweep_rng
@@ -23,8 +25,12 @@ def test_numbers_of_a_part_are_those_of_their_places(first: int) -> None:
 
 
 def test_what_is_no_cluster_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not str"), on("tcp://here"):
+    with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not int"), on(3):
         pass
+    pytest.importorskip("distributed", reason="needs unskew[dask]")
+    for address in ("tcp://127.0.0.1:1", "nowhere"):
+        with pytest.raises(ParameterError, match=f"No scheduler of Dask answers at {address}"), on(address):
+            pass
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +82,24 @@ def test_a_fit_by_a_client_has_the_same_bits_and_is_for_sampled_methods(cluster:
         client.wait_for_workers(1, timeout=60)
         with on(client):
             found = method.fit(log, training=unskew.Training(max_epochs=1))
-        with pytest.raises(ParameterError, match="'naive' learns by gradients, on one machine"):
+        with pytest.raises(ParameterError, match="Naive learns by gradients, on one machine"):
             unskew.fit(log, "naive", client=client)
     alone = method.fit(log, training=unskew.Training(max_epochs=1))
     np.testing.assert_array_equal(found.imputation([0, 1], [2, 3]), alone.imputation([0, 1], [2, 3]))
+
+
+def test_the_command_draws_on_the_cluster_of_an_address(cluster: Any, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    world = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
+    rows = zip(world.users.tolist(), world.items.tolist(), world.ratings.tolist(), strict=True)
+    (tmp_path / "log.csv").write_text("user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in rows))
+    words = ["fit", str(tmp_path / "log.csv"), "--method", "bayes", "--set", "factors.sweeps=20"]
+    for name, more in (("alone", []), ("many", ["--scheduler", cluster.scheduler_address])):
+        found = CliRunner().invoke(app, [*words, "--out", str(tmp_path / name), *more])
+        assert found.exit_code == 0, found.output
+    alone, many = (unskew.load(tmp_path / name).predict(world.users, world.items) for name in ("alone", "many"))
+    np.testing.assert_array_equal(alone, many)
 
 
 def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:

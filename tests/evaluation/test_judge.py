@@ -17,6 +17,8 @@ from unskew.evaluation.estimators import ESTIMATORS, estimate, interval_of, like
 from unskew.evaluation.gain import Estimate, Gain
 from unskew.evaluation.judge import Corner, Evidence, Rows
 from unskew.metrics import find
+from unskew.posterior.exposure import Pairs
+from unskew.posterior.factors import Problem
 from unskew.selection.slope import Slope
 
 ROWS = st.lists(
@@ -278,14 +280,36 @@ def test_any_seed_is_one(world):
         judge.gather(world.log, seed=-1)
 
 
-def test_a_sampler_is_judged_with_the_columns_that_it_has_chosen(world):
+def test_a_sampler_is_fitted_once_a_fold_and_corrected_by_what_other_folds_answer(world, monkeypatch):
     log = world.log.take(np.arange(600))
-    model = unskew.fit(log, "bayes", training=unskew.Training(progress=False))
-    asked = fits.for_folds(model)
-    chosen = bool(model.part("prediction").chain["settings.exposure"])
-    assert (asked.factors.exposure, asked.factors.history, asked.factors.sweeps) == (chosen, False, 60)
-    given = unskew.make("bayes", factors=unskew.BayesianFactors(sweeps=20))
-    assert fits.for_folds(replace(model, method=given)) is given
+    model = unskew.fit(log, "dce-bayes", factors=unskew.BayesianFactors(sweeps=10))
+    fold = Pairs.of(log).folds(5, np.random.default_rng(0))
+    fit, correct, asked, given = Problem.without_fold, fits.corrected, [], []
+    monkeypatch.setattr(
+        Problem, "without_fold", lambda self, *at: asked.append((self.settings, fit(self, *at))) or asked[-1][1]
+    )
+    monkeypatch.setattr(fits, "corrected", lambda fitted, **more: given.append(fitted) or correct(fitted, **more))
+    found = fits.by_fold(model, fold, lambda: None)
+    assert len(asked) == len(given) == len(found) == 5
+    part = model.part("prediction")
+    chosen = bool(part.chain["settings.exposure"])
+    assert {(settings.exposure, settings.history) for settings, _ in asked} == {(chosen, False)}
+    vectors = [posterior.users.vectors for _, posterior in asked]
+    for k, fitted in enumerate(given):
+        rows, others = fold != k, [j for j in range(5) if j != k]
+        np.testing.assert_array_equal(fitted.posterior.users.vectors, vectors[k])
+        np.testing.assert_array_equal(fitted.problem.log.items, log.items[rows])
+        np.testing.assert_array_equal(np.array(others)[fitted.fold], fold[rows])
+        for j, other in enumerate(others):
+            np.testing.assert_array_equal(fitted.without(j).users.vectors, vectors[other])
+        answers = found[k](log.users, log.items)
+        expected = correct(fitted, like=part).answer(log.users, log.items)
+        np.testing.assert_allclose(answers, expected, atol=1e-6)
+    acting = replace(part, targeted=replace(part.targeted, applied=True), slope=Slope(1.0, 0.1, 1.0))
+    shut = replace(part, targeted=replace(part.targeted, applied=False), slope=Slope(1.0, 2.0, 1.0))
+    more, less = (correct(given[0], like=each) for each in (acting, shut))
+    assert None not in (more.targeted, more.slope)
+    assert (less.targeted, less.slope) == (None, None)  # what the whole fit has not used is not asked for
 
 
 def test_the_band_of_squared_error_reaches_from_one_reading_to_the_other():

@@ -99,25 +99,6 @@ def in_our_words() -> Callable[..., object]:
     return attempt
 
 
-@pytest.fixture
-def peak(contained: Callable[..., None], tmp_path: Path) -> Callable[..., float]:
-    """How many megabytes something needs at most, in a child of its own."""
-
-    def measure(work: Callable[[], object]) -> float:
-        def measured() -> None:
-            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-            before = _megabytes("VmHWM")
-            work()
-            (tmp_path / "peak").write_text(str(_megabytes("VmHWM") - before))
-
-        contained(measured)
-        return float((tmp_path / "peak").read_text())
-
-    if not sys.platform.startswith("linux"):
-        pytest.skip("needs Linux's account of memory")
-    return measure
-
-
 def _megabytes(of: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(f"{of}:")[2].split()[0]) // 1024
 

@@ -1,21 +1,35 @@
-"""Commands that are killed: nothing half written is ever taken for whole, and the same command ends with the same bits.
+"""Runs that are killed, interrupted, meet each other or come back to a log that has changed.
 
-A command is killed before one of the steps in which it touches files, in the middle of a write, or whenever it happens.
+Nothing half written is ever taken for whole, the same command ends with the same bits, and what cannot go on is
+refused. A command is killed before one of the steps in which it touches files, in the middle of a write, or whenever.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import pty
 import random
+import re
+import select
 import signal
+import sys
 import time
+import traceback
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import unskew
+from unskew.bench import search
+from unskew.bench.records import Records
+from unskew.cli import main
+from unskew.training.loop import Loop
 
-COMMANDS = {
+BRIEF = unskew.Training(max_epochs=1, progress=False)
+KILLED = {
     "fit": "fit --out out --method dr-jl --set propensity.n_folds=2",
     "calibrated fit": "fit --out out --method dce-tdr --set base.propensity.n_folds=2",
     "tune": "tune --out out.toml --method ips --set propensity=additive --trials 3",
@@ -38,7 +52,12 @@ def found_in(folder):
     found = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if path.is_dir() or path.suffix in (".journal", ".lock") or path.name == "results.csv" or "/." in f"/{name}":
+        if (
+            path.is_dir()
+            or path.suffix in (".journal", ".lock", ".rename")
+            or path.name == "results.csv"
+            or "/." in f"/{name}"
+        ):
             continue
         if path.suffix == ".jsonl":
             *lines, _ = path.read_bytes().split(b"\n")
@@ -61,7 +80,7 @@ def assert_nothing_is_half(folder, expected):
 
 
 def words_of(name, ratings, folder):
-    command, *options = COMMANDS[name].split()
+    command, *options = KILLED[name].split()
     placed = (folder / word if word.startswith("out") else word for word in options)
     judged = ("--test", ratings.with_name("test.csv"), "--on-unknown", "fallback") if command == "benchmark" else ()
     few = ("--set", "training.max_epochs=3", "--set", "training.batch_size=64")
@@ -100,7 +119,7 @@ def size_limited(limit, work):
 
 
 @pytest.mark.parametrize("how", KILLS)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", KILLED)
 def test_a_killed_command_goes_on_to_the_same_bits(
     name, how, ratings, undisturbed, commanded, forked, dying, tmp_path, long
 ):
@@ -129,3 +148,238 @@ def test_a_killed_command_goes_on_to_the_same_bits(
         if killed == wanted:
             return
     raise AssertionError(f"it was killed {killed} times only")
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Two models of one log."""
+    log = unskew.simulate(20, 15, density=0.4, test_per_user=5, seed=1).log
+    return [unskew.Naive(net=unskew.MF(n_factors=2)).fit(log, seed=seed, training=BRIEF) for seed in (0, 1)]
+
+
+def answers(model):
+    return model.predict_codes(model.log.users, model.log.items).tolist()
+
+
+def test_a_save_that_dies_before_any_one_of_its_steps_leaves_the_old_model_or_the_new(models, tmp_path, forked, dying):
+    old, new = models
+    before, after, moments = answers(old), answers(new), []
+    for step in range(100):
+        place = tmp_path / str(step) / "model"
+        place.parent.mkdir()
+        old.save(place)
+        child = forked(dying(step, place.parent, lambda place=place: new.save(place)))
+        child.join(60)
+        found = answers(unskew.load(place))
+        assert found in (before, after)
+        moments.append(found == after)
+        new.save(place)  # whatever was left does not stand in the way
+        assert answers(unskew.load(place)) == after
+        if child.exitcode == 0:
+            break
+        assert child.exitcode == -signal.SIGKILL
+    assert step > 10
+    assert moments == sorted(moments)  # the new one, once it is there, is there for good
+    assert moments[0] is False
+
+
+def test_a_first_save_that_dies_leaves_no_model(models, tmp_path, forked, dying):
+    place = tmp_path / "model"
+    child = forked(dying(5, tmp_path, lambda: models[0].save(place)))
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    assert [path.name.startswith(".unskew-") for path in tmp_path.iterdir()] == [True]
+    with pytest.raises(unskew.errors.ModelFileError, match="no such folder"):
+        unskew.load(place)
+
+
+def test_models_saved_over_each_other_survive_kills_at_random_moments(models, tmp_path, forked, long):
+    place, known = tmp_path / "model", [answers(model) for model in models]
+    models[0].save(place)
+    chance = random.Random(0)
+
+    def save_again_and_again():
+        while True:
+            for model in models:
+                model.save(place)
+
+    for _ in range(200 if long else 20):
+        child = forked(save_again_and_again)
+        time.sleep(chance.uniform(0.01, 0.06))
+        child.kill()
+        child.join()
+        assert answers(unskew.load(place)) in known
+
+
+def test_remains_of_the_dead_are_removed_by_the_next_save(models, tmp_path, forked):
+    gone = forked(lambda: None)
+    gone.join()
+    for process in (gone.pid, os.getpid()):
+        (tmp_path / f".unskew-{process}-0.new").mkdir()
+        (tmp_path / f".unskew-{process}-0.new" / "weights.safetensors").touch()
+    models[0].save(tmp_path / "model")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".unskew-{os.getpid()}-0.new", "model"]
+
+
+FEW = "--set training.max_epochs=2 --set training.batch_size=64"
+RUNS = {
+    "tune": f"tune ratings.csv --method naive --trials 2 --out naive.toml {FEW}".split(),
+    "benchmark": f"benchmark ratings.csv --methods naive --seeds 2 --out bench --on-unknown fallback {FEW}".split(),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, ratings):
+    """A folder to work in, with a log of its own."""
+    (tmp_path / "ratings.csv").write_text(ratings.read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def at_work(forked, name, commanded):
+    """The command in another process, in the middle of it for as long as the block lasts; then it is killed."""
+
+    def wait(*_):
+        Path("at work").touch()
+        time.sleep(60)
+
+    def work():
+        Loop._take = wait if name != "benchmark" else Loop._take
+        Records.add = wait
+        commanded(*RUNS[name])
+
+    process = forked(work)
+    while not Path("at work").exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.join()
+
+
+def refused_without_a_trace(name, sentence, here, commanded):
+    """The command ends with this sentence, and every file stays as it was."""
+
+    def held():
+        return {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+
+    before = held()
+    assert sentence in commanded(*RUNS[name], code=2)
+    assert held() == before
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_second_process_changes_nothing(name, here, forked, commanded):
+    with at_work(forked, name, commanded) as process:
+        refused_without_a_trace(name, f"Process {process.pid} is writing to", here, commanded)
+    commanded(*RUNS[name])
+    assert not list(here.rglob(".*.lock"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_log_that_has_changed_is_noticed(name, here, commanded, monkeypatch):
+    with monkeypatch.context() as patched:
+        place = (search.Search, "tell") if name == "tune" else (Records, "add")
+        usual = getattr(*place)
+
+        def interrupted(*words):
+            usual(*words)
+            raise KeyboardInterrupt
+
+        patched.setattr(*place, interrupted)
+        commanded(*RUNS[name], code=130)
+    log = Path("ratings.csv").read_text()
+    user, item, rating = log.splitlines()[5].split(",")
+    Path("ratings.csv").write_text(log.replace(f"{user},{item},{rating}\n", f"{user},{item},{6 - int(rating)}\n"))
+    refused_without_a_trace(name, "holds records of another log", here, commanded)
+    Path("ratings.csv").write_text(log)
+    commanded(*RUNS[name])
+
+
+QUICK = "--set training.max_epochs=4 --set training.batch_size=64"
+TYPED = {
+    "fit": f"fit ratings.csv --method naive --out out {QUICK}".split(),
+    "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 {QUICK}".split(),
+    "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
+}
+WHEN = {"fit": "2 of at most 4 epochs", "tune": "2 of 10 fits", "benchmark": "2 of 3 jobs"}
+KEPT = {
+    "fit": "interrupted: no half-written file was left behind.",
+    "tune": "finished trials are kept in out.trials.journal; run the same command again to go on.",
+    "benchmark": "of 3 jobs finished and kept in out/records.jsonl; run the same command again to go on.",
+}
+SECONDS = 60
+CONTROL_C = b"\x03"
+
+
+def at_a_terminal(words, when):
+    """Give a command at a terminal and press Ctrl-C when this is shown; all that was shown, and the exit code."""
+    child, terminal = pty.fork()
+    if child == 0:
+        _command(words)
+    shown, pressed, began = "", False, time.monotonic()
+    while time.monotonic() - began < SECONDS:
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            shown += os.read(terminal, 1 << 16).decode(errors="replace")
+        except OSError:  # the other end is closed
+            break
+        if not pressed and when in plain(shown):
+            pressed = os.write(terminal, CONTROL_C) == 1
+    assert pressed, plain(shown)[-2000:]
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    return plain(shown), os.waitstatus_to_exitcode(status)
+
+
+def _command(words):
+    """The command, in a child that sees the terminal and takes its time."""
+    code = 1
+    try:
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
+        os.environ |= {"TERM": "xterm", "COLUMNS": "100"}
+        usual = Loop._take
+
+        def slow(*given):
+            time.sleep(0.1)
+            return usual(*given)
+
+        Loop._take = slow
+        sys.argv = ["unskew", *words]
+        main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", text)
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(name, ratings, commanded, tmp_path, monkeypatch):
+    written = {}
+    for folder in ("disturbed", "undisturbed"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        (tmp_path / folder / "ratings.csv").write_bytes(ratings.read_bytes())
+        if folder == "disturbed":
+            shown, code = at_a_terminal(TYPED[name], WHEN[name])
+            assert code == 130
+            assert "Traceback" not in shown
+            assert " left" in shown
+            lines = shown.strip().splitlines()
+            if name != "fit":  # which begins anew
+                assert lines.pop() == f"to go on: unskew {' '.join(TYPED[name])}"
+            assert KEPT[name] in lines[-1]
+        commanded(*TYPED[name])
+        outcome = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.md"}[name]
+        written[folder] = (tmp_path / folder / outcome).read_bytes()
+    assert written["disturbed"] == written["undisturbed"]

@@ -1,21 +1,109 @@
-"""One process may fit, and one model be read, for as long and by as many as anybody likes."""
+"""What goes on for long: thousands of command lines, hundreds of fits in one process, many readers of one model."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import random
+import shutil
 import subprocess
 import sys
 import threading
+import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import unskew
+from unskew.cli import app
 
 pytestmark = pytest.mark.long
+LINES = 5_000
+WORDS = {  # that each command takes, with little to do
+    "fit": "ratings.csv --out new --method naive --set training.max_epochs=1",
+    "predict": "model test.csv --out new.csv",
+    "recommend": "model --k 3",
+    "similar": "model --item i1",
+    "split": "ratings.csv --out parts",
+    "evaluate": "model test.csv",
+    "compare": "scores.csv scores.csv --log test.csv",
+    "export": "model --to parquet --out vectors",
+    "list": "",
+    "diagnose": "ratings.csv",
+    "tune": "ratings.csv --method naive --trials 1 --set training.max_epochs=1 --out new.toml",
+    "benchmark": "ratings.csv --methods naive --seeds 1 --set training.max_epochs=1 --out new",
+    "reproduce": "table3 --dataset world --out new",
+}
+LENGTHY = ("diagnose", "tune", "benchmark", "reproduce")  # these have a value that cannot be in every line
+IMPOSSIBLE = ("--seed", "many")
+VALUES = (
+    *("", "0", "1", "3", "-7", "0.5", "nan", "inf", "1_000", "9" * 25, "many", "x" * 5000, "é\u202e", "a\nb", "--"),
+    *("-", "ratings.csv", "test.csv", "model", "missing.csv", "folder", "user_id", "rating", "naive", "ips", "a=b"),
+    *("clip=0.1", "new", "new.csv", "new.parquet", "random", "time", "last", "parquet", "liking", "i1", "u1", "{}"),
+    "*",
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Files that every command may read, and where they are made anew from."""
+    kept, here = tmp_path / "kept", tmp_path / "here"
+    kept.mkdir()
+    world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
+    for name, log in (("ratings", world.log), ("test", world.test)):
+        rows = zip(log.users, log.items, 1 + 4 * log.ratings, strict=True)
+        lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
+        (kept / f"{name}.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    pairs = [f"u{user},i{item},{(user + item) % 10 / 10}\n" for user in range(40) for item in range(30)]
+    (kept / "scores.csv").write_text("user_id,item_id,score\n" + "".join(pairs))
+    training = unskew.Training(max_epochs=1, progress=False)
+    unskew.make("naive").fit(str(kept / "ratings.csv"), training=training).save(kept / "model")
+    (kept / "folder").mkdir()
+    shutil.copytree(kept, here)
+    monkeypatch.chdir(here)
+    return kept
+
+
+def drawn(chance, commands):
+    """Draw a command, its words with some of them lost or exchanged, and options with any values."""
+    name = chance.choice(list(WORDS))
+    words = [chance.choice(VALUES) if chance.random() < 0.05 else word for word in WORDS[name].split()]
+    words = [word for word in words if chance.random() > 0.03]
+    known = [parameter for parameter in commands[name].params if parameter.opts[0] not in ("--help", "--verbose")]
+    for parameter in chance.sample(known, chance.randint(0, min(3, len(known)))):
+        if parameter.opts[0].startswith("--"):
+            flag = getattr(parameter, "is_flag", False)
+            words += [parameter.opts[0], *([] if flag else (chance.choice(VALUES) for _ in range(parameter.nargs)))]
+    return [name, *words, *(IMPOSSIBLE if name in LENGTHY else ())]
+
+
+def test_every_command_line_works_or_is_refused_in_a_sentence(folder):
+    commands, runner, chance = typer.main.get_command(app).commands, CliRunner(), random.Random(1)
+    ended = Counter()
+    for _ in range(LINES):
+        words = drawn(chance, commands)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = runner.invoke(app, words, input="")
+        ended[result.exit_code] += 1
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise AssertionError(f"unskew {words}") from result.exception
+        assert result.exit_code in (0, 2), (words, result.output)
+        if result.exit_code == 2:
+            *_, last = result.stderr.strip().splitlines()
+            assert last.startswith("error: "), (words, result.stderr)
+        else:
+            shutil.rmtree(".", ignore_errors=True)
+            shutil.copytree(folder, ".", dirs_exist_ok=True)
+    print(f"{LINES:,} command lines: {ended[0]:,} worked, {ended[2]:,} were refused")
+    assert ended[0] > LINES / 50
+
+
 FITS, THREADS, PROCESSES = 200, 8, 20
 RECIPES = (("naive", {}), ("dr-jl", {}), ("dce-dr", {}), ("bayes", {"sweeps": 20}), ("dce-bayes", {"sweeps": 20}))
 READER = """

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 
 from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
@@ -235,6 +236,12 @@ def test_targeted_residuals_are_orthogonal_to_h(error):
     assert targeted_dr(v) == pytest.approx(np.where(SEEN, m.error, corrected).mean(), abs=1e-10)
 
 
+def test_small_weights_are_targeted_all_the_same():
+    p = np.full(N, 0.97)
+    m, h, epsilon = Matrix("log", RATINGS), 1 / p - 1, target_epsilon(view(p=p).observed)
+    assert (h * (m.gap - epsilon * h))[SEEN].sum() == pytest.approx(0, abs=1e-9)
+
+
 def test_propensities_of_one_leave_nothing_to_target():
     v = view(np.ones(N, bool), p=np.full(N, 1 - 1e-15))
     assert targeted_dr(v) == pytest.approx(Matrix("log", RATINGS).error.mean(), abs=1e-9)
@@ -261,12 +268,14 @@ def test_without_ridge_shares_are_least_squares():
     np.testing.assert_allclose(weights.T @ (error - u @ eta), 0, atol=1e-6)
 
 
-def test_imputed_errors_never_get_a_negative_share():
+@pytest.mark.parametrize("truth", [(-0.1, 0.2, 0.8, -0.6), (0.1, -0.2, -0.3, 0.9), (0.1, 0.2, -0.3, -0.4)])
+def test_imputed_errors_never_get_a_negative_share(truth):
     rng = np.random.default_rng(2)
     u = np.hstack([1 / rng.uniform(0.1, 0.9, (100, 2)), rng.uniform(0.2, 2, (100, 2))])
-    eta = solve_shares(u, u @ np.array([-0.1, 0.2, 0.8, -0.6]), ridge=0.0)
+    eta = solve_shares(u, u @ np.array(truth), ridge=0.0)
+    bounded = lsq_linear(u, u @ np.array(truth), bounds=([-np.inf, -np.inf, 0, 0], np.inf))
+    np.testing.assert_allclose(eta, bounded.x, atol=1e-6)
     assert (eta[2:] >= 0).all()
-    assert eta[0] < 0.2
 
 
 # Promises

@@ -71,6 +71,20 @@ def test_levels_add_up_and_agree_with_chance_and_mean(model):
     assert ((std > 0) & (std < 0.5)).all()
 
 
+def test_scores_by_choice_are_log_chances_of_known_and_of_new_users(model):
+    given = pd.DataFrame({"user_id": [900, 900, 901], "item_id": [0, 3, 5], "rating": [5.0, 1.0, 4.0]})
+    both, asked = model.fold_in(given), [1, 900, 901]
+    listed = pd.DataFrame([(user, item) for user in asked for item in (7, 8, 9)], columns=["user_id", "item_id"])
+    for rules in ({"users": asked}, {"users": asked, "explore": 0.0}, {"candidates": listed}):
+        found = both.recommend(k=50, by="choice", library="pandas", **rules)
+        totals = np.exp(found["score"]).groupby(found["user_id"]).sum()
+        assert list(totals.index) == asked
+        np.testing.assert_allclose(totals, 1)
+    of_new = both.recommend(900, k=50, by="choice", library="pandas")
+    weight = both.predict([900] * 48, of_new["item_id"]) * np.bincount(model.log.items)[of_new["item_id"]]
+    np.testing.assert_allclose(np.exp(of_new["score"]), weight / weight.sum(), rtol=0.1)  # corrections move liking
+
+
 def test_lists_name_their_order_and_refuse_one_they_do_not_have(model, log):
     assert model.recommend(k=1).schema.metadata[b"order"] == b"choice"
     naive = unskew.Naive().fit(log, training=QUIET)
@@ -190,10 +204,10 @@ def test_random_ratings_tell_how_much_of_liking_drives_seeing():
         for part in (seen, ~seen & (rng.random((n, m)) < 0.05))
     ]
     plain = unskew.fit(logs[0], training=QUIET)
-    told = unskew.fit(logs[0], training=QUIET, random_ratings=logs[1])
+    informed = unskew.fit(logs[0], training=QUIET, random_ratings=logs[1])
     assert any("no log can tell" in note for note in plain.history.notes)
-    assert any(note.startswith("k = ") for note in told.history.notes)
+    assert any(note.startswith("k = ") for note in informed.history.notes)
     assert plain.part("prediction").unexplained == 0
-    assert told.part("prediction").unexplained > 0.15
-    off = [abs(m.predict_codes(*np.nonzero(~seen)).mean() - (stars[~seen] >= 3).mean()) for m in (plain, told)]
+    assert informed.part("prediction").unexplained > 0.15
+    off = [abs(m.predict_codes(*np.nonzero(~seen)).mean() - (stars[~seen] >= 3).mean()) for m in (plain, informed)]
     assert off[1] < 0.02 < off[0]

@@ -1,6 +1,9 @@
 """Conversions over everything shown, learned from what was clicked: every claim against a funnel that is known."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import unskew
@@ -10,6 +13,7 @@ from unskew.datasets import simulate_funnel
 from unskew.errors import DataError
 from unskew.metrics import calibration_error
 from unskew.propensity.clicks import Clicks, examined
+from unskew.propensity.counted import Logged
 
 QUICK = unskew.BayesianFactors(sweeps=60)
 
@@ -121,6 +125,104 @@ def test_what_a_log_does_not_hold_is_asked_for(log, funnel):
     positives = unskew.read_log(funnel.rows, target="implicit")
     with pytest.raises(DataError, match="Naive learns from what differs, and all rows are positive: take 'rel-mf'"):
         unskew.fit(positives, "naive")
+
+
+@pytest.fixture(scope="module")
+def clicks():
+    """A funnel whose policy shows what is wanted, with random traffic, and its log of clicks."""
+    found = simulate_funnel(
+        300, 60, 5000, click_rate=0.3, policy_strength=2.0, random_share=0.2, decay=0.0, n_positions=3, seed=2
+    )
+    return found, unskew.read_log(found.rows, target="click")
+
+
+def everything(funnel):
+    users, items = (np.asarray(codes).ravel() for codes in np.indices((funnel.n_users, funnel.n_items)))
+    return users, items
+
+
+@pytest.mark.parametrize("name", ["dce-bayes", "naive"])
+def test_random_traffic_corrects_what_is_learned_of_all_pairs(clicks, name, tmp_path):
+    funnel, log = clicks
+    truth, settings = funnel.chance_clicked(*everything(funnel)).mean(), {"sweeps": 40} if name == "dce-bayes" else {}
+    model, plain = unskew.fit(log, name, **settings), unskew.fit(replace(log, random=None), name, **settings)
+    assert model.random_ratings.n_ratings == len(log.random_ratings)
+    assert plain.random_ratings is None
+    of_model, of_plain = (abs(each.predict(*everything(funnel)).mean() - truth) for each in (model, plain))
+    assert of_plain > 0.03
+    assert of_model < 0.5 * of_plain
+    model.save(tmp_path / "model")
+    again = unskew.load(tmp_path / "model")
+    assert (again.log.random.ratings == log.random.ratings).all()
+    assert (again.log.random_test.users == log.random_test.users).all()
+    assert (again.log.chances == log.chances).all()
+
+
+def test_models_are_judged_by_the_random_traffic_that_nothing_was_trained_on(clicks):
+    log = clicks[1]
+    found = unskew.compare(*(unskew.make("naive", l2=l2).fit(log) for l2 in (0.001, 100.0)))
+    assert found.by_log is None
+    assert found.n_random == len(log.random_test)
+    assert found.deciding is found.by_random
+    with pytest.raises(DataError, match="Rows of this log share pairs or stand for several"):
+        unskew.estimate_risk(unskew.fit(log, "naive"))
+
+
+def test_logged_propensities_weigh_what_was_shown(clicks, tmp_path):
+    funnel, log = clicks
+    alone = replace(log, random=None)
+    truth = funnel.chance_clicked(*everything(funnel)).mean()
+    p = log.chances
+    weighted = (log.ratings * log.cells / p).sum() / log.n_pairs
+    assert abs(weighted - truth) < 0.25 * (log.positive_rate - truth)
+    model = unskew.make("snips", propensity=Logged(), clip=0.02).fit(alone)
+    assert model.weights.mean_over_pairs is None
+    assert abs(model.predict(*everything(funnel)).mean() - truth) < 0.5 * abs(
+        unskew.fit(alone, "naive").predict(*everything(funnel)).mean() - truth
+    )
+    model.save(tmp_path / "model")
+    users, items = log.users[:9], log.items[:9]
+    assert unskew.load(tmp_path / "model").scores("propensity", users, items) == pytest.approx(p[:9], rel=1e-5)
+    with pytest.raises(DataError, match=r"Logged\(\) reads the propensities of impressions by one policy"):
+        unskew.make("ips", propensity=Logged()).fit(unskew.simulate(n_users=40, n_items=30, density=0.3, seed=0).log)
+
+
+def test_models_of_clicks_take_in_more_rows_and_new_users(clicks):
+    log = clicks[1]
+    model = unskew.fit(replace(log, random=None), sweeps=20)
+    new = pa.table({"user_id": [9999, 9999], "item_id": [0, 1], "clicked": [1, 0], "time": [4e9, 4e9]})
+    for more in (model.update(new).log, model.fold_in(new.drop_columns("time")).log):
+        assert len(more) == len(more.cells) == len(log) + 2
+        assert more.chances is None
+        assert more.take(np.arange(3)).cells.tolist() == log.cells[:3].tolist()
+
+
+def test_the_chances_of_a_part_are_those_to_be_shown_and_in_it(clicks):
+    log = clicks[1]
+    half = np.arange(len(log)) % 2 == 0
+    assert log.take(half).chances == pytest.approx(log.chances[half] * half.mean())
+
+
+def test_methods_that_are_fitted_by_folds_keep_to_the_chances_of_their_rows(clicks):
+    log = clicks[1]
+    _, rows = np.unique(log.users.astype(np.int64) * log.n_items + log.items, return_index=True)
+    once = RatingLog.proved(**replace(log, random=None).take(np.sort(rows)).__dict__ | {"cells": None})
+    model = unskew.fit(once, sweeps=20)
+    assert unskew.estimate_risk(model, metrics=("mse",))["mse", "dr"].value > 0
+
+
+@pytest.mark.parametrize("rate", [0.005, 0.001])
+def test_rare_conversions_are_answered_at_their_level(rate):
+    """A handful of conversions cannot tell what was not clicked: answers keep to the level of clicks."""
+    found = simulate_funnel(200, 40, 4000, click_rate=0.3, conversion_rate=rate, random_share=0.0, seed=1)
+    log, shown = unskew.read_log(found.rows), [found.rows[name].to_numpy() for name in ("user_id", "item_id")]
+    n, truth = float(log.ratings.sum()), found.chance_converted(*shown).mean()
+    assert n < 0.01 * len(log)
+    p = unskew.make("dce-bayes", factors=unskew.BayesianFactors(sweeps=40)).fit(log).predict(*shown)
+    clicked = found.rows["clicked"].to_numpy() == 1
+    assert p[clicked].sum() == pytest.approx(n, abs=2 * np.sqrt(n))
+    assert p.max() < 0.1
+    assert abs(p.mean() - truth) < abs(log.positive_rate - truth) + np.sqrt(n) / len(log)
 
 
 def test_positives_alone_give_an_order(funnel):

@@ -40,6 +40,9 @@ mse = "mine:OVERSHOOT"
 shop = "mine:SHOP"
 """
 MODULE = """
+import os
+if "MINE_RAISES" in os.environ:
+    raise RuntimeError("this package must not be imported")
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,9 +125,9 @@ def outside(tmp_path_factory):
         (folder / "data" / f"{name}.csv").write_text("\n".join(["user_id,item_id,rating", *rows, ""]))
     paths = os.pathsep.join([str(folder / "site"), str(Path(unskew.__file__).parents[1])])
 
-    def run(*commands):
+    def run(*commands, **variables):
         words = [sys.executable, "-c", RUN, json.dumps(commands)]
-        environment = {**os.environ, "PYTHONPATH": paths}
+        environment = {**os.environ, "PYTHONPATH": paths, **variables}
         done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
@@ -173,3 +176,25 @@ def test_a_folder_names_the_package_of_a_part_and_refuses_one_that_is_not_instal
         assert (code, refused in stderr) == ((0, False) if kind == "MyIPS" else (2, True))
     assert lost[0] == 2
     assert "error: lost of mine cannot be used" in lost[2]
+
+
+def test_names_are_listed_without_importing_the_package_that_offers_them(outside):
+    """It raises if imported: its names are there, all that is not its own works, using it gives one sentence."""
+    others = ("fit", "data/train.csv", "--method", "naive", *SHORT, "--set", "net=mf", "--out", "d")
+    commands = [others, ("recommend", "d", "--k", "2"), ("similar", "d", "--item", "1")]
+    commands += [("split", "data/train.csv", "--out", "parts"), ("list", "--json"), ("fit", "shop:data", "--out", "e")]
+    uses = [("fit", "data/train.csv", "--method", "my-ips"), ("fit", "data/train.csv", "--set", "net=mynet")]
+    outside(("fit", "shop:data", "--method", "my-ips", *SHORT, "--out", "raises"))
+    *works, listed, dataset, method, net, model, mistyped = outside(
+        *commands, *uses, ("recommend", "raises"), ("fit", "data/train.csv", "--method", "my-isp"), MINE_RAISES="1"
+    )
+    assert [(code, "must not be imported" in stderr) for code, _, stderr in works] == [(0, False)] * 4
+    rows = {row["name"]: row["summary"] for row in json.loads(listed[1])["methods"]}
+    sentence = "cannot be used: RuntimeError: this package must not be imported."
+    assert rows["my-ips"] == f"my-ips of mine {sentence}"
+    assert "dce-bayes" in rows
+    for code, _, stderr in (dataset, method):
+        assert (code, stderr.count("\n"), stderr.endswith(f"of mine {sentence}\n")) == (2, 1, True)
+    assert (net[0], model[0], mistyped[0]) == (2, 2, 2)
+    assert "is a mine:MyIPS of the package 'mine', which is not installed or broken" in model[2]
+    assert "did you mean 'my-ips'?" in mistyped[2]

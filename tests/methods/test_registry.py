@@ -6,7 +6,6 @@ from operator import attrgetter
 import pytest
 
 from unskew.errors import ParameterError
-from unskew.gone import METHODS
 from unskew.methods.base import NetMethod
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR
@@ -39,13 +38,6 @@ def test_a_method_of_ones_own_has_a_name():
     assert entries["mine-strong"].summary == "Stronger."
     assert classes()["Mine"] is Mine
     register("mine")(Mine)  # the same module may say it again
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_name_that_went_answers_with_what_to_use(name):
-    assert name not in NAMES
-    with pytest.raises(ParameterError, match=f"^The method {name!r} is gone: use .+[.]$"):
-        make(name)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +139,3 @@ def test_scikit_learn_clones_a_method_by_its_parameters():
     found = make("ips", net=MF(n_factors=3)).get_params()
     assert (found["net"], found["net__n_factors"]) == (MF(n_factors=3), 3)
     assert "net__n_factors" not in make("ips").get_params(deep=False)
-
-
-# Of other packages, by their entry points

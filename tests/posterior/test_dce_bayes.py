@@ -1,35 +1,142 @@
-"""The flagship end to end: parts act on evidence, say so, and else leave the posterior to the bit."""
+"""Slope, level and the flagship end to end: parts act on evidence, say so, and else leave the posterior to the bit."""
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy.special import ndtr
 
+from unskew.errors import ParameterError
 from unskew.methods.bayesian import Corrected, fit_corrected
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, Problem
+from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.posterior.flat import unflat
+from unskew.selection.level import level, most_likely_k, random_pair_probability, shift
+from unskew.selection.slope import Slope, estimate_slope
 
 SETTINGS = BayesianFactors(n_factors=3, sweeps=80, history=False)
+SMALLER = {"n_users": 220, "n_items": 140, "level": 0.12}
 
 
-def part_from(state):
-    return unflat(Corrected, {key: np.array(value) for key, value in state.items()})
+class Truth:
+    """Answers f itself."""
+
+    def __init__(self, f):
+        self.f = f
+
+    def scores(self, users, items):
+        return self.f[users, items]
 
 
-def world(seed, slope, n_users=220, n_items=140, level=0.12):
+def world(slope, seed=0, n_users=300, n_items=150, level=0.06, by="f", spread=1.0):
+    """A log whose pairs are seen by a law of known slope, in four levels, liked above .3; y, f and what was seen."""
     rng = np.random.default_rng(seed)
-    u, v = rng.normal(0, 1, (n_users, 2)), rng.normal(0, 0.7, (n_items, 2))
+    u, v = rng.normal(0, spread, (n_users, 2)), rng.normal(0, 0.7, (n_items, 2))
     f = u @ v.T + rng.normal(0, 0.4, n_users)[:, None] + rng.normal(0, 0.4, n_items)[None]
     y = f + rng.standard_normal(f.shape)
-    rate = np.exp(rng.normal(0, 0.5, n_users)[:, None] + rng.normal(0, 0.5, n_items)[None] + slope * f)
+    drive = rng.normal(0, 0.5, n_users)[:, None] + rng.normal(0, 0.5, n_items)[None] + slope * (y if by == "y" else f)
+    rate = np.exp(drive)
     seen = rng.random(f.shape) < 1 - np.exp(-rate * level / rate.mean())
     ratings = np.digitize(y[seen], [-0.7, 0.3, 1.2]).astype(float)
-    return Pairs(*np.nonzero(seen), *seen.shape, ratings), f, np.nonzero(~seen)
+    return Pairs(*np.nonzero(seen), n_users, n_items, ratings), y, f, seen
+
+
+def slope_of(log, y, model, cut=0.0):
+    """The slope that the log shows by one and the same model for every fold."""
+    liked = (y[log.users, log.items] > cut).astype(int)
+    fold = log.folds(5, np.random.default_rng(1))
+    return estimate_slope(log, liked, fold, dict.fromkeys(range(5), Truth(model)), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, 0.6])
+def test_slope_is_recovered_from_the_log(slope):
+    worlds = [world(slope, seed) for seed in range(3)]
+    found = [slope_of(log, y, f, 0.3) for log, y, f, _ in worlds]
+    values, errors = np.array([s.value for s in found]), np.array([s.error for s in found])
+    assert abs(values.mean() - slope) < 0.08
+    assert np.abs(values - slope).max() < 5 * errors.max()
+    assert errors.max() < 0.06
+    assert all(s.evidence for s in found) if slope else sum(s.evidence for s in found) <= 1
+    assert np.allclose([s.calibration for s in found], 1, atol=0.15)
+
+
+def test_sampled_cells_agree_with_all_cells_and_noise_tells_no_slope(monkeypatch):
+    log, y, f, _ = world(0.5)
+    whole = slope_of(log, y, f)
+    noise = slope_of(log, y, np.random.default_rng(1).standard_normal(f.shape))  # a ratio by what is 0 up to chance
+    assert noise.used == 0
+    assert not np.isfinite(noise.error)
+    monkeypatch.setattr("unskew.selection.slope.MOST_CELLS", 30_000)
+    assert abs(whole.value - slope_of(log, y, f).value) < 2.5 * whole.error
+
+
+def test_pairs_seen_often_do_not_hide_the_slope():
+    """Where one pair of five is seen, rates meet a ceiling: the slope is still found, within a quarter."""
+    log, y, f, seen = world(0.6, level=0.25)
+    found = slope_of(log, y, f)
+    assert seen.mean() > 0.15
+    assert found.evidence
+    assert 0.45 < found.value < 0.75
+
+
+def test_small_logs_have_no_power_and_say_so():
+    log, y, f, _ = world(0.5, n_users=60, n_items=40, level=0.12, spread=0.2)
+    found = slope_of(log, y, f)
+    assert found.used == 0 or found.evidence
+    assert "cannot tell" in Slope(0.3, 0.4, 0.5).sentence()
+    assert "no evidence" in Slope(0.05, 0.06, 0.5).sentence()
+    assert Slope(0.05, 0.06, 0.5).used == 0
+    tiny = slope_of(log.rows(slice(50)), y, f)
+    assert "cannot tell" in tiny.sentence()
+    assert tiny.used == 0
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    log, y, _, seen = world(0.7, seed=1, n_users=250, n_items=120, level=0.12, by="y")
+    return sample(Problem(log, replace(SETTINGS, exposure=False), liked_from=2.0)).posterior, y, seen
+
+
+def test_shift_of_a_normal_latent_is_exact():
+    """Density times exp(s y) moves a normal by s times its variance: checked by weighting draws."""
+    f, v, noise, s = 0.4, 0.3, 1.2, 0.5
+    y = np.random.default_rng(0).normal(f, np.sqrt(v + noise), 2_000_000)
+    chosen = np.average(y > 0.2, weights=np.exp(s * y))
+    assert abs(chosen - ndtr((f + s * (v + noise) - 0.2) / np.sqrt(v + noise))) < 0.002
+
+
+def test_level_moves_to_the_truth_with_k_one(fitted):
+    posterior, y, seen = fitted
+    u, i = np.nonzero(~seen)
+    truth, raw = (y[u, i] > 0.3).mean(), posterior.probability(u, i).mean()
+    at_zero, at_one = (random_pair_probability(posterior, u, i, 0.7, k).mean() for k in (0.0, 1.0))
+    assert raw - truth > 0.1
+    assert abs(at_one - truth) < 0.35 * (raw - truth)
+    assert at_one < at_zero
+    assert np.array_equal(random_pair_probability(posterior, u, i, 0.0, 1.0), posterior.probability(u, i))
+    with pytest.raises(ParameterError, match="unexplained=2"):
+        shift(posterior, u, i, 0.5, 2.0)
+
+
+def test_random_ratings_tell_k(fitted):
+    posterior, rng, slope = fitted[0], np.random.default_rng(0), Slope(0.7, 0.1, 0.5)
+    u, i = rng.integers(250, size=4000), rng.integers(120, size=4000)
+    for k in (0.1, 0.6):
+        liked = (rng.random(4000) < random_pair_probability(posterior, u, i, 0.7, k)).astype(int)
+        value, error = most_likely_k(posterior, u, i, liked, 0.7)
+        assert abs(value - k) < 4 * error < 0.4
+        random = Pairs(u, i, 250, 120, liked)
+        assert level(posterior, slope, random, rng)[0] == value
+        found, (band, few) = level(posterior, slope, random.rows(slice(40)), rng)
+        assert found is None
+        assert "too few to tell" in few
+        assert "no log can tell" in band
+    assert level(posterior, Slope(0.1, 0.1, 0.5), random, rng) == (None, [])
 
 
 def test_no_evidence_leaves_the_posterior_to_the_bit():
-    log, _, (u, i) = world(0, 0.0)
+    log, _, _, seen = world(0.0, **SMALLER)
+    u, i = np.nonzero(~seen)
     part = fit_corrected(Problem(log, SETTINGS, liked_from=2.0))
     assert not part.slope.evidence
     assert not part.targeted.applied
@@ -38,31 +145,25 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
     for words in ("no evidence", "correction does not act", "Calibration by left-out ratings"):
         assert any(words in note for note in part.notes)
     assert part.platt is None
-    platt = replace(part.targeted, coefficients=np.array([0.3, 0.5, 0.0]), deviations=np.zeros((1, 2)), applied=True)
-    platt = replace(platt, experts=np.zeros(log.n_users, int))
-    calibrated = replace(part, platt=platt)
-    raw = part.logits(u, i).astype(float)
-    assert np.allclose(calibrated.logits(u, i), 0.3 + 0.5 * raw, atol=1e-5)
-    again = part_from(calibrated.state())
-    assert np.array_equal(again.answer(u, i), calibrated.answer(u, i))
-    again = part_from(part.state())
-    order, order_again = (each.order_scores("choice", u, i, np.random.default_rng(0)) for each in (part, again))
-    assert np.isfinite(order).all()
-    assert np.array_equal(order, order_again)
-    assert np.array_equal(again.answer(u, i), part.answer(u, i))
-    assert np.array_equal(again.exposure.logits(u, i), part.exposure.logits(u, i))
-    assert np.array_equal(again.targeted.residuals, part.targeted.residuals)
-    assert again.notes == part.notes
+    one = {"deviations": np.zeros((1, 2)), "experts": np.zeros(log.n_users, int), "applied": True}
+    calibrated = replace(part, platt=replace(part.targeted, coefficients=np.array([0.3, 0.5, 0.0]), **one))
+    assert np.allclose(calibrated.logits(u, i), 0.3 + 0.5 * part.logits(u, i).astype(float), atol=1e-5)
+    for kept in (calibrated, part):
+        again = unflat(Corrected, {key: np.array(value) for key, value in kept.state().items()})
+        assert np.array_equal(again.answer(u, i), kept.answer(u, i))
+        assert np.array_equal(again.exposure.logits(u, i), kept.exposure.logits(u, i))
+        order, order_again = (each.order_scores("choice", u, i, np.random.default_rng(0)) for each in (kept, again))
+        assert np.isfinite(order).all()
+        assert np.array_equal(order, order_again)
+        assert np.array_equal(again.targeted.residuals, kept.targeted.residuals)
+        assert again.notes == kept.notes
 
 
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():
-    log, f, (u, i) = world(1, 0.7)
+    log, _, f, seen = world(0.7, seed=1, **SMALLER)
+    u, i = np.nonzero(~seen)
     part = fit_corrected(Problem(log, SETTINGS, liked_from=2.0))
-    truth, raw, ours = (
-        ndtr(f[u, i] - 0.3).mean(),
-        part.probability(u, i).mean(),
-        part.answer(u, i).mean(),
-    )
+    truth, raw, ours = ndtr(f[u, i] - 0.3).mean(), part.probability(u, i).mean(), part.answer(u, i).mean()
     assert part.slope.evidence
     assert abs(part.slope.value - 0.7) < 0.3
     assert raw - truth > 0.01

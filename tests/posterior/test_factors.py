@@ -1,11 +1,11 @@
 """A fit answers, says what it could not learn, goes on from where it stopped, and refuses in a sentence."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import norm
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unskew.errors import DataError, ParameterError
@@ -13,13 +13,13 @@ from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
-from unskew.posterior.exposure import Columns, Pairs, directions
+from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
 from unskew.propensity.scorers import RidgeScorer, SpectralScorer
+from unskew.registry import registered
 
-LONG = bool(os.environ.get("UNSKEW_LONG"))
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
 
 
@@ -75,80 +75,6 @@ def test_levels_probability_expected_and_std_agree(fitted):
         posterior.probability(u, i, 9.0)
 
 
-def test_sampler_agrees_with_brute_force_on_two_by_two():
-    """P of the posterior on a 2 x 2 log, d = 1, against weighted draws from the prior."""
-    users, items, levels = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 0, 1])
-    known = Columns.of(2), Columns.of(2)
-    s = Sampler(users, items, levels, 2, *known, d=1, seed=0, row_df=8, prior_scale=0.5, column_shape=3)
-    found = []
-    for k in range(60_000 if LONG else 8000):
-        s.sweep()
-        if k > 100:
-            u, v = s.user_side, s.item_side
-            f = u.rows[:, :1] @ v.rows[:, :1].T + u.rows[:, 1:] + v.rows[:, 1]
-            found.append(ndtr((f - s.thresholds[1]) / (u.scale[:, None] * v.scale[None, :])))
-    found = np.array(found)
-    rng = np.random.default_rng(1)
-    m, rows = 400_000 if LONG else 100_000, {}
-    for side in ("u", "v"):
-        lam = rng.gamma(3, 1 / 3, m)
-        a = np.zeros((m, 2, 2))  # Bartlett, Wishart(8, I / 2)
-        a[:, 0, 0], a[:, 1, 1] = np.sqrt(rng.chisquare(8, m)), np.sqrt(rng.chisquare(7, m))
-        a[:, 1, 0] = rng.standard_normal(m)
-        precision = 0.5 * a @ a.transpose(0, 2, 1)
-        root = np.linalg.cholesky(np.linalg.inv(precision))
-        mean = np.einsum("mij,mj->mi", root, rng.standard_normal((m, 2))) / np.sqrt(lam)[:, None]
-        rows[side] = mean[:, None] + np.einsum("mij,mrj->mri", root, rng.standard_normal((m, 2, 2)))
-        rows["s" + side] = 1 / np.sqrt(rng.gamma(5, 1 / 5, (m, 2)))
-    t = defaults.THRESHOLD_SD * rng.standard_normal(m)
-    f = rows["u"][:, :, None, 0] * rows["v"][:, None, :, 0] + rows["u"][:, :, None, 1] + rows["v"][:, None, :, 1]
-    p = ndtr((f - t[:, None, None]) / (rows["su"][:, :, None] * rows["sv"][:, None, :]))
-    w = np.prod([np.abs(1 - level - p[:, a, b]) for a, b, level in zip(users, items, levels, strict=True)], axis=0)
-    exact = (w[:, None, None] * p).sum(0) / w.sum()
-    batches = found[: len(found) // 50 * 50].reshape(50, -1, 2, 2).mean(1)
-    error = batches.std(0, ddof=1) / np.sqrt(50) + 0.003
-    assert (np.abs(found.mean(0) - exact) < 4 * error).all()
-
-
-def test_simulation_based_calibration():
-    """Ranks of true f among posterior draws are uniform when the truth is drawn from the prior (Talts et al., 2018)."""
-    rng = np.random.default_rng(3)
-    users, items, ranks = np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7, []
-    worlds, thin = (120, 20) if LONG else (30, 8)
-    known = Columns.of(6), Columns.of(7)
-    for seed in range(worlds):
-        s = Sampler(
-            users, items, np.arange(24) % 3, 3, *known, d=1, seed=seed, row_df=12, prior_scale=0.3, column_shape=4
-        )
-        u, v = s.user_side, s.item_side
-        for side in (u, v):
-            a = np.tril(rng.standard_normal((2, 2)), -1)
-            a[np.diag_indices(2)] = np.sqrt(rng.chisquare([12, 11]))
-            root = np.linalg.cholesky(np.linalg.inv(0.3 * a @ a.T))
-            mean = root @ rng.standard_normal(2) / np.sqrt(rng.gamma(4, 1 / 4))
-            side.rows[:] = mean + rng.standard_normal((side.n, 2)) @ root.T
-            side.scale[:] = 1 / np.sqrt(rng.gamma(5, 1 / 5, side.n))
-        # a start from the truth is a draw from the posterior
-        s.thresholds[1:-1] = np.sort(defaults.THRESHOLD_SD * rng.standard_normal(2))
-
-        def statistics(s=s, u=u, v=v):
-            f = u.rows[s.users, 0] * v.rows[s.items, 0] + u.rows[s.users, 1] + v.rows[s.items, 1]
-            t = s.thresholds[1:-1]
-            return f, (f[0] - t[0], u.rows[0, 1] - u.rows[1, 1], t[1] - t[0])
-
-        f, truth = statistics()
-        y = f + u.scale[s.users] * v.scale[s.items] * rng.standard_normal(24)
-        s.levels[:] = np.searchsorted(s.thresholds[1:-1], y)
-        draws = []
-        for k in range(50 * thin):
-            s.sweep()
-            draws += [statistics()[1]] if k % thin == thin - 1 else []
-        ranks.append((np.array(draws) < np.array(truth)).mean(0))
-    for column in np.array(ranks).T:
-        counts = np.histogram(column, 5, (0, 1.0001))[0]
-        assert ((counts - worlds / 5) ** 2 / (worlds / 5)).sum() < 18.5  # chi-square with 4 degrees, 0.1%
-
-
 def test_saved_states_answer_and_go_on_alike(fitted):
     posterior = fitted[0].posterior
     u, i = every_pair()
@@ -181,6 +107,7 @@ def test_bits_do_not_depend_on_the_threads_of_blas():
         with threadpool_limits(threads, "blas"):
             found.append(sample(Problem(log, BayesianFactors(sweeps=8, exposure=True, history=True))).posterior)
     assert found[0].users.vectors.tobytes() == found[1].users.vectors.tobytes()
+    assert {pool["num_threads"] for pool in one_blas_thread(threadpool_info)() if pool["user_api"] == "blas"} == {1}
 
 
 def test_interrupt_keeps_what_there_is(monkeypatch):
@@ -238,11 +165,6 @@ def test_records_are_flat_and_back_by_their_fields():
     two = RidgeScorer(True, *(np.arange(3),) * 2, np.eye(2), np.ones(3), np.ones(3), 0.8)
     assert isinstance(again := unflat(scorers, flat(two)), RidgeScorer)
     assert (again.by_users, again.share) == (True, 0.8)
-
-
-def test_fits_use_one_thread_of_blas():
-    np.zeros((2, 2)) @ np.zeros((2, 2))
-    assert {pool["num_threads"] for pool in one_blas_thread(threadpool_info)() if pool["user_api"] == "blas"} == {1}
 
 
 def test_a_gain_is_clear_by_two_errors_and_more_while_folds_are_left():
@@ -343,6 +265,9 @@ def test_continuous_ratings_are_predicted_on_their_scale():
     truth = ndtr(f.ravel() - 0.5)
     assert np.mean((posterior.probability(u, i, 110.0) - truth) ** 2) < 0.5 * truth.var()
     assert np.allclose(posterior.expected(u, i, 0.3), posterior.expected(u, i) - 0.3 * posterior.ratings.values[1])
+    rated, (centre, size) = 100 + 20 * f.ravel(), posterior.ratings.values
+    density = norm.logpdf((rated - centre) / size, posterior.scores(u, i), posterior.spread(u, i))
+    np.testing.assert_allclose(posterior.log_likelihood(u, i, rated), density, atol=1e-6)
     folded = posterior.folded(np.array([0, 5]), np.arange(5), 100.0 + np.arange(5))
     assert np.isfinite(folded.scores(np.full(60, 80), np.arange(60))).all()
     with pytest.raises(ParameterError, match="continuum"):
@@ -402,3 +327,7 @@ def test_user_with_a_hundred_thousand_ratings():
     log = Pairs(users, items, 3, 100_000, np.arange(100_004) % 3)
     posterior = sample(Problem(log, replace(PLAIN, sweeps=8))).posterior
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
+
+
+def test_it_is_registered_as_an_imputation() -> None:
+    assert "bayesian-factors" in {entry.name for entry in registered("imputation")}

@@ -64,11 +64,16 @@ def test_log_sizes_have_their_distribution(power, up, down):
     assert stats.kstest(drawn, lambda q: np.interp(q, x, below / below[-1])).pvalue > 1e-3
 
 
+def scores(s, u, v):
+    """f of every rating, given rows of users and items."""
+    return (u[s.users, : s.d] * v[s.items, : s.d]).sum(1) + u[s.users, s.d] + v[s.items, s.d]
+
+
 def slow_sweep(s):
     """One sweep in plain NumPy, from the formulas, given the same random numbers."""
     d, p, old, u, v = s.d, s.d + 1, s.thresholds.copy(), s.user_side.rows.copy(), s.item_side.rows.copy()
     scales, noise, y = [s.user_side.scale.copy(), s.item_side.scale.copy()], s.noise, s.y.copy()
-    f = (u[s.users, :d] * v[s.items, :d]).sum(1) + u[s.users, d] + v[s.items, d]
+    f = scores(s, u, v)
     sd = scales[0][s.users] * scales[1][s.items]
     rng = sweep_rng(s.seed, s.sweeps)
     uniforms = rng.random(len(y) if s.n_levels > 1 else 0)
@@ -113,7 +118,7 @@ def slow_sweep(s):
             root = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1].T  # lower, precision = root' root
             rows[k][r] = centre + np.linalg.solve(root, normals[k][r])
     if s.n_levels > 1:
-        f = (u[s.users, :d] * v[s.items, :d]).sum(1) + u[s.users, d] + v[s.items, d]
+        f = scores(s, u, v)
         up = (((y - f) / (scales[0][s.users] * scales[1][s.items])) ** 2).sum()
         up += ((old[1:-1] / defaults.THRESHOLD_SD) ** 2).sum()
         down = (np.trace(s.user_side.prior.precision) + s.item_side.prior.precision[d, d]) / s.w
@@ -140,8 +145,8 @@ def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
 
 def simulate(s, rng):
     """Draw ratings from the sampler's own state."""
-    d, u, v = s.d, s.user_side, s.item_side
-    f = (u.rows[s.users, :d] * v.rows[s.items, :d]).sum(1) + u.rows[s.users, d] + v.rows[s.items, d]
+    u, v = s.user_side, s.item_side
+    f = scores(s, u.rows, v.rows)
     y = f + math.sqrt(s.noise) * u.scale[s.users] * v.scale[s.items] * rng.standard_normal(len(f))
     if s.n_levels == 1:
         s.y[:] = y
@@ -155,7 +160,8 @@ def draw_prior(s, rng):
     for side in (s.user_side, s.item_side):
         groups = side.columns.groups
         side.prior.column_precision = rng.gamma(s.column_shape, 1 / s.column_shape, groups.max() + 1)[groups]
-        side.prior.precision = np.atleast_2d(stats.wishart(s.row_df, s.w * np.eye(p)).rvs(random_state=rng))
+        bartlett = np.tril(rng.standard_normal((p, p)), -1) + np.diag(np.sqrt(rng.chisquare(s.row_df - np.arange(p))))
+        side.prior.precision = s.w * bartlett @ bartlett.T
         root = np.linalg.cholesky(np.linalg.inv(side.prior.precision))
         noise = rng.standard_normal((len(groups), p)) @ root.T
         side.prior.coefficients = noise / np.sqrt(side.prior.column_precision)[:, None]
@@ -212,6 +218,47 @@ def test_geweke_joint_distribution(n_levels, monkeypatch):
     error = np.sqrt(a.var(axis=0) / len(a) + batches.var(axis=0, ddof=1) / 50)
     z = (a.mean(axis=0) - b.mean(axis=0)) / np.maximum(error, 1e-12)
     assert np.abs(z).max() < 4, np.round(z, 1)
+
+
+def test_simulation_based_calibration():
+    """Ranks of the truth among posterior draws are uniform when it is drawn from the prior (Talts et al., 2018)."""
+    rng, users, items, ranks = np.random.default_rng(3), np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7, []
+    worlds, thin = (120, 20) if LONG else (30, 8)
+    prior = {"d": 1, "row_df": 12, "prior_scale": 0.3, "column_shape": 4}
+    for seed in range(worlds):
+        s = Sampler(users, items, np.arange(24) % 3, 3, Columns.of(6), Columns.of(7), seed=seed, **prior)
+        draw_prior(s, rng)  # a start from the truth is a draw from the posterior
+        simulate(s, rng)
+        draws = []
+        for k in range(50 * thin + 1):
+            if k % thin == 0:
+                u, t = s.user_side.rows, s.thresholds[1:-1]
+                draws.append((scores(s, u, s.item_side.rows)[0] - t[0], u[0, 1] - u[1, 1], t[1] - t[0]))
+            s.sweep()
+        ranks.append((np.array(draws[1:]) < draws[0]).mean(0))
+    for column in np.array(ranks).T:
+        counts = np.histogram(column, 5, (0, 1.0001))[0]
+        assert ((counts - worlds / 5) ** 2 / (worlds / 5)).sum() < 18.5  # chi-square with 4 degrees, 0.1%
+
+
+def test_sampler_agrees_with_brute_force_on_two_by_two():
+    """P of the posterior on a 2 x 2 log, d = 1, against weighted draws from the prior."""
+    users, items, levels = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 0, 1])
+    prior = {"d": 1, "row_df": 8, "prior_scale": 0.5, "column_shape": 3}
+    s = Sampler(users, items, levels, 2, Columns.of(2), Columns.of(2), seed=0, **prior)
+    rng, found = np.random.default_rng(1), {"sweep": [], "prior": []}
+    for kind, n in (("sweep", 60_000 if LONG else 8000), ("prior", 120_000 if LONG else 16_000)):
+        for _ in range(n):
+            s.sweep() if kind == "sweep" else draw_prior(s, rng)
+            u, v = s.user_side, s.item_side
+            f = u.rows[:, :1] @ v.rows[:, :1].T + u.rows[:, 1:] + v.rows[:, 1]
+            found[kind].append(ndtr((f - s.thresholds[1]) / (u.scale[:, None] * v.scale[None, :])))
+    swept, p = (np.array(values) for values in found.values())
+    w = np.prod(np.abs(1 - levels - p[:, users, items]), axis=1)[:, None, None] / len(p)
+    exact = (w * p).sum(0) / w.sum()
+    batches = swept.reshape(50, -1, 2, 2).mean(1)
+    error = np.sqrt(batches.var(0, ddof=1) / 50 + ((w * (p - exact)) ** 2).sum(0) / w.sum() ** 2)
+    assert (np.abs(swept.mean(0) - exact) < 4 * error + 0.003).all()
 
 
 def test_bits_depend_on_seed_and_sweep_and_not_on_threads():

@@ -146,3 +146,20 @@ def test_experts_do_not_confirm_themselves():
     )
     assert not fair.applied
     assert leaky.gain > fair.gain + 2 * fair.error
+
+
+def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
+    rng, n = np.random.default_rng(3), 3000
+    users, items, fold = rng.integers(60, size=n), rng.integers(40, size=n), rng.integers(3, size=n)
+    experts, logit_q, log_p = np.arange(60) % 3, rng.normal(0, 2, n), rng.normal(-2, 0.5, n)
+    group = experts[users]
+    liked = (rng.random(n) < expit(np.array([0.2, 1.0, 2.5])[group] * logit_q)).astype(np.int64)
+    found = target(liked, logit_q, log_p, users, items, experts, fold, np.ones(n))
+    x = np.stack([np.ones(n), logit_q, log_p - log_p.mean()], axis=1)
+    mapped = np.empty(n)
+    for k in range(3):
+        beta, own = shrunk_logistic(*(of[fold != k] for of in (x, liked, np.ones(n), group)), 3)
+        mapped[fold == k] = (x @ beta + own[group, 0] + own[group, 1] * logit_q)[fold == k]
+    before, after = (np.logaddexp(0, z) - liked * z for z in (logit_q, mapped))
+    assert found.gain == pytest.approx((before - after).mean(), abs=1e-9)
+    assert found.applied

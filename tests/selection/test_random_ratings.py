@@ -86,10 +86,7 @@ def test_what_gains_nothing_out_of_fold_changes_no_bit():
     assert max(each.gain for each in found) < 0
     assert line == Line()
     assert line(answers) is answers or (line(answers) == answers).all()
-
-
-def test_fewer_than_ten_change_nothing():
-    assert learn("prediction", *drawn(9, 0)[:2], seed=0) == (Line(), ())
+    assert learn("prediction", *drawn(9, 0)[:2], seed=0) == (Line(), ())  # fewer than ten are not asked
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.0, 0.0), (-1.0, 0.0), (np.nan, 0.0), (1.0, np.inf)])

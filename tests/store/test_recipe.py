@@ -85,9 +85,7 @@ def test_any_settings_survive_json_and_toml(method):
 texts = st.text(max_size=8)
 scalars = texts | st.integers() | st.floats(allow_nan=False) | st.booleans()
 values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=12,
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=12
 )
 
 
@@ -203,14 +201,8 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
             {"kind": "Naive", "net": "MF"},
             "net of Naive must be a table of the kind MF or NCF or SharedEmbedding or Tower, not 'MF'.",
         ),
-        (
-            {"kind": "Naive", "net": {"kind": "IPS"}},
-            "net of Naive cannot be of the kind 'IPS'; choose from MF",
-        ),
-        (
-            {"kind": "Training", "batch_size": "big"},
-            "batch_size of Training must be a whole number or 'none', not",
-        ),
+        ({"kind": "Naive", "net": {"kind": "IPS"}}, "net of Naive cannot be of the kind 'IPS'; choose from MF"),
+        ({"kind": "Training", "batch_size": "big"}, "batch_size of Training must be a whole number or 'none', not"),
         ({"kind": "Training", "max_epochs": 0}, "max_epochs must be at least 1, not 0."),
         ({"kind": "IPS", "clip": 2}, "clip of IPS must be a number at least 0 and at most 1, not 2."),
     ],

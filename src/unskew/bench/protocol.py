@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import unskew
+from unskew.asked import OnUnknown
 from unskew.bench.records import Records, Values, versions
 from unskew.bench.run import Job, Outcome, opened, run, warm_up
 from unskew.bench.search import Search, Validation, search
@@ -29,7 +30,7 @@ from unskew.methods.base import Method
 from unskew.metrics.calibration import calibration_error
 from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
-from unskew.model import OnUnknown, Recommender
+from unskew.model import Recommender
 from unskew.store.atomic import reason, write_file
 from unskew.store.model import fingerprint
 from unskew.store.recipe import to_plain, write_recipe

@@ -10,41 +10,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from functools import wraps
+from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from unskew import runtime
 from unskew._version import __version__
-from unskew.cli import (
-    benchmark,
-    compare,
-    demo,
-    diagnose,
-    doctor,
-    evaluate,
-    export,
-    fit,
-    lists,
-    options,
-    predict,
-    recommend,
-    reproduce,
-    serve,
-    similar,
-    split,
-    tune,
-    update,
-)
+from unskew.cli import options
 from unskew.cli.errors import OneSentenceErrors
 from unskew.cli.output import Answer
 from unskew.cli.reading import Reading
 
-COMMANDS = {
-    **{"demo": demo, "fit": fit, "predict": predict, "recommend": recommend, "similar": similar, "split": split},
-    **{"evaluate": evaluate, "diagnose": diagnose, "compare": compare, "tune": tune, "benchmark": benchmark},
-    **{"reproduce": reproduce, "export": export, "serve": serve, "update": update, "list": lists, "doctor": doctor},
-}
+NAMES = (
+    "demo fit predict recommend similar split evaluate diagnose compare tune benchmark reproduce export serve update"
+)
+COMMANDS = {name: import_module(f"unskew.cli.{name}") for name in NAMES.split()}
+COMMANDS |= {"list": import_module("unskew.cli.lists"), "doctor": import_module("unskew.cli.doctor")}
 app = typer.Typer(
     cls=OneSentenceErrors,
     no_args_is_help=True,
@@ -118,7 +100,9 @@ def _logged() -> Iterator[None]:
 
 for _name, _module in COMMANDS.items():
     app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_common_options(_module.command))
-app.command("report", hidden=True)(_with_common_options(diagnose.command))  # what `diagnose` was called in 0.1.0
+app.command("report", hidden=True)(
+    _with_common_options(COMMANDS["diagnose"].command)
+)  # what `diagnose` was called in 0.1.0
 
 
 def main() -> None:

@@ -54,10 +54,11 @@ def command(
     unskew benchmark ratings.csv --tune 30 --set validation.criterion=user_auc --out results
     """
     from unskew.bench import benchmark
+    from unskew.registry import named
 
     settings = Settings(assignments)
     settings.refuse("")
-    names = [entry.name for entry in unskew.registered()] if methods == "all" else methods.split(",")
+    names = list(named("method")) if methods == "all" else methods.split(",")
     if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
         raise ParameterError(f"--methods names {twice} twice: name it once.")
     chosen, reading = {name: unskew.make(name) for name in map(str.strip, names)}, settings.reading(reading)
@@ -86,7 +87,7 @@ class Material(NamedTuple):
 def material(source: str, reading: Reading, data: Path | None, seed: int = 0, **own: Any) -> Material:
     """Return what a benchmark learns from and is judged by: of a dataset, a simulated world, or a log of one's own."""
     name = source.replace("-", "_")
-    named = name in {known.name for known in unskew.datasets.available()} and (data or not Path(source).exists())
+    named = name in {known.name for known in unskew.registered("dataset")} and (data or not Path(source).exists())
     if not named and source != WORLD:
         if data is not None:
             raise ParameterError(f"--data is for datasets, and {source} is a file: leave it out.")

@@ -12,8 +12,7 @@ EXAMPLE = "unskew demo --out demo.svg"
 
 
 def command(
-    out: Annotated[Path | None, options.file("--out", "Write the picture, as .svg.")] = None,
-    seed: options.Seed = 0,
+    out: Annotated[Path | None, options.file("--out", "Write the picture, as .svg.")] = None, seed: options.Seed = 0
 ) -> Answer:
     """Show in a simulated world what ignoring selection costs.
 

@@ -39,6 +39,9 @@ def command(
     seed: Annotated[
         int | None, options.count("--seed", "The same seed gives the same result; the recipe's, or 0.", 0)
     ] = None,
+    scheduler: Annotated[
+        str | None, options.file("--scheduler", "Draw the sweeps of dce-bayes on a Dask cluster.", "ADDRESS")
+    ] = None,
     diagnose: Annotated[bool, options.flag("--diagnose", "Judge the model too, as `unskew diagnose` does.")] = False,
 ) -> Answer:
     """Fit a method on a log of ratings and save the model.
@@ -56,8 +59,10 @@ def command(
         lines.append(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
     for line in lines:
         say(line)
+    from unskew.methods.base import fit_on
+
     seed = (chosen.seed or 0) if seed is None else seed
-    model = chosen.method.fit(ratings, seed=seed, training=chosen.training, random_ratings=random)
+    model = fit_on(scheduler, chosen.method, ratings, seed=seed, training=chosen.training, random_ratings=random)
     model.save(target)
 
     from unskew.diagnosis.diagnose import known_already

@@ -17,18 +17,22 @@ USE = "A setting is given as: unskew fit LOG --method ips --set propensity=addit
 
 def command() -> Answer:
     """List the methods, their parts and their settings, the metrics, and the published datasets that can be read."""
-    from unskew.registry import broken, named
+    from unskew.registry import broken
+
+    problems = broken()
+
+    def usable(*kinds: str) -> list[Any]:
+        return [entry for kind in kinds for entry in unskew.registered(kind) if entry.name not in problems]
 
     methods = [_described(entry.name, entry) for entry in unskew.registered()]
     parts = [
         _described(entry.cls.__name__.lower(), entry)
-        for kind in ("net", "propensity", "calibrator")
-        for entry in unskew.registered(kind)
+        for entry in usable("net", "propensity", "calibrator")
         if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls))
     ]
-    sources = unskew.datasets.available()
-    metrics = [{"name": name, "summary": metric.meaning, "settings": {}} for name, metric in named("metric").items()]
-    for sentence in broken().values():
+    sources = [entry.defaults for entry in usable("dataset")]
+    metrics = [{"name": each.name, "summary": each.defaults.meaning, "settings": {}} for each in usable("metric")]
+    for sentence in problems.values():
         say(f"warning: {sentence}")
     lines = [_text(row) for row in methods] + ["", "Parts, by the names that --set takes", ""]
     lines += [_text(row) for row in parts] + ["", USE, "", "Metrics", ""]
@@ -43,7 +47,7 @@ def command() -> Answer:
     datasets = [asdict(replace(source, read=None)) for source in sources]
     return Answer(
         "\n".join(lines),
-        {"methods": methods, "parts": parts, "metrics": metrics, "datasets": datasets, "broken": broken()},
+        {"methods": methods, "parts": parts, "metrics": metrics, "datasets": datasets, "broken": problems},
     )
 
 
@@ -51,6 +55,8 @@ def _described(name: str, entry: Any) -> dict[str, Any]:
     """Return name, summary and settings with defaults; a part among them is a name as well."""
     from unskew.store.recipe import to_plain
 
+    if entry.problem:
+        return {"name": name, "summary": entry.problem, "settings": {}}
     plain = to_plain(entry.build())
     kinds = {setting: value["kind"].lower() for setting, value in plain.items() if isinstance(value, dict)}
     settings = {setting: value for setting, value in (plain | kinds).items() if setting != "kind"}

@@ -113,5 +113,5 @@ def _class_name(name: str) -> str:
     """Return the class of this name in whatever case; if there is none, the name, for the library to refuse."""
     from unskew.store.recipe import kinds
 
-    folded = name.casefold()
-    return next((known for known in kinds() if folded in (known.casefold(), known.casefold().rpartition(":")[2])), name)
+    folded, every = name.casefold(), (known for outside in (False, True) for known in kinds(outside))
+    return next((known for known in every if folded in (known.casefold(), known.casefold().rpartition(":")[2])), name)

@@ -23,8 +23,8 @@ def command(
     Two items are alike if what the model answers for them, beyond what all items share, goes up and down together over
     all users; two users are alike over all items.
     """
+    from unskew.asked import as_arrow_table
     from unskew.findings import Table
-    from unskew.model import as_arrow_table
 
     if bool(item) == bool(user):
         raise ParameterError("similar needs --item or --user: give one of the two.")

@@ -50,6 +50,7 @@ _KNOWN = {
     "title": "title name itemname itemtitle movietitle movie product book song artist",
     "clicked": "clicked click isclick isclicked",
     "converted": "converted conversion isconverted purchased purchase bought",
+    "conversion_time": "conversiontime conversiondate convertedat purchasetime purchasedat boughtat",
     "request": "request requestid impressionid queryid",
     "position": "position pos slot rank",
     "policy": "policy policyid policyname",
@@ -60,7 +61,12 @@ _KNOWN = {
 KNOWN = {role: tuple(names.split()) for role, names in _KNOWN.items()}
 DOCUMENTED = {role: role for role in (*KNOWN, "seen")} | Names()._asdict()
 PLURAL = {role: f"{role}s" for role in KNOWN} | {"seen": "what was seen", "clicked": "clicks"}
-PLURAL |= {"converted": "conversions", "policy": "policies", "is_random": "random rows"}
+PLURAL |= {
+    "converted": "conversions",
+    "conversion_time": "times of conversions",
+    "policy": "policies",
+    "is_random": "random rows",
+}
 ENDINGS = ("rating", "ratings", "stars", "score")  # of names that hold ratings where none of those above does
 DELIMITERS = ("::", ",", ";", "\t", "|", " ")
 OLDEST = 1e8  # seconds since 1970 from which on a number is taken for a time: 1973
@@ -156,6 +162,11 @@ def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
     except Exception as error:  # a door: whatever a foreign kind of frame complains of
         kind = type(frame).__name__
         raise DataError(f"{where} must be a pandas, polars or pyarrow one, but is a {kind}.") from error
+
+
+def library_of(frame: Any) -> str:
+    """Return the library that a frame is of, pyarrow for any that is none of the others."""
+    return next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
 
 
 def samples_of(columns: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -14,6 +14,7 @@ from unskew.errors import DataError
 
 LARGEST_CODE = 2**31 - 1
 LARGEST_EXACT_FLOAT = 2**53
+FEWEST_COUNTED = 100_000  # rows
 Row = Callable[[int], int]  # the number of the row, from 1, in which a value stands
 
 
@@ -85,8 +86,11 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
     column = values if isinstance(values, pa.ChunkedArray) else as_arrow(values, where)
     given = pa.types.is_dictionary(column.type)
     if not given:
+        column = narrowed(column) if narrow else column
+        if (numbered := _numbered(column)) is not None and known is None:
+            return numbered[0], Vocabulary(numbered[1], where)
         try:  # before chunks are joined: codes are shorter than ids
-            column = (narrowed(column) if narrow else column).dictionary_encode()
+            column = column.dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise _no_kind_of_id(where, column.type) from None
     column = as_arrow(column, where)
@@ -110,6 +114,28 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
             f"{len(catalogue):,} ids does not list: add it there or remove the row."
         )
     return places[numbers], catalogue
+
+
+def _numbered(column: Any) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+    """Return codes and ids of a long column of integers that lie close together, by counting instead of hashing."""
+    if not pa.types.is_int64(column.type) or column.null_count or len(column) < FEWEST_COUNTED:
+        return None
+    low, high = pc.min_max(column).values()
+    values, span = np.asarray(column), high.as_py() - low.as_py() + 1
+    if span > len(values):
+        return None
+    values = values - low.as_py()
+    first = np.full(span, len(values), np.int32)
+    first[values[::-1]] = np.arange(
+        len(values) - 1, -1, -1, dtype=np.int32
+    )  # of several rows the first is written last
+    ids = np.flatnonzero(first < len(values))
+    ids = ids[np.argsort(first[ids])]
+    codes = np.empty(span, np.int32)
+    codes[ids] = np.arange(len(ids), dtype=np.int32)
+    found = codes[values]
+    found.flags.writeable = False  # or a log would copy it
+    return found, ids + low.as_py()
 
 
 def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:

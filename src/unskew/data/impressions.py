@@ -19,7 +19,9 @@ from unskew.errors import DataError
 
 Flags = NDArray[np.bool_]
 Target = Literal["click", "conversion", "click-and-conversion", "implicit"]
+OVER_ALL = ("click", "click-and-conversion")  # targets that are wanted over all pairs and known of what was shown
 CONTEXT = ("request", "position", "policy", "pscore", "is_random", "sample_rate")  # what a row may have besides
+OFF = 3.0  # standard errors from which on logged chances are doubted
 RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
 
 
@@ -58,7 +60,7 @@ def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | 
         del given["seen"]
     if target is None and "seen" not in given:
         return Wanted(given)
-    free = [role for role in CONTEXT if role not in given]
+    free = [role for role in (*CONTEXT, "conversion_time") if role not in given]
     optional = ("time", *free, *(("rating",) if target == "implicit" else ()))
     return Wanted(given | dict.fromkeys(free), optional, target, notes)
 
@@ -118,6 +120,45 @@ def shares(keys: NDArray[np.int64]) -> NDArray[np.float32] | None:
     return None if count.max() == 1 else (1 / count[place]).astype(np.float32)
 
 
+def chances_shown(users: NDArray[Any], items: NDArray[Any], pscore: NDArray[Any], n_items: int) -> NDArray[Any]:
+    """Return the chance 1 - (1 - p)^n that the pair of a row was shown at all.
+
+    n are the rows of its user and p is the mean logged chance of the pair's rows: exact for chances that depend on user
+    and item alone. A sum over shown pairs of 1 / chance is then unbiased over all pairs (Horvitz & Thompson, 1952).
+    """
+    _, place, count = np.unique(pair_keys(users, items, n_items), return_inverse=True, return_counts=True)
+    p = (np.bincount(place, pscore) / count)[place]
+    with np.errstate(divide="ignore"):  # of chances of 1
+        return np.asarray(-np.expm1(np.bincount(users)[users] * np.log1p(-p)), np.float32)
+
+
+def implied(pscore: NDArray[Any], n_items: int) -> list[str]:
+    """Check logged chances, in words: over rows, 1 / p has the number of items that can be shown as its mean."""
+    inverse = 1 / pscore.astype(np.float64)
+    mean, error = inverse.mean(), inverse.std() / np.sqrt(len(inverse))
+    if abs(mean - n_items) <= OFF * error + 0.2 * n_items:  # few rows with a small p decide the mean: errors are rough
+        return []
+    return [f"1 / pscore has a mean of {mean:,.4g} where true chances over all {n_items:,} items give that number"]
+
+
+def time_remarks(times: Any, bought: Any, won: Flags | None, at: Callable[[str], str], now: float) -> list[str]:
+    """Return what is odd about times, in words; each is counted and its first row named."""
+
+    def counted_as(bad: Flags, what: str) -> list[str]:
+        return [f"{int(bad.sum()):,} rows {what}, the first is row {int(bad.argmax()) + 1}"] if bad.any() else []
+
+    notes = []
+    for role, column in (("time", times), ("conversion_time", bought)):
+        if column is not None and not (column[~np.isnan(column)] > now).all():  # where all are, the unit is another
+            notes += counted_as(column > now, f"have a time in the future in {at(role)}")
+    if bought is not None:
+        if times is not None:
+            notes += counted_as(bought < times, f"have a time in {at('conversion_time')} before they were shown")
+        if won is not None:
+            notes += counted_as(~np.isnan(bought) & ~won, f"have a time in {at('conversion_time')} and no conversion")
+    return notes
+
+
 def _held(number: float) -> str:
     return "nothing" if np.isnan(number) else f"{number:g}"
 
@@ -131,6 +172,9 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
         if role in ("request", "policy"):
             codes = plain(as_arrow(columns[role], at(role))).dictionary_encode()
             column: NDArray[Any] = np.asarray(codes.indices.fill_null(-1), np.int32)
+            names = [str(name).lower() for name in codes.dictionary.to_pylist()]
+            if role == "policy" and "random" in names:
+                found["is_random"] = column == names.index("random")  # unless a column says so, below
         elif role == "is_random":
             column = as_flags(columns[role], at(role))
         else:

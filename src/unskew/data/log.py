@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
@@ -19,14 +20,29 @@ from unskew.data.guess import (
     find_columns,
     frame_columns,
     guessed_scale,
+    library_of,
     named_as,
     samples_of,
     standing_out,
     tallied,
 )
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
-from unskew.data.impressions import Target, as_flags, context_of, counted, ones, remarks, shares, visible, wanted
-from unskew.data.pairs import pair_keys
+from unskew.data.impressions import (
+    OVER_ALL,
+    Target,
+    as_flags,
+    chances_shown,
+    context_of,
+    counted,
+    implied,
+    ones,
+    remarks,
+    shares,
+    time_remarks,
+    visible,
+    wanted,
+)
+from unskew.data.pairs import pair_fold, pair_keys
 from unskew.data.population import AllPairs, ListedRows, Population
 from unskew.data.scale import Scale, as_ratings
 from unskew.errors import DataError, ParameterError, chosen, nearest
@@ -66,12 +82,14 @@ class RatingLog:
     library: str = "pyarrow"  # the frame library that the data came in, and answers go out in
     notes: tuple[str, ...] = ()  # what was guessed, left out or stands out, a sentence each
     cells: NDArray[np.float32] | None = None  # how many pairs of the population a rating stands for; None for one each
+    chances: NDArray[np.float32] | None = None  # that a rating's pair was shown at all, by logged propensities
     target: str | None = None  # what impressions are read for
     listed: ListedRows | None = None  # the population, if it is not all pairs: the ratings are those of its seen rows
+    random: RatingLog | None = None  # impressions of random traffic, none of which is among the ratings
 
     def __post_init__(self) -> None:
         kinds = {"users": np.int32, "items": np.int32, "ratings": np.float32, "stars": np.float32, "times": np.float64}
-        kinds["cells"] = np.float32
+        kinds |= {"cells": np.float32, "chances": np.float32}
         for name, kind in kinds.items():
             given = getattr(self, name)
             if given is None or (isinstance(given, np.ndarray) and given.dtype == kind and not given.flags.writeable):
@@ -117,9 +135,8 @@ class RatingLog:
         given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, names_like(settings))
         look = wanted(given | {"seen": seen}, columns, settings.get("target"), "the frame")
         found, guessed = find_columns(samples_of(columns), look.given, "the frame", look.optional)
-        library = next((kind for kind in ("pandas", "polars") if type(frame).__module__.startswith(kind)), "pyarrow")
         held = {role: columns[name] for role, name in found.items()}
-        rows = Rows(held, found, "", library, (*look.notes, *guessed), target=look.target)
+        rows = Rows(held, found, "", library_of(frame), (*look.notes, *guessed), target=look.target)
         return rows.log(columns, **settings)
 
     @classmethod
@@ -196,14 +213,39 @@ class RatingLog:
         """The mean of the ratings in [0, 1]; NaN for an empty part of a log."""
         return float(self.ratings.mean(dtype=np.float64)) if len(self) else float("nan")
 
+    @property
+    def random_ratings(self) -> RatingLog | None:
+        """The half of the random traffic that fits are corrected by; the other judges and is never trained on."""
+        return self._random(0)
+
+    @property
+    def random_test(self) -> RatingLog | None:
+        """The half of the random traffic that judges."""
+        return self._random(1)
+
+    def _random(self, half: int) -> RatingLog | None:
+        if self.random is None:
+            return None
+        own = pair_fold(0, self.random.users, self.random.items, 2) == half
+        return self.random.take(own) if own.any() else None
+
+    def with_random(self, random: NDArray[np.bool_]) -> RatingLog:
+        """Take rows of random traffic out of the ratings; the others stand for their pairs anew."""
+        rest, chances = self.take(~random), None if self.chances is None else self.chances[~random]
+        cells = shares(pair_keys(rest.users, rest.items, rest.n_items))
+        apart = RatingLog.proved(**self.take(random).__dict__ | {"cells": None, "chances": None, "notes": ()})
+        return RatingLog.proved(**rest.__dict__ | {"cells": cells, "chances": chances, "random": apart})
+
     def take(self, rows: NDArray[Any], listed: NDArray[np.bool_] | None = None) -> RatingLog:
         """Return the log of some rows (positions or a mask), everything else the same and nothing checked again.
 
         Of a log of listed rows, `listed` is a mask of those that remain, whose seen ones are `rows`; without it all
         unseen ones remain and stand for as much less.
         """
-        known = ("users", "items", "ratings", "stars", "times", "cells")
+        known = ("users", "items", "ratings", "stars", "times", "cells", "chances")
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in known if getattr(self, name) is not None}
+        if self.chances is not None:  # shown, and among these rows
+            columns["chances"] *= np.float32(len(columns["users"]) / len(self))
         for column in columns.values():
             column.flags.writeable = False
         if self.listed is not None:
@@ -211,6 +253,11 @@ class RatingLog:
             kept[rows] = True
             columns["listed"] = self.listed.with_seen(kept) if listed is None else self.listed.take(listed)
         return RatingLog.proved(**self.__dict__ | columns)
+
+    def joined_weights(self, n_new: int) -> dict[str, Any]:
+        """Return what rows stand for once others join, one pair each; chances to be shown are not known of these."""
+        cells = None if self.cells is None else np.append(self.cells, np.ones(n_new, np.float32))
+        return {"cells": cells, "chances": None}
 
     def to_arrow(self, as_stood: bool = False) -> pa.Table:
         """Return a row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
@@ -295,8 +342,15 @@ class Rows(NamedTuple):
         context = context_of(self.columns, self._at, len(users))
         if self.target is not None or seen is not None:
             notes += [] if won is None else remarks(items, won, seen, context)
+            bought = None
+            if "conversion_time" in self.columns and self.target != "click":
+                bought = as_times(self.columns["conversion_time"], self._at("conversion_time"), notes)
+            notes += time_remarks(times, bought, won, self._at, time.time())
         kept = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
-        how, listed, cells = settings.get("duplicates", kept), None, None
+        how, listed, cells, random = settings.get("duplicates", kept), None, None, np.zeros(n_rows, np.bool_)
+        chances: Any = None
+        if self.target in OVER_ALL and how == "keep" and "sample_rate" not in context:
+            random, chances = _as_drawn(users, items, context, len(item_ids), notes)
         if "sample_rate" in context:
             cells = np.asarray(1 / context.pop("sample_rate"), np.float32)
         if seen is not None:
@@ -317,7 +371,8 @@ class Rows(NamedTuple):
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
         if self.target != "implicit":
             scale.refuse_one_class(ratings.min(), ratings.max())
-        unit = scale.to_unit(ratings)
+        unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
+        unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
         share = float(unit.mean())
         if scale.binary and min(share, 1 - share) < FEWEST and self.target != "implicit":
             notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
@@ -329,7 +384,7 @@ class Rows(NamedTuple):
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
             LOGGER.info("%s%s", prefix, note)
-        return RatingLog(
+        log = RatingLog(
             users,
             items,
             unit,
@@ -339,25 +394,42 @@ class Rows(NamedTuple):
             user_features=features[0],
             item_features=features[1],
             duplicates_merged=n_rows - (len(unit) if listed is None else len(listed)),
-            stars=ratings.astype(np.float32),
+            stars=stars,
             times=times,
             titles=named,
             names=names,
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
             cells=cells,
+            chances=chances,
             target=self.target,
             listed=listed,
         )
+        if random.any():
+            log = log.with_random(random)
+            scale.refuse_one_class(*(float(end(ratings[~random])) for end in (np.min, np.max)))
+        return log
 
     def _closed(self, window: float) -> Rows:
-        """Return the rows at least `window` seconds older than the last one, whose outcomes have had time to come."""
+        """Return the rows at least `window` seconds older than the last one, whose outcomes have had time to come.
+
+        What is known to have come later than that has not come.
+        """
         times = as_times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
         if times is None or not window >= 0:
             raise DataError(
                 f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
             )
-        return self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
+        rows = self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
+        shown, bought = (as_times(rows.columns.get(role, []), role, []) for role in ("time", "conversion_time"))
+        if shown is None or bought is None or not len(bought) or self.target in ("click", "implicit"):
+            return rows
+        late, ratings = bought - shown > window, plain(as_arrow(rows.columns["rating"], rows._at("rating")))
+        if not late.any():
+            return rows
+        changed = pc.if_else(pa.array(late), pa.scalar(0).cast(ratings.type), ratings)
+        note = f"{int(late.sum()):,} rows converted later than the window of {window:g}, and count as not converted"
+        return rows._replace(columns=rows.columns | {"rating": changed}, guessed=(*rows.guessed, note))
 
     def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
         """Keep some of the rows, and count those left out; `without` is a role that is known of all of them."""
@@ -453,6 +525,28 @@ def check_settings(settings: Any) -> None:
         Scale.of(settings["positive"], settings.get("rating_scale"))
     if not isinstance(settings.get("like"), RatingLog | None):
         raise ParameterError(f"like must be a RatingLog, not a {type(settings['like']).__name__}.")
+
+
+def _as_drawn(
+    users: Any, items: Any, context: Any, n_items: int, notes: list[str]
+) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
+    """Tell which rows of impressions are random traffic, and the chances of the others to be shown at all if logged."""
+    random, chances = context.get("is_random", np.zeros(len(users), np.bool_)), None
+    if random.all():
+        notes.append("every row is random traffic: what was shown was not chosen, and all rows are trained on")
+        random = np.zeros(len(users), np.bool_)
+    elif random.any():
+        words = "are random traffic: half of their pairs correct what the others teach, half judge it"
+        notes.append(f"{int(random.sum()):,} rows {words}")
+    if "pscore" in context:
+        notes += implied(context["pscore"], n_items)
+        if "policy" in context and len(np.unique(context["policy"][~random])) > 1:
+            notes.append("pscore is of several policies, and what the others would have shown is not known: not used")
+        else:
+            chances = np.ones(len(users), np.float32)
+            rows = users[~random], items[~random], context["pscore"][~random]
+            chances[~random] = chances_shown(*rows, n_items)
+    return random, chances
 
 
 def _to_guess(positive: Any) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
-from unskew.data.population import ListedRows
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, checked_seed
 
@@ -85,7 +84,8 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     log = as_log(log)
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
-    rows, n = _divided(log)
+    rows = log if log.listed is None else log.listed  # what is divided: ratings, or listed rows seen or not
+    n = len(rows)
     if by == "global":
         held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(n)[: round(fraction * n)], n)
     elif by == "user":
@@ -117,12 +117,6 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng([checked_seed(seed), stream])
-
-
-def _divided(log: RatingLog) -> tuple[RatingLog | ListedRows, int]:
-    """Find what a division divides, and its number of rows: ratings, or listed rows whether they are seen or not."""
-    rows = log if log.listed is None else log.listed
-    return rows, len(rows)
 
 
 def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:

@@ -21,7 +21,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.read import File, read_frame, read_log
 from unskew.errors import DataError, ParameterError, chosen, nearest
-from unskew.registry import named
+from unskew.registry import named, registered
 
 Folder = str | PathLike[str]
 LARGEST_ID = 10_000_000  # a catalogue runs through every id up to the highest, so a stray one must not fill the memory
@@ -271,19 +271,20 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     """
     if isinstance(name, str) and name == "open_bandit":
         raise ParameterError("open_bandit has impressions and no ratings: unskew.datasets.open_bandit reads its rows.")
-    known: dict[str, Source] = named("dataset")
+    known = {entry.name: entry for entry in registered("dataset")}
     if not isinstance(name, str) or name not in known:
         choices = f": choose from {', '.join(map(repr, known))}."
         raise ParameterError(f"there is no dataset called {name!r}{nearest(name, known, ': ', choices)}")
     if not isinstance(folder, str | PathLike):
         raise ParameterError(f"folder must be the path of the files of {name}, not {folder!r:.80}.")
-    source, path = known[name], Path(folder).expanduser()
+    source, path = known[name].defaults, Path(folder).expanduser()
     if source.read is None:
         raise ParameterError(f"the dataset {name!r} has no function that reads it: give its Source one as read=.")
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"
         raise DataError(f"{path} {problem}: get {source.title} ({source.where}) and name the folder of its files.")
-    data = source.read(path, source.positive if isinstance(positive, str) and positive == "usual" else positive)
+    usual = isinstance(positive, str) and positive == "usual"
+    data: Dataset = source.read(path, source.positive if usual else positive)
     return replace(data, notes=(*data.notes, *_compared(source, data.train, data.random)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from unskew.evaluation.compare import ASSUMPTION, Comparison
 from unskew.evaluation.gain import Z
-from unskew.findings import Decision, Finding, Findings
+from unskew.findings import DECISIONS, Decision, Finding, Findings
 
 FOR_THE_LEVEL = 0.25 * (1.96 / 0.03) ** 2  # random ratings that tell a share within 3 points
 FOR_THE_ASSUMPTION = 250
@@ -90,8 +90,7 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
     """Return a decision about a log: correct it, plain is fine, or cannot tell."""
     found = {one.key: one for one in findings}
     bias, source = found["bias"], shlex.quote(source)
-    decisions: dict[str, Decision] = {"yes": "use", "no": "stop", "cannot tell": "test"}
-    decision = decisions[bias.answer]
+    decision = DECISIONS[bias.answer]
     why = {
         "use": _level(bias, str(bias.numbers["in the log"])) + " Use a method that corrects it.",
         "stop": "What people chose to rate is like everything, as far as this log can tell: plain training is fine.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unskew import charts
-from unskew.evaluation.judge import Evidence, Values
+from unskew.evaluation.fits import Values
+from unskew.evaluation.judge import Evidence
 from unskew.findings import Answer, Finding, Interval
 from unskew.metrics.calibration import calibration_error, calibration_interval, reliability_curve
 

@@ -18,8 +18,9 @@ from unskew.diagnosis.reach import data, reach
 from unskew.errors import ParameterError
 from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
+from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import order_gain, order_of
-from unskew.evaluation.judge import Evidence, Values, random_evidence
+from unskew.evaluation.judge import Evidence, random_evidence
 from unskew.findings import Finding, Findings, Table
 from unskew.model import Recommender
 from unskew.registry import make

@@ -17,7 +17,7 @@ from unskew import charts
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, holdout_split
 from unskew.errors import DataError
-from unskew.findings import Answer, Decision, Finding, Findings, Interval, Table
+from unskew.findings import DECISIONS, Answer, Finding, Findings, Interval, Table
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.model import Recommender
 from unskew.posterior.factors import BayesianFactors, Problem, sample
@@ -79,7 +79,7 @@ def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called
         return _about_log(findings, about, shlex.quote(called))
     answers = source.method.fit(rest, seed=source.seed, training=QUIET).predict_codes(*shown)
     gain = _gain(judged, answers)
-    decision: Decision = {"yes": "use", "no": "stop", "cannot tell": "test"}[gain.answer]  # type: ignore[assignment]
+    decision = DECISIONS[gain.answer]
     about += f"; model {type(source.method).__name__}"
     findings = [*findings[:2], gain, _conversions(judged, answers), findings[2]]
     steps = {
@@ -96,7 +96,13 @@ def _data(log: RatingLog) -> Finding:
     headline = f"{n:,} rows were shown, {len(log):,} seen ({log.density:.1%}), {won:,} of these with the outcome"
     counts = {"shown": n, "seen": len(log), "with the outcome": won}
     numbers = {name: Interval(count, form=",.0f") for name, count in counts.items()}
-    return Finding("data", "yes" if won >= FEWEST else "cannot tell", headline, f"{headline}.", numbers)
+    names = ("shown", "clicked", "bought") if log.target == "conversion" else counts
+    stages = [
+        charts.Row(name, Interval(c / n, form=".2%"), note=f"{c:,} ({c / n:.2%})")
+        for name, c in zip(names, counts.values(), strict=True)
+    ]
+    chart = charts.rows("From shown to the outcome", headline, stages, axis="share of what was shown", log=won > 0)
+    return Finding("data", "yes" if won >= FEWEST else "cannot tell", headline, f"{headline}.", numbers, chart=chart)
 
 
 def _bias(judged: Judged, log: RatingLog) -> Finding:
@@ -181,6 +187,5 @@ def _gain(judged: Judged, answers: Values) -> Finding:
 
 
 def _about_log(findings: list[Finding], about: str, called: str) -> Findings:
-    decisions: dict[str, Decision] = {"yes": "use", "no": "stop", "cannot tell": "test"}
-    decision, why = decisions[findings[1].answer], f"{findings[1].headline}."
+    decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
     return Findings(decision, why, findings, [f"unskew fit {called} --out model"], about, "log")

@@ -11,7 +11,7 @@ from unskew.data.log import RatingLog
 from unskew.findings import Finding, Interval, Table
 from unskew.metrics.ranking import TopLists
 from unskew.model import Recommender
-from unskew.topk import top_items
+from unskew.topk import Candidates, top_items
 
 K, EXAMPLES = 10, 3
 MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond the first, lists of only this number are made
@@ -58,7 +58,7 @@ def some_users(model: Recommender) -> NDArray[np.int64]:
 def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
     """Return the first ten items of these users in the model's usual order."""
     log = model.log
-    found = top_items(model.ranking(model.order()), log, users, np.arange(log.n_items), K, exclude_seen=True)
+    found = top_items(model.ranking(model.order()), Candidates(log, users), K)
     return TopLists(found.position, found.items, found.rank, np.bincount(log.items, minlength=log.n_items))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
+from unskew.evaluation.fits import Answers
 from unskew.registry import make
 from unskew.training.options import Training
 
-Answers = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]
 SHRUNK = 5  # ratings at the mean of the log that a user's or an item's own are averaged with
 POPULARITY = "popularity"
 

@@ -12,11 +12,12 @@ from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.estimators import known_propensity
+from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import Gain, gain, together
-from unskew.evaluation.judge import Evidence, Values, gather, random_evidence
+from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.scores import judged, scores_of
-from unskew.findings import Answer, Decision, Finding
+from unskew.findings import DECISIONS, Decision, Finding
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes
 
@@ -46,7 +47,7 @@ class Witnesses(NamedTuple):
         cls, log: RatingLog, random_ratings: Any, seed: int, folder: Path | None, propensity: Values | None = None
     ) -> Witnesses:
         """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
-        random = None
+        random, random_ratings = None, log.random_test if random_ratings is None else random_ratings
         if random_ratings is not None:
             given = random_ratings if isinstance(random_ratings, RatingLog) else read_log(random_ratings, like=log)
             random = in_codes(log, given)[0]
@@ -119,8 +120,8 @@ class Comparison:
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
-        answers: dict[Decision, Answer] = {"use": "yes", "stop": "no", "test": "cannot tell"}
-        answer, numbers = answers[self.decision], {}
+        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
+        numbers = {}
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
                 numbers[f"order, {basis}"] = found.order.interval("+.1%")

@@ -17,8 +17,9 @@ from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, checked_seed, words
 from unskew.evaluation.baselines import POPULARITY, baselines
+from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, order_share
-from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, Values, gather
+from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
 from unskew.evaluation.kept import fingerprint, kept
 from unskew.evaluation.scores import asked, judged
 from unskew.findings import Interval, Table

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from unskew.asked import OnUnknown
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, UnskewError, chosen, flag, whole
@@ -22,7 +23,7 @@ from unskew.metrics.checks import finite_vector
 from unskew.metrics.intervals import normal_interval, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
-from unskew.model import OnUnknown, Recommender
+from unskew.model import Recommender
 from unskew.registry import named
 
 Values = NDArray[np.float64]

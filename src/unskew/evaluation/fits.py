@@ -5,7 +5,9 @@ The only module here that calls the posterior, its exposure and the slope.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +15,21 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError
-from unskew.methods.bayesian import DCEBayes
+from unskew.methods.bayesian import DCEBayes, corrected
 from unskew.model import Recommender
+from unskew.nets.base import Part
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, sample
+from unskew.posterior.factors import BayesianFactors, Fitted, Problem, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.selection.slope import Slope, estimate_slope
+from unskew.special import expit
+from unskew.training.options import Training
 
 Codes = NDArray[np.integer[Any]]
 Values = NDArray[np.float64]
+Answers = Callable[[Codes, Codes], Values]
 
 FACTORS, SWEEPS = 6, 70
 PENALTY = 500.0  # of the ridge; its scores are calibrated on folds, so that it need not be found anew for every log
@@ -70,17 +76,47 @@ def slope_of(log: RatingLog, fold: NDArray[np.int64], imputations: list[Imputati
     return estimate_slope(Pairs.of(log), liked, fold, models, np.random.default_rng([seed, 44]))
 
 
-def for_folds(model: Recommender) -> Any:
-    """Return the model's method for fits without a fold.
+def by_fold(model: Recommender, fold: NDArray[np.int64], advance: Callable[[], None]) -> list[Answers]:
+    """Fit the model's method again without each fold; `advance` is called after each."""
+    parts = [fold == k for k in range(int(fold.max()) + 1)]
+    if isinstance(model.method, DCEBayes):
+        return _sampled_by_fold(model, model.method, fold, parts, advance)
+    training, found = model.training or Training(progress=False), list[Answers]()
+    for k, held in enumerate(parts):
+        seed = (model.seed + k) % 2**63
+        found.append(model.method.fit(model.log.take(~held), seed=seed, training=training).predict_codes)
+        advance()
+    return found
 
-    One that samples has as many sweeps as its own fits to folds, and who-saw-what in its prior as the whole fit has
-    chosen, unless it was given them.
+
+def _sampled_by_fold(
+    model: Recommender, method: DCEBayes, fold: NDArray[np.int64], parts: list[NDArray[np.bool_]],
+    advance: Callable[[], None],
+) -> list[Answers]:  # fmt: skip
+    """Fit the posterior once a fold; what corrects the k-th is learned from how the others answer their own folds.
+
+    That is a map of a few numbers, of which no fold's own ratings are part. Sweeps are those of the method's own fits
+    to folds; whether who-saw-what is in the prior, unless the method was given it, and what corrects is as the whole
+    fit has chosen.
     """
-    method = model.method
-    if not isinstance(method, DCEBayes) or method.factors.sweeps is not None:
-        return method
     part: Any = model.part("prediction")
-    chain, given = part.chain, method.factors
-    keys = {name: f"settings.{name}" for name in ("exposure", "history") if getattr(given, name) is None}
-    chosen: dict[str, Any] = {name: bool(chain[key]) for name, key in keys.items() if key in chain}
-    return replace(method, factors=replace(method.factors, sweeps=fold_sweeps(len(model.log)), **chosen))
+    asked = [name for name in ("exposure", "history") if getattr(method.factors, name) is None]
+    chosen: dict[str, Any] = {name: bool(part.chain.get(f"settings.{name}", False)) for name in asked}
+    problem = Problem.of(model.log, replace(method.factors, **chosen), model.seed % 2**31)
+    posteriors, found = list[Posterior](), list[Answers]()
+    for k in range(len(parts)):
+        posteriors.append(replace(problem.without_fold(fold, k), scale=problem.scale))
+        advance()
+    for k, held in enumerate(parts):
+        others = posteriors[:k] + posteriors[k + 1 :]
+        numbers = (fold - (fold > k))[~held]  # of the other folds, as if there were no more
+        known = None if problem.chances is None else problem.chances[~held]
+        here = replace(problem, log=problem.log.rows(~held), chances=known)
+        fitted = Fitted(posteriors[k], here, numbers, others.__getitem__)
+        whole = corrected(fitted, corrections=method.corrections, unexplained=method.unexplained, like=part)
+        found.append(partial(_probability, whole))
+    return found
+
+
+def _probability(part: Part, users: Codes, items: Codes) -> Values:
+    return np.asarray(expit(part.logits(users, items).astype(np.float64)))

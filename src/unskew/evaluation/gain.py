@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unskew.evaluation.judge import Corner, Evidence, Values
+from unskew.evaluation.fits import Values
+from unskew.evaluation.judge import Corner, Evidence
 from unskew.findings import Decision, Interval
 from unskew.metrics.intervals import normal_interval
 

@@ -7,11 +7,11 @@ them, p the chance that it is left out among all pairs outside the training rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,12 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError, checked_seed
-from unskew.evaluation.fits import exposure_of, imputation_of, slope_of
+from unskew.evaluation.fits import Answers, Values, exposure_of, imputation_of, slope_of
 from unskew.evaluation.kept import Arrays, fingerprint, kept
 from unskew.findings import Interval
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.posterior.exposure import Pairs
 from unskew.selection.slope import Slope
-
-Values = NDArray[np.float64]
-Codes = NDArray[np.integer[Any]]
 
 N_FOLDS = 5
 MOST_UNSEEN = 400_000  # unseen pairs a fold; all of them if there are fewer
@@ -91,7 +88,7 @@ class Evidence:
         """How many equal ratings the weights leave."""
         return effective_sample_size(self.corners["alike"].weight[self.held])
 
-    def scores(self, answers: Sequence[Callable[[Codes, Codes], Values]]) -> Values:
+    def scores(self, answers: Sequence[Answers]) -> Values:
         """Return what models by fold answer of the rows of theirs; one model answers for all."""
         found = np.empty(len(self.fold))
         for k in range(int(self.fold.max()) + 1):
@@ -118,6 +115,11 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
     if log.listed is not None:
         raise DataError(
             "The log lists what was shown: `diagnose` judges it by a part of its rows, nothing by all pairs."
+        )
+    if log.cells is not None:
+        raise DataError(
+            "Rows of this log share pairs or stand for several, and cannot be left out one by one: read it with "
+            "duplicates='last', or judge by random ratings."
         )
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")

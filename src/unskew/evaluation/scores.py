@@ -8,24 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.data.guess import columns_of, missing_column
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs, pair_keys
 from unskew.data.read import read_frame
 from unskew.errors import DataError, UnskewError
-from unskew.evaluation.fits import for_folds
-from unskew.evaluation.judge import N_FOLDS, Evidence, Values
+from unskew.evaluation.fits import Answers, Codes, Values, by_fold
+from unskew.evaluation.judge import N_FOLDS, Evidence
 from unskew.evaluation.kept import fingerprint, kept
 from unskew.metrics.checks import finite_vector
 from unskew.model import Recommender
 from unskew.runtime import bar, say
 from unskew.store.model import fingerprint as with_features
-from unskew.training.options import Training
 
-Codes = NDArray[np.integer[Any]]
-Answers = Callable[[Codes, Codes], Values]
 CHUNK = 1 << 18
 
 
@@ -52,15 +48,9 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
 
 
 def _by_fold(model: Recommender, evidence: Evidence, name: str) -> Values:
-    """Fit the method again without each fold; answers to the rows."""
-    method, training = for_folds(model), model.training or Training(progress=False)
-    found: list[Answers] = []
+    """Return what fits without each fold answer to its rows."""
     with bar(f"judging {name}", N_FOLDS, "fold") as progress:
-        for k in range(N_FOLDS):
-            others, seed = model.log.take(evidence.fold_of_ratings != k), (model.seed + k) % 2**63
-            found.append(method.fit(others, seed=seed, training=training).predict_codes)
-            progress.advance()
-    return evidence.scores(found)
+        return evidence.scores(by_fold(model, evidence.fold_of_ratings, progress.advance))
 
 
 def scores_of(source: Any, log: RatingLog, name: str = "the scores") -> Answers:

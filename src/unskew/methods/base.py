@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal
 
@@ -77,7 +76,7 @@ class Method(ABC):
             raise DataError(
                 f"{type(self).__name__} learns from what differs, and all rows are positive: take 'rel-mf'."
             )
-        random_ratings = None if random_ratings is None else read_log(random_ratings, like=log)
+        random_ratings = log.random_ratings if random_ratings is None else read_log(random_ratings, like=log)
         seed, training, plan = checked_seed(seed), training or Training(), self.plan()
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]
         with announced(training.progress):
@@ -161,8 +160,8 @@ def fit(
     the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
 
     Of impressions, `seen` and `rating` name the columns of what was seen and what came of it, or `target` says what is
-    wanted: "click", "conversion", "click-and-conversion" or "implicit". With a `client` of Dask the sweeps of a sampled
-    method are drawn by its workers, with the same bits.
+    wanted: "click", "conversion", "click-and-conversion" or "implicit". With a `client` of Dask, or the address of
+    its scheduler, the sweeps of a sampled method are drawn by its workers, with the same bits.
 
     Examples:
         >>> import unskew
@@ -174,7 +173,15 @@ def fit(
     made: Method = make(method, **settings)
     if rating is not None or seen is not None or target is not None:
         source = read_log(source, rating=rating, seen=seen, target=target)
-    if client is not None and not made.plan().roles["prediction"].part.learns_from_all:
-        raise ParameterError(f"{method!r} learns by gradients, on one machine: leave client out, or use 'dce-bayes'.")
-    with nullcontext() if client is None else on(client):
-        return made.fit(source, seed=seed, training=training, random_ratings=random_ratings)
+    return fit_on(client, made, source, seed=seed, training=training, random_ratings=random_ratings)
+
+
+def fit_on(client: Any, method: Method, source: Any, **settings: Any) -> Recommender:
+    """Fit a method whose sweeps are drawn by workers of a cluster: a client, an address, or None for this machine."""
+    if client is not None and not method.plan().roles["prediction"].part.learns_from_all:
+        raise ParameterError(
+            f"{type(method).__name__} learns by gradients, on one machine (tried with up to a million ratings): leave "
+            "the cluster out, or use 'dce-bayes'."
+        )
+    with on(client):
+        return method.fit(source, **settings)

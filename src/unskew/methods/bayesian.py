@@ -7,20 +7,20 @@ seeing on liking exceeds two standard errors. Each says in a line whether it act
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.data.log import RatingLog
 from unskew.errors import ParameterError
 from unskew.methods.base import Method
 from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.factors import BayesianFactors, Problem, Sampled, one_blas_thread, sample
-from unskew.posterior.flat import unflat
+from unskew.posterior.factors import BayesianFactors, Fitted, Problem, Sampled, one_blas_thread, sample
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
 from unskew.propensity.conditional import Choice, Folded, fit_choice
@@ -71,6 +71,27 @@ class Corrected(Posterior):
         """Return P(liked) of pairs that nobody chose."""
         return np.asarray(ndtr(self.answer_margin(users, items, unexplained)))
 
+    def continued(self, log: RatingLog, sweeps: int, burn: int | None = None) -> Corrected:
+        found = super().continued(log, sweeps, burn)
+        return found if burn is None else found.recounted(log)
+
+    @one_blas_thread
+    def recounted(self, log: RatingLog) -> Corrected:
+        """Return the part with who saw what, and each user's rate, of a longer log; all weights stand as fitted."""
+        pairs = Problem.of(log, BayesianFactors(), 0).log
+        liked = pairs.rows(pairs.ratings >= self.liked_from)
+        if not isinstance(self.exposure, FittedExposure) or (scorer := self.exposure.scorer.again(pairs)) is None:
+            return self
+        choice, ridge = self.choice, None
+        if choice is not None and choice.ridge is not None and (ridge := choice.ridge.again(liked)) is None:
+            return self
+        rng, more = np.random.default_rng([22, self.sweeps]), log.n_users - len(self.exposure.rates)
+        found = with_rates(pairs, replace(self.exposure, scorer=scorer), rng)
+        return replace(
+            self, exposure=found, choice=None if choice is None else replace(choice, ridge=ridge),
+            targeted=None if self.targeted is None else self.targeted.with_new(more),
+        )  # fmt: skip
+
     def order_scores(self, by: str, users: Array, items: Array, rng: np.random.Generator) -> Array:
         """Return what a list is ranked by; a new user picks what everybody does, so far as it would be liked.
 
@@ -95,21 +116,35 @@ def mapped(by: Targeted, z: Array, log_p: Any, users: Array) -> Array:
     return np.asarray(np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits))))
 
 
+def fit_corrected(problem: Problem, **settings: Any) -> Corrected:
+    """Fit the posterior, its exposure, and what left-out ratings ask for; at most about three Bayesian fits of time."""
+    return corrected(sample(problem), **settings)
+
+
 @one_blas_thread
-def fit_corrected(
-    problem: Problem, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED,
-    random: Pairs | None = None,
+def corrected(
+    fitted: Fitted, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED,
+    random: Pairs | None = None, like: Corrected | None = None,
 ) -> Corrected:  # fmt: skip
-    """Fit the posterior, its exposure, and what left-out ratings ask for; at most about three Bayesian fits of time.
+    """Fit what left-out ratings ask for around a posterior, by models that have not seen one of its folds.
 
     `random` ratings (0 or 1) tell k. Without `corrections` the posterior answers as it is; a graded log is not
-    corrected. The exposure that lists rest on is fitted all the same.
+    corrected. The exposure that lists rest on is fitted all the same. What was fitted `like` another, to be judged,
+    asks for no more than acted there, and makes no lists by choice.
     """
-    posterior, problem, fold, without = sample(problem)
+    posterior, problem, fold, without = fitted
     log, rng, graded = problem.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
-    by_fold = {k: without(k) for k in range(defaults.FOLDS)}
-    exposure, log_p, folded = fit_exposure(problem, fold, rng)
+    by_fold = {k: without(k) for k in np.unique(fold).tolist()}
+    corrections = corrections and not graded
+    targets = corrections and (like is None or (like.targeted is not None and like.targeted.applied))
+    shifts = (
+        corrections and problem.shown is None and (like is None or (like.slope is not None and like.slope.evidence))
+    )
+    if like is None or targets:
+        exposure, log_p, folded = fit_exposure(problem, fold, rng)
+    else:
+        exposure, log_p, folded = like.exposure, np.zeros(0), None
     found: dict[str, Any] = {"unexplained": unexplained}
     notes = [*posterior.notes, f"Exposure: {exposure.name}."]
     if not graded:
@@ -121,18 +156,18 @@ def fit_corrected(
         notes.append(platt.sentence("Calibration by left-out ratings", "log-loss"))
         logit_q = platt.logits(logit_q, nothing, log.users)
         found["platt"] = platt if platt.applied else None
-    if corrections and not graded:
+    if targets:
         # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
         experts = group_users(directions(log, most=4, least=4).users, rng)
         targeted = target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
         notes.append(targeted.sentence("The targeted correction", "weighted log-loss"))
         found["targeted"] = targeted
-    if corrections and not graded and folded is not None:
+    if shifts:
         slope = estimate_slope(log, liked, fold, by_fold, rng)
         share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]
-    if liked.any() and folded is not None:
+    if like is None and liked.any() and folded is not None:
         chances = {k: model.probability for k, model in by_fold.items()}
         found["choice"] = fit_choice(log, liked, fold, folded, chances, rng)
     return Corrected(**vars(posterior) | found | {"notes": notes, "exposure": exposure})
@@ -155,13 +190,15 @@ def fit_exposure(
     folded = better_exposure(log, fold, rng)
     exposure = with_rates(log, folded, rng)
     own = exposure.rates[log.users] + folded.held_out
-    own = np.where(np.isfinite(own), own, exposure.logits(log.users, log.items))
-    return exposure, log_expit(own), folded
+    own = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))
+    return exposure, own if problem.chances is None else np.log(problem.chances, dtype=np.float64), folded
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectedFactors(Sampled):
     """`BayesianFactors` with its exposure and, where left-out ratings ask for them, correction and level shift."""
+
+    fitted = Corrected
 
     factors: BayesianFactors = setting(factory=BayesianFactors)
     corrections: bool = True
@@ -173,10 +210,6 @@ class CorrectedFactors(Sampled):
             Problem.in_context(context, self.factors), corrections=self.corrections, unexplained=self.unexplained,
             random=None if random is None else Pairs.of(random, random.ratings),
         )  # fmt: skip
-
-    def from_state(self, state: State, owner: Part | None = None) -> Corrected:
-        found: Corrected = unflat(Corrected, state)
-        return found
 
 
 @dataclass(frozen=True)

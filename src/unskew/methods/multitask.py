@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,9 +25,9 @@ class MultiTask(NetMethod):
     clip: float | None = setting(None, least=0, most=1, search=CLIP)
     pairs_per_row: float = setting(2.0, above=0)
 
+    @abstractmethod
     def step(self) -> Step:
         """Return what learns from which loss; every role that is named is a tower."""
-        raise NotImplementedError
 
     def validation(self) -> Loss:
         return snips

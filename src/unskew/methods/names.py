@@ -16,7 +16,7 @@ from unskew.nets.towers import SharedEmbedding, Tower
 from unskew.posterior.factors import BayesianFactors
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
-from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known, Logged, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
@@ -102,6 +102,7 @@ for name, part in {
     "uniform": Uniform,
     "popularity": Popularity,
     "known": Known,
+    "logged": Logged,
     "additive": Additive,
     "factors": Factors,
     "logistic": Logistic,

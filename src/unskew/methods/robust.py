@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -287,16 +288,24 @@ def solve_shares(u: NDArray[np.float64], error: NDArray[np.float64], ridge: floa
     """argmin sum_O (e - u.eta)^2 + ridge |eta|^2, the shares of imputed errors not negative.
 
     Columns are scaled to unit length first; `ridge` is relative to that. A negative share of an imputed error would
-    make the prediction *maximise* it.
+    make the prediction *maximise* it. Whichever of these shares are 0, the others solve their normal equations: the
+    best of all such solutions that are allowed is the least there is.
     """
-    from scipy.optimize import lsq_linear  # slow to import, and few fits need it
+    length = np.maximum(np.linalg.norm(u, axis=0), 1e-12)
+    scaled, k, free = u / length, u.shape[1], range(len(PROPENSITIES))
+    products = np.einsum("nj,nk->jk", scaled, scaled) + ridge * np.eye(k)
+    towards = np.einsum("nj,n->j", scaled, error)
 
-    length = np.linalg.norm(u, axis=0)
-    scaled, k = u / np.maximum(length, 1e-12), u.shape[1]
-    rows = np.vstack([scaled, np.sqrt(ridge) * np.eye(k)])
-    low = np.where(np.arange(k) < len(PROPENSITIES), -np.inf, 0.0)
-    found = lsq_linear(rows, np.concatenate([error, np.zeros(k)]), bounds=(low, np.inf))
-    return np.asarray(found.x / np.maximum(length, 1e-12))
+    def solved(kept: list[int]) -> NDArray[np.float64]:
+        shares = np.zeros(k)
+        shares[kept] = np.linalg.lstsq(products[np.ix_(kept, kept)], towards[kept], rcond=None)[0]
+        return shares
+
+    bound = range(len(PROPENSITIES), k)
+    choices = (solved([*free, *some]) for size in range(len(bound) + 1) for some in combinations(bound, size))
+    allowed = (shares for shares in choices if (shares[bound.start :] >= 0).all())
+    best = min(allowed, key=lambda shares: float(shares @ products @ shares - 2 * shares @ towards))
+    return np.asarray(best / length)
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,8 @@ class Table:
         self.decay = np.asarray(decay, np.float32)
         if value.shape[1:] != self.decay.shape:
             raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
+        if not len(value):
+            raise ParameterError("A table needs one row at least.")
         self.data = np.zeros((len(value), 3, len(self.decay)), np.float32)
         self.data[:, 0] = value
         self.gradients, self.marks = np.zeros(value.shape, np.float32), np.zeros((4, len(value) + 1), np.int32)

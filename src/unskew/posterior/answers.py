@@ -160,7 +160,7 @@ class Posterior(Part):
         """Return P(rating >= liked_from)."""
         return np.asarray(ndtr(self.margin(users, items, liked_from, shift)))
 
-    liked = probability
+    liked, state = probability, flat
 
     def answer_margin(self, users: Codes, items: Codes) -> Float:
         """Return z with Phi(z) the answer to a pair; here that of the posterior itself."""
@@ -241,9 +241,6 @@ class Posterior(Part):
 
     def sizes(self) -> tuple[int | None, int | None]:
         return len(self.users.scale) - 1, len(self.items.scale) - 1
-
-    def state(self) -> dict[str, Any]:
-        return flat(self)
 
     def extended(self, counts: Int, owner: Part | None = None) -> Self:
         return replace(self, users=self.users.with_new(*len(counts) * [self.users.average()]))

@@ -208,17 +208,25 @@ def smallest_rank(liked: Int, parts: Float32) -> int:
     return low
 
 
-def additive_log_variance(
-    users: Int, items: Int, variance: Float, n_users: int, n_items: int, rounds: int = 20, prior: float = 2.0
+def additive(
+    users: Int, items: Int, values: Float, weights: Float, n_users: int, n_items: int, rounds: int, prior: float = 0.0
 ) -> tuple[Float, Float]:
-    """Fit log variance = a_u + b_i by least squares on sampled pairs, rows of few pairs shrunk to the mean."""
+    """Fit a_u + b_i to values of pairs by weighted least squares, in turns; `prior` pairs of 0 stand with each row."""
+    total_u, total_i = (
+        np.maximum(np.bincount(codes, weights, n) + prior, 1e-9) for codes, n in ((users, n_users), (items, n_items))
+    )
+    b = np.zeros(n_items)
+    for _ in range(rounds):
+        a = np.bincount(users, weights * (values - b[items]), n_users) / total_u
+        b = np.bincount(items, weights * (values - a[users]), n_items) / total_i
+    return a, b
+
+
+def additive_log_variance(users: Int, items: Int, variance: Float, n_users: int, n_items: int) -> tuple[Float, Float]:
+    """Fit log variance = a_u + b_i on sampled pairs, rows of few pairs shrunk to the mean."""
     log = np.log(np.maximum(variance, 1e-12))
     centre = log.mean()
-    a, b = np.zeros(n_users), np.zeros(n_items)
-    counts_u, counts_i = np.bincount(users, minlength=n_users), np.bincount(items, minlength=n_items)
-    for _ in range(rounds):
-        a = np.bincount(users, log - centre - b[items], n_users) / (counts_u + prior)
-        b = np.bincount(items, log - centre - a[users], n_items) / (counts_i + prior)
+    a, b = additive(users, items, log - centre, np.ones(len(log)), n_users, n_items, rounds=20, prior=2.0)
     rest = variance / np.exp(centre + a[users] + b[items])
     # exp of a mean of logs is below the mean: the level is set by the variances themselves
     return a + centre + float(np.log(rest.mean())), b

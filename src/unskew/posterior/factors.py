@@ -13,14 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
-from unskew.nets.base import Part, State
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import Chain
 from unskew.posterior.exposure import Columns, Pairs, directions, history
-from unskew.posterior.flat import flat, unflat
+from unskew.posterior.flat import RecordSpec, flat, unflat
 from unskew.posterior.gibbs import SAMPLER
-from unskew.posterior.kernels import Float, Int
+from unskew.posterior.kernels import Float, Float32, Int
 from unskew.runtime import bar
 from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
@@ -34,7 +33,7 @@ def one_blas_thread(function: Function) -> Function:
     return wrapped
 
 
-class Sampled(FitSpec):
+class Sampled(RecordSpec, FitSpec):
     """Settings of a part that is sampled."""
 
     kind: ClassVar[str] = "imputation"
@@ -56,6 +55,8 @@ class BayesianFactors(Sampled):
         50
     """
 
+    fitted = Posterior
+
     n_factors: int = setting(defaults.FACTORS, least=1, most=256)
     sweeps: int | None = setting(None, least=8, most=1_000_000)
     prior_scale: float = setting(defaults.PRIOR_SCALE, above=0)
@@ -64,10 +65,6 @@ class BayesianFactors(Sampled):
 
     def fit_in(self, context: FitContext) -> Posterior:
         return sample(Problem.in_context(context, self)).posterior
-
-    def from_state(self, state: State, owner: Part | None = None) -> Posterior:
-        found: Posterior = unflat(Posterior, state)
-        return found
 
 
 @dataclass(frozen=True)
@@ -85,6 +82,8 @@ class Problem:
     progress: bool | None = False
     shown: ListedRows | None = None
     """All that could be rated, if that is not all pairs."""
+    chances: Float32 | None = None
+    """That each rating's pair was shown, where propensities were logged."""
 
     @staticmethod
     def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
@@ -101,7 +100,7 @@ class Problem:
         pairs = Pairs.of(log, ratings)
         if log.listed is not None and log.cells is not None:  # rows that stand for several equal ones
             pairs = pairs.rows(np.repeat(np.arange(len(log)), np.maximum(np.rint(log.cells), 1).astype(int)))
-        return Problem(pairs, settings, seed, *features, liked_from, scale, progress, log.listed)
+        return Problem(pairs, settings, seed, *features, liked_from, scale, progress, log.listed, log.chances)
 
     @staticmethod
     def in_context(context: FitContext, settings: BayesianFactors) -> Problem:
@@ -220,7 +219,7 @@ def resumed(posterior: Posterior, log: RatingLog, sweeps: int, burn: int | None 
         chain.restore(state)
     else:
         posterior.ratings.encode(problem.log.ratings)  # refuses a level that was never met
-        chain.sampler.restore_longer(state)
+        chain.sampler.restore(state, longer=True)
     chain.run(sweeps)
     return _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
 

@@ -10,7 +10,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.nets.base import Part, PartSpec, State
+
 Arrays = dict[str, NDArray[Any]]
+
+
+class RecordSpec(PartSpec):
+    """Settings of a part that is a dataclass, kept as the arrays that its fields are."""
+
+    def from_state(self, state: State, owner: Part | None = None) -> Any:
+        return unflat(self.fitted, state)
 
 
 def flat(record: Any) -> Arrays:

@@ -133,10 +133,15 @@ class Sampler:
         self._rows(b, a, uniforms[:0], gammas[1], normals[1])
         self._rescale(rng)
         for side in (a, b):
-            fx, xx = side.columns.values.T @ side.rows, side.rows.T @ side.rows
-            rest = side.known, side.columns.groups, self.w, self.column_shape, self.row_df
-            side.prior.draw(rng, side.n, fx, xx, *rest)
+            self._draw_prior(rng, side, side.n)
         self.sweeps += 1
+
+    def _draw_prior(self, rng: np.random.Generator, side: Side, n: int) -> None:
+        """Draw the prior of a side given its first n rows."""
+        known, rows = side.columns.values[:n], side.rows[:n]
+        square = side.known if n == side.n else known.T @ known
+        rest = square, side.columns.groups, self.w, self.column_shape, self.row_df
+        side.prior.draw(rng, n, known.T @ rows, rows.T @ rows, *rest)
 
     def state(self) -> dict[str, Any]:
         """Return what the next sweep depends on besides the log."""
@@ -146,30 +151,23 @@ class Sampler:
             found |= {f"{name}.{key}": value for key, value in own.items()}
         return {key: np.array(value) for key, value in found.items()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state of this log."""
-        self.thresholds = state["thresholds"].copy()
-        self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
-        for name, side in (("user", self.user_side), ("item", self.item_side)):
-            side.rows[:], side.scale[:] = state[f"{name}.rows"], state[f"{name}.scale"]
-            side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
+    def restore(self, state: dict[str, Any], longer: bool = False) -> None:
+        """Go on from a state of this log, or of one that this is `longer` than.
 
-    def restore_longer(self, state: dict[str, Any]) -> None:
-        """Go on from a state of a shorter log: columns of who-saw-what are others here, and rows are more.
-
-        Priors are drawn anew given the rows that are known; new rows, and the average one, begin at their prior means.
+        Then columns of who-saw-what are others and rows are more: priors are drawn anew given the rows that are known;
+        new rows, and the average one, begin at their prior means.
         """
         self.thresholds = state["thresholds"].copy()
         self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
         rng = np.random.default_rng([self.seed, 31, self.sweeps])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
-            rows, scale = (state[f"{name}.{what}"][:-1] for what in ("rows", "scale"))
-            n, known = len(rows), side.columns.values[: len(rows)]
-            rest = known.T @ known, side.columns.groups, self.w, self.column_shape, self.row_df
-            side.prior.precision = state[f"{name}.precision"].copy()
-            side.prior.draw(rng, n, known.T @ rows, rows.T @ rows, *rest)
-            side.rows[:n], side.scale[:n] = rows, scale
-            side.rows[n:] = side.columns.values[n:] @ side.prior.coefficients
+            n = len(state[f"{name}.rows"]) - longer
+            side.rows[:n], side.scale[:n] = state[f"{name}.rows"][:n], state[f"{name}.scale"][:n]
+            if longer:
+                self._draw_prior(rng, side, n)
+                side.rows[n:] = side.columns.values[n:] @ side.prior.coefficients
+            else:
+                side.prior = RowPrior(*(state[f"{name}.{key}"].copy() for key in vars(side.prior)))
 
     def _thresholds(self, rng: np.random.Generator) -> None:
         """Move each threshold by a random-walk step on the likelihood with y integrated out, odd ones first.

@@ -10,7 +10,7 @@ p, weights and experts it is Platt's.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,11 @@ class Targeted:
             return logit_q
         (a, b, c), own = self.coefficients, self.deviations[self.experts[users]].T
         return np.asarray(a + own[0] + (b + own[1]) * logit_q + c * log_p)
+
+    def with_new(self, n_users: int) -> Targeted:
+        """Return the same with more users, whose expert deviates in nothing."""
+        experts = np.append(self.experts, np.full(n_users, len(self.deviations)))
+        return replace(self, deviations=np.vstack([self.deviations, np.zeros((1, 2))]), experts=experts)
 
     def sentence(self, what: str, loss: str) -> str:
         """Say whether the map, called `what`, acts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,10 @@ from unskew.calibration.platt import Examples, solve_platt
 from unskew.data.pairs import pair_fold
 from unskew.data.population import ListedRows
 from unskew.errors import DataError
-from unskew.nets.base import Part, State
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, one_blas_thread, sample
-from unskew.posterior.flat import flat, unflat
+from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Float32, Int
 from unskew.propensity.base import FittedPropensity, Propensity, logit_of
 from unskew.special import log_expit
@@ -43,6 +41,7 @@ class ClickPropensity(FittedPropensity):
     positions: Float
     examination: Float
     name: str = "clicks over everything shown"
+    state = flat
 
     def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
         """Return which rows are of the log's users and items."""
@@ -63,10 +62,6 @@ class ClickPropensity(FittedPropensity):
             return p
         place = np.minimum(np.searchsorted(self.positions, position), len(self.positions) - 1)
         return np.minimum(p * np.where(self.positions[place] == position, self.examination[place], 1.0), 1.0)
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain arrays."""
-        return flat(self)
 
 
 @one_blas_thread
@@ -119,15 +114,13 @@ def shown_pairs(listed: ListedRows, n_users: int, n_items: int) -> Pairs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clicks(Propensity):
+class Clicks(RecordSpec, Propensity):
     """P(seen) of listed rows, such as clicks on what was shown: a Bayesian probit over all rows, calibrated."""
+
+    fitted = ClickPropensity
 
     def fit_in(self, given: Given) -> ClickPropensity:
         log = given.log
         if log.listed is None:
             raise DataError("Clicks() learns from rows that were listed and not seen, and the log has none: set seen=.")
         return fit_clicks(log.listed, log.n_users, log.n_items, given.seed % 2**31)[0]
-
-    def from_state(self, state: State, owner: Part | None = None) -> ClickPropensity:
-        found: ClickPropensity = unflat(ClickPropensity, state)
-        return found

@@ -159,6 +159,25 @@ class Known(Propensity):
         return KnownPropensity(self.pairs)
 
 
+@dataclass(frozen=True)
+class Logged(Propensity):
+    """The chances that what was shown would be, by the log's own propensities (`pscore`), for targets over all pairs.
+
+    Those of seen pairs alone, as of a column of `Known`: enough for weighting them (IPS, SNIPS).
+    """
+
+    def fit_in(self, given: Given) -> KnownPropensity:
+        if given.log.chances is None:
+            raise DataError(
+                "Logged() reads the propensities of impressions by one policy, and the log has none: name the column "
+                "pscore, and read it for target='click' or 'click-and-conversion'."
+            )
+        return Known(given.log.chances).fit_in(given)
+
+    def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
+        return Known([]).from_state(state, owner)
+
+
 class BayesPropensity(FittedPropensity):
     """P(seen) of the base, and P(seen given the rating) = P(seen) P(r given seen) / P(r), at most 1."""
 

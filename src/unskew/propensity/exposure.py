@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.nets.base import Part, State
 from unskew.posterior.defaults import FOLDS
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import one_blas_thread
-from unskew.posterior.flat import flat, unflat
+from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Float32, Int
 from unskew.propensity.base import FittedPropensity, Propensity, logit_of
 from unskew.propensity.conditional import Folded, ridge_scorers
@@ -38,6 +37,7 @@ class FittedExposure(FittedPropensity):
     rates: Float
     n_items: int
     base_logit: float
+    state = flat
 
     def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
         """Return which pairs are of the log's users and items."""
@@ -52,12 +52,8 @@ class FittedExposure(FittedPropensity):
         found[known] = self.rates[u] + self.scorer.columns(u, i) @ self.coefficients
         return found
 
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain arrays."""
-        return flat(self)
 
-
-def with_rates(log: Pairs, found: Folded, rng: np.random.Generator) -> FittedExposure:
+def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Generator) -> FittedExposure:
     """Find each user's rate, in blocks of users; above 20 million cells over the top items and a sample of the rest."""
     (counts, popularity), n_items = log.counts(), log.n_items
     chosen, stands_for = np.arange(n_items), np.ones(n_items)
@@ -91,10 +87,10 @@ def solved_rates(eta: Float, weight: Float, target: Float) -> Float:
     return np.asarray(a)
 
 
-class ExposureSpec(Propensity):
+class ExposureSpec(RecordSpec, Propensity):
     """Settings of a propensity that learns from seen pairs alone."""
 
-    needs_all_pairs = True
+    fitted, needs_all_pairs = FittedExposure, True
 
     @abstractmethod
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
@@ -104,10 +100,6 @@ class ExposureSpec(Propensity):
     def fit_in(self, given: Any) -> FittedExposure:
         log, rng = Pairs.of(given.log), np.random.default_rng([given.seed, 21])
         return with_rates(log, self.by_folds(log, log.folds(FOLDS, rng), rng), rng)
-
-    def from_state(self, state: State, owner: Part | None = None) -> FittedExposure:
-        found: FittedExposure = unflat(FittedExposure, state)
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,12 @@ class RidgeScorer:
     diagonal: Float
     counts: Float
     share: float
+    penalty: float | None = None
+    """None in folders that were written before it was kept."""
+
+    def again(self, log: Pairs) -> RidgeScorer | None:
+        """Return the same ridge on a longer log; None if that is too large, or nothing tells the penalty."""
+        return Gram(log).scorer(self.penalty) if self.penalty is not None and affordable(log) else None
 
     def scores(self, users: Int, items: Int) -> Float:
         """Return X B for pairs; a pair's own vote is left out."""
@@ -86,7 +92,7 @@ class Gram:
 
     def scorer(self, penalty: float) -> RidgeScorer:
         """Return the scores at a penalty."""
-        penalty = penalty * self.share
+        given, penalty = penalty, penalty * self.share
         inverse = np.ascontiguousarray((self.vectors / (np.maximum(self.values, 0) + penalty)) @ self.vectors.T)
         rows = self.seen.T.tocsr() if self.by_users else self.seen  # each of the larger side, with its members
         pointer, members = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
@@ -96,7 +102,7 @@ class Gram:
             own = sum_neighbours(item, pointer, members, inverse, members)[0]
             diagonal = (1 - np.bincount(item, own, rows.shape[0])) / penalty
         counts = np.asarray(self.seen.sum(axis=0)).ravel() / self.share
-        return RidgeScorer(self.by_users, pointer, members, inverse, diagonal, counts, self.share)
+        return RidgeScorer(self.by_users, pointer, members, inverse, diagonal, counts, self.share, given)
 
 
 def affordable(log: Pairs) -> bool:
@@ -119,6 +125,10 @@ class SpectralScorer:
         left = found.users * found.strengths * np.sqrt(len(log.users) / (log.n_users * np.maximum(a, 1)))[:, None]
         right = found.items / np.sqrt(log.n_items * np.maximum(b, 1))[:, None]
         return SpectralScorer(np.log(np.maximum(b, 0.5)), *(np.ascontiguousarray(x, np.float32) for x in (left, right)))
+
+    def again(self, log: Pairs) -> SpectralScorer:
+        """Return the same number of directions of a longer log."""
+        return SpectralScorer.of(log, self.left.shape[1])
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, log ratio, and a bounded ratio: that of a user of few pairs can be anything."""

@@ -18,6 +18,7 @@ from unskew.store.atomic import write_file
 LONGEST = 60  # letters of a name in a table
 KEYS = ("data", "bias", "gain", "calibration", "lists", "reach", "assumption")
 QUESTIONS = {
+    "data": "What does the log hold?",
     "bias": "Is the log biased?",
     "gain": "Is this model better than plain training?",
     "lists": "What will people notice?",
@@ -68,7 +69,8 @@ def rendered(template: str, **facts: Any) -> str:
 def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0) -> str:
     """Return the page about a log or a model; `command` made it, `log` is the fingerprint of the log."""
     known: dict[str, Finding | None] = dict.fromkeys(KEYS) | {one.key: one for one in findings}
-    sections = [(question, known[key]) for key, question in QUESTIONS.items() if known[key] is not None]
+    asked = ((question, known[key]) for key, question in QUESTIONS.items())
+    sections = [(question, one) for question, one in asked if one is not None and (one.key != "data" or one.chart)]
     facts = {"headline": findings.label, "about": findings.about, "command": command, "log": log, "seed": seed}
     return rendered("page.html", findings=findings, sections=sections, known=known, **facts)
 

@@ -23,6 +23,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.scale import Scale
 from unskew.errors import DataError
+from unskew.losses.elementwise import sigmoid
 
 Values = NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class Line:
 
     def __call__(self, answers: ArrayLike) -> Values:
         given = np.asarray(answers, np.float64)
-        return given if self == Line() else np.exp(_log_expit(self.slope * _logit(given) + self.shift))
+        return given if self == Line() else sigmoid(self.slope * _logit(given) + self.shift)
 
     def __str__(self) -> str:
         return f"{self.shift:+.2f}" if self.slope == 1 else f"{self.slope:.2f} x {self.shift:+.2f}"
@@ -99,28 +100,22 @@ def learn(role: str, answers: ArrayLike, ratings: ArrayLike, seed: int) -> tuple
     if len(known) < FEWEST:
         return Line(), ()
     fold = np.random.default_rng([seed, 0x666F6C64]).permutation(np.arange(len(known)) % N_FOLDS)
-    before = _log_likelihood(Line(), logits, known)
     gains = {}
     for kind in ("shift", "line"):
-        left_out = np.empty(len(known))
-        for number in range(N_FOLDS):
-            inside = fold == number
+        gains[kind] = -_log_likelihood(Line(), logits, known)
+        for inside in (fold == number for number in range(N_FOLDS)):
             line = fit_line(logits[~inside], known[~inside], slope=kind == "line")
-            left_out[inside] = _log_likelihood(line, logits[inside], known[inside])
-        gains[kind] = left_out - before
-    best = max(gains, key=lambda kind: gains[kind].sum())
+            gains[kind][inside] += _log_likelihood(line, logits[inside], known[inside])
+    totals = {kind: float(gain.sum()) for kind, gain in gains.items()}
+    best = max(totals, key=totals.__getitem__)
+    lines = {kind: fit_line(logits, known, slope=kind == "line") for kind in gains}
     found = tuple(
         Correction(
-            role,
-            kind,
-            fit_line(logits, known, slope=kind == "line"),
-            float(gain.sum()),
-            float(math.sqrt(len(gain)) * gain.std()),
-            bool(kind == best and gain.sum() > 0),
+            role, kind, lines[kind], total, math.sqrt(len(known)) * float(gains[kind].std()), kind == best and total > 0
         )
-        for kind, gain in gains.items()
+        for kind, total in totals.items()
     )
-    return next((each.line for each in found if each.kept), Line()), found
+    return lines[best] if totals[best] > 0 else Line(), found
 
 
 def fit_line(logits: Values, ratings: Values, *, slope: bool) -> Line:
@@ -128,13 +123,11 @@ def fit_line(logits: Values, ratings: Values, *, slope: bool) -> Line:
     from scipy.optimize import minimize  # slow to import, and few fits need it
 
     def loss(at: Values) -> tuple[float, Values]:
-        log_slope, shift = at[0] * slope, at[1]
-        steepness = math.exp(log_slope)
-        eta = steepness * logits + shift
-        value = -(ratings * _log_expit(eta) + (1 - ratings) * _log_expit(-eta)).sum()
-        residual = np.exp(_log_expit(eta)) - ratings
-        gradient = np.array([slope * steepness * (residual @ logits), residual.sum()])
-        return float(value + (at / PRIOR) @ (at / PRIOR) / 2), gradient + at / PRIOR**2
+        line = Line(math.exp(at[0] * slope), at[1])
+        residual = sigmoid(line.slope * logits + line.shift) - ratings
+        gradient = np.array([slope * line.slope * (residual @ logits), residual.sum()])
+        value = ((at / PRIOR) ** 2).sum() / 2 - _log_likelihood(line, logits, ratings).sum()
+        return float(value), gradient + at / PRIOR**2
 
     found = minimize(loss, np.zeros(2), jac=True, method="BFGS", options={"gtol": 1e-8 * max(len(ratings), 1)})
     return Line(math.exp(found.x[0]) if slope else 1.0, float(found.x[1]))
@@ -160,19 +153,15 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
     columns |= {} if random.stars is None else {"stars": random.stars[known]}
     for column in columns.values():
         column.flags.writeable = False
-    rest = {"stars": None, "times": None, "duplicates_merged": random.duplicates_merged}
+    rest = dict.fromkeys(("stars", "times", "cells", "chances", "listed", "random"))
+    rest |= {"duplicates_merged": random.duplicates_merged}
     coded = RatingLog.proved(**log.__dict__ | rest | columns)
     return coded, int((~known).sum()), int(SeenPairs(log)(coded.users, coded.items).sum())
 
 
-def _log_expit(eta: Values) -> Values:
-    """log(1 / (1 + e^-eta)) in plain NumPy: SciPy's takes a quarter of a second to import."""
-    return np.asarray(-np.logaddexp(0, -eta))
-
-
 def _log_likelihood(line: Line, logits: Values, ratings: Values) -> Values:
     eta = line.slope * logits + line.shift
-    return np.asarray(ratings * _log_expit(eta) + (1 - ratings) * _log_expit(-eta))
+    return np.asarray(ratings * eta - np.logaddexp(0, eta))
 
 
 def _logit(answers: Values) -> Values:

@@ -16,6 +16,7 @@ import numpy as np
 from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
+from unskew.posterior.chain import additive
 from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.kernels import Float, Int
 from unskew.special import ndtr
@@ -66,9 +67,8 @@ class Cells:
     items: Int
     seen: Float
     weight: Float
-    interaction: Float
-    user_part: Float
-    item_part: Float
+    parts: Float
+    """Of f: the user's, the item's, and their interaction."""
     controls: Float
     rows: Int
 
@@ -80,7 +80,7 @@ def estimate_slope(
     if len(liked) < 200 or liked.min() == liked.max() or min(log.n_users, log.n_items) < 10:
         return Slope(0.0, math.inf, 0.0)
     cells = [cells_of(log, fold == k, models[k], rng) for k in sorted(models)]
-    parts = [np.stack([c.user_part, c.item_part, c.interaction], axis=1)[c.seen == 1] for c in cells]
+    parts = [c.parts[c.seen == 1] for c in cells]
     answers = np.concatenate([liked[c.rows] for c in cells]).astype(float)
     coefficients, deviations = probit(
         np.concatenate([np.ones((len(answers), 1)), np.concatenate(parts)], axis=1), answers
@@ -90,7 +90,7 @@ def estimate_slope(
         return Slope(0.0, math.inf, calibration)
     found: list[tuple[Float, Float]] = []
     for c in cells:
-        x = np.concatenate([(calibration * c.interaction)[:, None], c.controls], axis=1)
+        x = np.concatenate([calibration * c.parts[:, 2:], c.controls], axis=1)
         found.append(poisson_slopes(c, x, log.n_users, log.n_items, found[-1][0] if found else None))
     value = float(np.mean([slopes[0] for slopes, _ in found]))
     counted = float(np.mean([errors[0] ** 2 for _, errors in found])) / len(found)
@@ -110,14 +110,10 @@ def cells_of(log: Pairs, held: Int, model: Posterior, rng: np.random.Generator) 
     y, w = np.r_[np.ones(len(rows)), np.zeros(len(u))], np.r_[np.ones(len(rows)), weight]
     f = model.scores(a, b)
     f = f - np.average(f, weights=w)
-    user, item = np.zeros(n_users), np.zeros(n_items)
-    weight_u, weight_i = (np.maximum(np.bincount(c, w, n), 1e-9) for c, n in ((a, n_users), (b, n_items)))
-    for _ in range(10):
-        user = np.bincount(a, w * (f - item[b]), n_users) / weight_u
-        item = np.bincount(b, w * (f - user[a]), n_items) / weight_i
+    user, item = additive(a, b, f, w, n_users, n_items, rounds=10)
     found = directions(log.rows(~held), most=CONTROLS, least=CONTROLS)
-    rest = f - user[a] - item[b]
-    return Cells(a, b, y, w, rest, user[a], item[b], found.users[a] * found.items[b], rows)
+    parts = np.stack([user[a], item[b], f - user[a] - item[b]], axis=1)
+    return Cells(a, b, y, w, parts, found.users[a] * found.items[b], rows)
 
 
 def probit(x: Float, y: Float, steps: int = 50) -> tuple[Float, Float]:

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, Stric
 from starlette.exceptions import HTTPException
 
 from unskew._version import __version__
+from unskew.asked import as_arrow_table
 from unskew.errors import LARGEST_SEED, UnskewError
-from unskew.model import as_arrow_table
 from unskew.serve.limits import Bounded
 from unskew.serve.live import Live, Loaded
 from unskew.serve.shown import ShownLog

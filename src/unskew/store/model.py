@@ -35,29 +35,21 @@ from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder,
 from unskew.store.legacy import upgraded
 from unskew.store.parts import Arrays, part_from, prefixed, under
 from unskew.store.plain import Plain
-from unskew.store.recipe import FitRecipe, kinds
+from unskew.store.recipe import FitRecipe, plain
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
-RATINGS, USERS, ITEMS, SHOWN = "log.arrow", "users.arrow", "items.arrow", "shown.arrow"
+RATINGS, USERS, ITEMS, SHOWN, RANDOM = "log.arrow", "users.arrow", "items.arrow", "shown.arrow", "random.arrow"
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
 COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
-FURTHER = {"stars": pa.float32(), "times": pa.float64(), "cells": pa.float32()}
+FURTHER = {"stars": pa.float32(), "times": pa.float64(), "cells": pa.float32(), "chances": pa.float32()}
 MANIFEST, WEIGHTS, RECIPE = "model.json", "weights.safetensors", "recipe.toml"
 JUDGE = "judge.bin"  # what the judge has fitted since, which may be deleted
 LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
-OWN = (
-    WEIGHTS,
-    RECIPE,
-    RATINGS,
-    USERS,
-    ITEMS,
-    SHOWN,
-    USER_FEATURES,
-    ITEM_FEATURES,
-)  # files that a folder may hold besides
+# Files that a folder may hold besides.
+OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, SHOWN, RANDOM, USER_FEATURES, ITEM_FEATURES)
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -108,19 +100,8 @@ class Contents:
 KEPT = tuple({of.name for of in fields(Contents)} & {of.name for of in fields(Recommender)} - {"log", "parts"})
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
 RECORDS = (
-    Contents,
-    LogFacts,
-    FeatureCounts,
-    Scale,
-    History,
-    Epoch,
-    WeightReport,
-    CalibrationReport,
-    RoleCalibration,
-    Figures,
-    RandomRatings,
-    Correction,
-    Line,
+    *(Contents, LogFacts, FeatureCounts, Scale, History, Epoch, WeightReport),
+    *(CalibrationReport, RoleCalibration, Figures, RandomRatings, Correction, Line),
 )
 
 
@@ -135,7 +116,7 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
     log = model.log.take(np.zeros(len(model.log), np.bool_)) if without_log else model.log
     recipe, why_none = _recipe(model)
     contents, arrays = _contents(model, log, why_none)
-    plain = Plain(kinds(), RECORDS, arrays).write(contents)  # which may add arrays
+    written = plain(RECORDS, arrays).write(contents)  # which may add arrays
     weights = arrays_to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()})
     files = recipe | {WEIGHTS: weights} | {name: _arrow_bytes(table) for name, table in _log_tables(log).items()}
     try:
@@ -144,7 +125,7 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
             digests = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
             for name, held in files.items():
                 write_synced(folder / name, held)
-            manifest = {"format": FORMAT, "version": VERSION, **plain, "files": digests}
+            manifest = {"format": FORMAT, "version": VERSION, **written, "files": digests}
             write_synced(folder / MANIFEST, (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode())
     except OSError as error:
         raise ModelFileError(
@@ -268,7 +249,7 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     log = _log(files, Plain({}, RECORDS, {}).read(LogFacts, content.get("log"), "log"))
     if version == 1:
         content, arrays = upgraded(content, arrays, log)
-    kept: Contents = Plain(kinds(), RECORDS, arrays).read(Contents, content, MANIFEST)
+    kept: Contents = plain(RECORDS, arrays).read(Contents, content, MANIFEST)
     plan, parts = kept.method.plan(), dict[str, Part]()
     for name in kept.parts:
         if name not in plan.roles:
@@ -299,26 +280,32 @@ def _one_sentence(folder: Path) -> Iterator[None]:
         raise ModelFileError(f"The model {folder} cannot be read: {reason(error)}.") from error
     except UnskewError as error:
         raise ModelFileError(f"The model {folder} cannot be loaded: {error}") from error
-    except (*UNREADABLE, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (*UNREADABLE, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(f"The model {folder} does not fit together: {error}.") from error
 
 
 def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
     """Return what the files of a log hold, by name; ratings and ids are not copied."""
-    columns = dict(zip(COLUMNS, (log.users, log.items, log.ratings), strict=True))
     further = {name: pa.array(held, kind) for name, kind in FURTHER.items() if (held := getattr(log, name)) is not None}
     tables = {
-        RATINGS: pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()} | further),
+        RATINGS: pa.table(_rating_columns(log) | further),
         USERS: pa.table({"id": log.user_ids.arrow}),
         ITEMS: pa.table({"id": log.item_ids.arrow} | ({} if log.titles is None else {"title": log.titles})),
     }
     if log.listed is not None and len(log):
         tables[SHOWN] = pa.table(log.listed.arrays())
+    if log.random is not None and len(log):
+        tables[RANDOM] = pa.table(_rating_columns(log.random))
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
         if features is not None:
             held = dict(zip(features.names, features.values.T, strict=True))
             tables[name] = pa.table({of: np.ascontiguousarray(values) for of, values in held.items()})
     return tables
+
+
+def _rating_columns(log: RatingLog) -> dict[str, pa.Array]:
+    columns = zip(COLUMNS, (log.users, log.items, log.ratings), strict=True)
+    return {name: pa.array(values, COLUMNS[name]) for name, values in columns}
 
 
 def fingerprint(log: RatingLog) -> str:
@@ -347,6 +334,9 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
     for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
         fields[file] = None if getattr(facts, file) is None else _features(_read(files, name))
+    if RANDOM in files:
+        apart = {f"{name}s": column.to_numpy() for name, column in _columns(_read(files, RANDOM).select([*COLUMNS]))}
+        fields["random"] = RatingLog(**fields | apart | dict.fromkeys(("stars", "times", "cells", "chances")))
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 

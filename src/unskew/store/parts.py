@@ -20,7 +20,7 @@ def part_from(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None
         part = spec.from_state(arrays, owner)
     except UnskewError:
         raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ParameterError(
             f"the arrays of its {type(spec).__name__} are damaged, or those of another version of unskew: fit again."
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from reprlib import repr as shortened
@@ -42,7 +42,8 @@ class Plain:
     `records` are dataclasses that only ever stand where an annotation names them, so they need no kind.
     `arrays` is where long arrays go, for a file that keeps them elsewhere: {"array": name} then stands for
     one, {"float": "inf"} for a number that JSON cannot write, and a `LostFunction` for a function. Without
-    it arrays become lists, and functions are refused.
+    it arrays become lists, and functions are refused. `more` returns further kinds, for a name or a class that is none
+    of these.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class Plain:
         kinds: Mapping[str, type],
         records: Collection[type] = (),
         arrays: dict[str, NDArray[Any]] | None = None,
+        more: Callable[[], Mapping[str, type]] = dict,
     ) -> None:
         self.kinds = dict(kinds) if arrays is None else {**kinds, NOT_DATA: LostFunction}
-        self.names = {kind: name for name, kind in self.kinds.items()}
-        self.records, self.arrays = tuple(records), arrays
+        self.records, self.arrays, self._more = tuple(records), arrays, more
 
     def write(self, value: Any, where: str = "The recipe") -> Any:
         """Return the value as plain data; `where` is how an error calls it."""
@@ -83,9 +84,16 @@ class Plain:
 
     def _settings(self, value: Any) -> dict[str, Any]:
         cls, name = type(value), type(value).__name__
-        if cls not in self.records and cls not in self.names:
-            raise ParameterError(f"{name} is not a registered kind of recipe; register the class with unskew.register.")
-        kind = {} if cls in self.records else {"kind": self.names[cls]}
+        kind = {}
+        if cls not in self.records:
+            if cls not in self.kinds.values():
+                self.kinds |= self._more()
+            called = next((known for known, kind in self.kinds.items() if kind is cls), None)
+            if called is None:
+                raise ParameterError(
+                    f"{name} is not a registered kind of recipe; register the class with unskew.register."
+                )
+            kind = {"kind": called}
         named = ((setting.name, getattr(value, setting.name)) for setting in fields(value) if setting.init)
         return kind | {setting: self.write(held, f"{setting} of {name}") for setting, held in named}
 
@@ -95,6 +103,8 @@ class Plain:
         options, wanted, anything = get_args(expected) if union else (expected,), [], False
         if get_origin(expected) not in (dict, Mapping):  # whose own keys are never marks
             data = self._unmarked(data, where)
+        if isinstance(data, dict) and isinstance(data.get("kind"), str) and data["kind"] not in self.kinds:
+            self.kinds |= self._more()
         for option in options:
             origin, inner = get_origin(option), get_args(option)
             table = isinstance(data, dict)

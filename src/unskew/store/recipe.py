@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from unskew.data.scale import Scale
 from unskew.errors import ParameterError, checked_seed, nearest
@@ -20,19 +22,24 @@ from unskew.training.options import Training
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def kinds() -> dict[str, type]:
+def kinds(outside: bool = False) -> dict[str, type]:
     """Return every class that a recipe may name, by that name; nothing else is ever built from a file."""
-    return {**classes(), "Training": Training}
+    return {**classes(outside), "Training": Training}
+
+
+def plain(records: Collection[type] = (), arrays: dict[str, NDArray[Any]] | None = None) -> Plain:
+    """Return what writes and reads recipes; installed packages are imported for names that are not ours."""
+    return Plain(kinds(), records, arrays, more=lambda: kinds(outside=True))
 
 
 def to_plain(recipe: Any) -> Any:
     """Return a recipe as dicts, lists, numbers and texts: {"kind": "IPS", "net": {"kind": "MF", ...}, ...}."""
-    return Plain(kinds()).write(recipe)
+    return plain().write(recipe)
 
 
 def from_plain(data: Any) -> Any:
     """Return the recipe that `to_plain` wrote down; settings left out have their defaults, sequences are tuples."""
-    return Plain(kinds()).read(object, data)
+    return plain().read(object, data)
 
 
 class FitRecipe(NamedTuple):
@@ -95,16 +102,16 @@ def _parsed(data: dict[str, Any], name: str) -> FitRecipe:
             raise ParameterError(f"The recipe {name} may hold {listed}, not {key!r}{meant}")
     if "method" not in data:
         raise ParameterError(f'The recipe {name} names no method; write method = "ips" or a table [method].')
-    plain, method, training = Plain(kinds(), (Scale,)), data["method"], data.get("training", {})
+    held, method, training = plain((Scale,)), data["method"], data.get("training", {})
     if isinstance(training, dict):
         training = {"kind": "Training"} | training
-    training = plain.read(Training, training, "The training")
-    seed = plain.read(int | None, data.get("seed"), "The seed")
+    training = held.read(Training, training, "The training")
+    seed = held.read(int | None, data.get("seed"), "The seed")
     return FitRecipe(
-        make(method) if isinstance(method, str) else plain.read(Method, renamed(method), "The method"),
+        make(method) if isinstance(method, str) else held.read(Method, renamed(method), "The method"),
         training,
         None if seed is None else checked_seed(seed),
-        plain.read(Scale | None, data.get("scale"), "The scale"),
+        held.read(Scale | None, data.get("scale"), "The scale"),
     )
 
 

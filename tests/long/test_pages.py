@@ -1,5 +1,6 @@
-"""README's blocks, in an environment made by README's own command."""
+"""README's blocks in an environment made by its own command; the notebooks of the tutorial from top to bottom."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,10 +11,11 @@ import pytest
 
 import unskew
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "docs" / "tutorial").glob("*.ipynb"))
 
 
-@pytest.mark.long
 def test_the_blocks_of_the_readme_run_where_its_command_has_installed_it(tmp_path):
     """Nothing but what the command brings is there; the files are those that the blocks name."""
     copytree(ROOT, tmp_path / "copy", ignore=ignore_patterns(".git", ".venv", "__pycache__"))
@@ -36,3 +38,15 @@ def test_the_blocks_of_the_readme_run_where_its_command_has_installed_it(tmp_pat
     subprocess.run(["bash", "-ec", other + shell], cwd=work, env=clean, check=True)
     assert (work / "report.html").exists()
     assert (work / "top.csv").exists()
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch):
+    if not os.environ.get("UNSKEW_DATA"):
+        pytest.skip("needs the published files: set UNSKEW_DATA to the folder that holds them")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for cell in json.loads(notebook.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), str(notebook), "exec"), names)

@@ -1,0 +1,496 @@
+"""Whatever comes in works or is refused in one sentence: logs, recipes, models, and what is handed to Python.
+
+No other error, no crash, no hang. Not only damage, which digests detect, but malice too: every file of a model that is
+altered here has the digest that its manifest states.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import hashlib
+import io
+import json
+import pathlib
+import random
+import shutil
+import tomllib
+import warnings
+from copy import deepcopy
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load as arrays_from_bytes
+from safetensors.numpy import save as arrays_to_bytes
+
+import unskew
+from unskew.data.log import LogSettings
+from unskew.data.read import read_frame, read_log
+from unskew.registry import make
+from unskew.store.recipe import FitRecipe, read_fit
+
+many = settings.get_profile("faults")
+BRIEF = unskew.Training(max_epochs=1, batch_size=64, progress=False)
+COLUMNS = ["user_id", "item_id", "rating"]
+CELLS = [
+    *('"', '""', '"a,b"', '"open', "\r", "\n", "\r\n", "\0", "\t", ";", "|", "", " ", "\ufeff", "\u2028", "é"),
+    *("nan", "NaN", "inf", "-inf", "1e999", "-1e999", "1e-999", "0x1p3", "1_000", "１", "1,5", "True", "none", "NULL"),
+    *(str(2**63), str(-(2**63)), str(2**64), "9" * 400, "0.1e-400", "00", "-0", "+1", "1.", ".5", "1e", "--1"),
+    *("1", "2", "3", "4", "5", "u", "user_id", "x" * 300, "=cmd()", "<script>", "../../etc", "%s%n", "\x1b[0m"),
+]  # fmt: skip
+RAW = [b"\xff", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80", b"\x00\x00", b"\x1f\x8b", b"PAR1", b"\r\r\n", b'"' * 9]
+GOOD = b"user_id,item_id,rating\n" + b"".join(b"u%d,%d,%d\n" % (n % 7, n // 3, 1 + n % 5) for n in range(30))
+
+
+cell = st.sampled_from(CELLS).map(lambda text: text.encode("utf-8", "surrogatepass")) | st.sampled_from(RAW)
+line = st.lists(cell, max_size=5)
+text_of_cells = st.tuples(
+    st.sampled_from(
+        [b"user_id,item_id,rating", b"user_id\titem_id\trating", b"user_id:token,item_id:token,rating:float"]
+    )
+    | line.map(b",".join),
+    st.sampled_from([b"\n", b"\r\n", b"\r", b""]),
+    st.lists(line, max_size=8),
+).map(lambda parts: parts[1].join([parts[0], *map(b",".join, parts[2])]) + parts[1])
+edits = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), cell), min_size=1, max_size=3)
+
+
+def edited(original: bytes, changes) -> bytes:
+    """Some stretches of the bytes replaced by others."""
+    for place, length, new in changes:
+        place %= len(original) + 1
+        original = original[:place] + new + original[place + length :]
+    return original
+
+
+def retold(changes) -> bytes:
+    """The good log with other contents of some of its cells."""
+    rows = [row.split(b",") for row in GOOD.splitlines()]
+    for row, column, new in changes:
+        rows[1 + row][column] = new
+    return b"".join(b",".join(row) + b"\n" for row in rows)
+
+
+cells = st.lists(st.tuples(st.integers(0, 29), st.sampled_from([0, 1, 0, 1, 2]), cell), min_size=1, max_size=2)
+edited_texts = edits.map(lambda changes: edited(GOOD, changes)) | cells.map(retold)
+contents = st.binary(max_size=200) | text_of_cells | edited_texts
+log_settings = st.just({}) | st.fixed_dictionaries(
+    {},
+    optional={
+        "positive": st.sampled_from([None, 3, -1e308, 1e308, 0]),
+        "rating_scale": st.sampled_from([(1, 5), (0, 1e308), (-1e308, 1e308), (0, 1e-300), (5, 1)]),
+        "duplicates": st.sampled_from(["error", "last", "mean"]),
+        "delimiter": st.sampled_from([",", "\t", ";", " ", "\0", "a", "\x7f"]),
+        "user_ids": st.just(["u0", "u1"]),
+    },
+)
+
+
+byte_changes = st.tuples(
+    st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=6),
+    st.none() | st.integers(1, 2000),
+    st.sampled_from(["front", "end", "anywhere"]),
+)
+
+
+def with_bytes(content, places, cut, where):
+    """Other bytes at some places, and the end cut off."""
+    content = bytearray(content)
+    for place, value in places:
+        at = place % 400 if where == "front" else -1 - place % 800 if where == "end" else place
+        content[at % len(content)] = value
+    return bytes(content if cut is None else content[:-cut])
+
+
+def test_any_text_is_read_or_refused(contained, in_our_words, tmp_path):
+    @many
+    @given(contents, st.sampled_from([*[".csv"] * 4, ".tsv", ".txt", ".inter", ".csv.gz"]), log_settings, st.booleans())
+    def case(content, ending, asked, cut):
+        path = tmp_path / f"log{ending}"
+        path.write_bytes(gzip.compress(content)[: -9 if cut else None] if ending.endswith("gz") else content)
+        in_our_words(read_log, path, **asked)
+        in_our_words(read_frame, path)
+
+    contained(case, at_least=0.02)
+
+
+VALUES = {
+    pa.null(): [None],
+    pa.bool_(): [True, False],
+    pa.int8(): [-128, 127],
+    pa.uint64(): [2**64 - 1, 0],
+    pa.int64(): [-(2**63), 2**63 - 1, 1],
+    pa.float16(): [1.0, float("nan")],
+    pa.float32(): [float("inf"), 3.0],
+    pa.float64(): [float("nan"), -0.0, 1e308, 3.0],
+    pa.decimal128(38, 2): [Decimal("1.25"), Decimal("99999999.99")],
+    pa.string(): ["", "1", "ü", "x" * 2000],
+    pa.large_string(): ["a", "7"],
+    pa.binary(): [b"\xff", b"1"],
+    pa.binary(2): [b"ab", b"\xff\xff"],
+    pa.date32(): [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+    pa.timestamp("ns"): [datetime.datetime(1970, 1, 1), datetime.datetime(2200, 1, 1)],
+    pa.duration("us"): [0, 2**62],
+    pa.time32("s"): [0, 86399],
+    pa.list_(pa.int32()): [[], [1, 2]],
+    pa.struct([("a", pa.int32())]): [{"a": 1}, {"a": None}],
+    pa.map_(pa.string(), pa.int32()): [[("k", 1)], []],
+    pa.dictionary(pa.int32(), pa.string()): ["red", "blue"],
+}
+
+
+@st.composite
+def columns(draw, rows):
+    kind = draw(st.sampled_from(list(VALUES)))
+    of = draw(st.lists(st.sampled_from([*VALUES[kind], None]), min_size=rows, max_size=rows))
+    return pa.array(of, kind)
+
+
+@st.composite
+def tables(draw):
+    """Any columns where a log has three of its own."""
+    rows = draw(st.integers(0, 12))
+    names = draw(st.just(COLUMNS) | st.lists(st.sampled_from([*COLUMNS, *COLUMNS, "", "é", "user_id "]), max_size=5))
+    own = {
+        "user_id": pa.array([f"u{n % 3}" for n in range(rows)]),
+        "item_id": pa.array(range(rows)),
+        "rating": pa.array([n % 5 + 1 for n in range(rows)]),
+    }
+    usual = st.just(None)
+    filled = [own.get(name) if draw(st.booleans()) else draw(columns(rows) | usual) for name in names]
+    return pa.Table.from_arrays([one if one is not None else pa.array(range(rows)) for one in filled], names=names)
+
+
+def test_parquet_of_any_types_is_read_or_refused(contained, in_our_words, tmp_path):
+    @many
+    @given(tables(), log_settings, st.sampled_from([None, 1, 3]), st.sampled_from(["snappy", "zstd", "none"]))
+    def case(table, asked, group, compression):
+        path = tmp_path / "log.parquet"
+        pq.write_table(table, path, row_group_size=group, compression=compression)
+        in_our_words(read_log, path, **{name: value for name, value in asked.items() if name != "delimiter"})
+        in_our_words(read_frame, path)
+
+    contained(case, at_least=0.05)
+
+
+def written(**options) -> bytes:
+    rows = [(f"u{n % 40}", n // 4, 1 + n % 5) for n in range(300)]
+    table = pa.table(dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)))
+    pq.write_table(table, buffer := io.BytesIO(), row_group_size=100, **options)
+    return buffer.getvalue()
+
+
+PARQUET = [
+    written(),
+    written(compression="none", use_dictionary=False),
+    written(compression="zstd", data_page_version="2.0"),
+    written(compression="gzip", write_page_checksum=True),
+]
+
+
+def test_altered_parquet_is_read_or_refused(contained, in_our_words, tmp_path):
+    @many
+    @given(st.sampled_from(PARQUET), byte_changes)
+    def case(original, changed):
+        path = tmp_path / "log.parquet"
+        path.write_bytes(with_bytes(original, *changed))
+        in_our_words(read_log, path)
+        in_our_words(read_frame, path)
+
+    contained(case, at_least=0.05)
+
+
+METHODS = ("naive", "ips", "dr-jl", "dce-tdr", "multi-dr", "cvib")
+ODD = (
+    *(None, True, False, 0, 1, -1, 2, 7, 2**31, 2**63, -(2**64), 10**30, 0.0, 0.5, -0.5, 1e-300, 1e300, float("inf")),
+    *(float("nan"), "", "none", "inf", "auto", "MF", "IPS", "Naive", "../../x", "/tmp/x", "\0", "é\ud800", "x" * 5000),
+    *([], {}, [1], [[]], {"kind": "MF"}, {"kind": "Known"}, {"kind": []}, {"array": "x"}, {"float": "nan"}),
+)
+HOW = ("alike", "alike", "alike", "other", "gone", "company")
+odd = st.sampled_from(ODD) | st.sampled_from([one for one in ODD if type(one) in (int, float)])
+
+
+def places_in(tree, path=()):
+    """The paths of all values of nested tables and lists."""
+    yield path
+    inside = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in inside:
+        yield from places_in(value, (*path, key))
+
+
+def altered(tree, changes):
+    """A copy of nested tables in which some values are others, alike or not, are gone, or have company."""
+    tree = deepcopy(tree)
+    for place, how, value in ((place, how, deepcopy(value)) for place, how, value in changes):
+        *way, key = list(places_in(tree))[1:][place % max(1, sum(1 for _ in places_in(tree)) - 1)]
+        holder = tree
+        for step in way:
+            holder = holder[step]
+        if how == "gone":
+            del holder[key]
+        elif how == "alike":
+            holder[key] = next((one for one in (value, *ODD) if type(one) is type(holder[key])), value)
+        elif how == "company" and isinstance(holder, dict):
+            holder[f"{key}x"] = value
+        else:
+            holder[key] = value
+        if not tree:
+            break
+    return tree
+
+
+changes = st.lists(
+    st.tuples(st.integers(0, 10_000), st.sampled_from(HOW), odd),
+    min_size=1,
+    max_size=3,
+)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return unskew.simulate(20, 15, density=0.4, test_per_user=5, seed=1).log
+
+
+def as_toml(value):
+    """What TOML can say of a value, and nonsense for the rest."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(held)}" for key, held in value.items()) + "}"
+    return str(value) if isinstance(value, float) else json.dumps(value)
+
+
+def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_words, log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = {name: tomllib.loads(FitRecipe(make(name), BRIEF, 3, log.scale).as_text()) for name in METHODS}
+    path = tmp_path / "recipe.toml"
+
+    def fitted(recipe):
+        training = replace(recipe.training, max_epochs=1, progress=False)
+        return recipe.method.fit(log, seed=recipe.seed or 0, training=training)
+
+    @many
+    @given(st.sampled_from(METHODS), changes, st.none() | st.tuples(st.integers(0, 2000), st.binary(max_size=4)))
+    def case(name, changed, cut):
+        tree = altered(whole[name], changed)
+        text = "".join(f"{json.dumps(key)} = {as_toml(value)}\n" for key, value in tree.items())
+        text = text.encode("utf-8", "surrogatepass")
+        if cut is not None:
+            place = cut[0] % (len(text) + 1)
+            text = text[:place] + cut[1] + text[place + len(cut[1]) :]
+        path.write_bytes(text)
+        with np.errstate(all="ignore"):
+            if (recipe := in_our_words(read_fit, path)) is not None:
+                in_our_words(fitted, recipe)
+
+    contained(case, about=path, at_least=0.1)
+    assert [found.name for found in tmp_path.rglob("*")] == ["recipe.toml"]
+
+
+@pytest.mark.parametrize("place", ["states", "../states", "/tmp/states"])
+def test_a_recipe_cannot_say_where_to_write(place, commanded, ratings, tmp_path, monkeypatch):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    for text, sentence in (
+        (f'method = "naive"\n[training]\ncheckpoint = "{place}"\n', "Training has no setting 'checkpoint' any more"),
+        (f'method = "naive"\nout = "{place}"\n', "may hold 'method', 'training', 'seed', 'scale', not 'out'"),
+    ):
+        (inside / "recipe.toml").write_text(text)
+        assert sentence in commanded("fit", ratings, "--method", "recipe.toml", code=2)
+    assert [path.name for path in tmp_path.rglob("*")] == ["inside", "recipe.toml"]
+
+
+@pytest.fixture(scope="module")
+def folders(log, tmp_path_factory):
+    """Models of several kinds: calibrated twice, with features, corrected by a slice."""
+    world = unskew.simulate(20, 15, density=0.4, test_per_user=5, seed=1)
+    ages = {"user_id": list(range(20)), "age": [n / 7 for n in range(20)], "town": [f"t{n % 3}" for n in range(20)]}
+    rows = world.log.users, world.log.items, 1 + 4 * world.log.ratings
+    described = unskew.RatingLog.from_arrays(*rows, user_features=pa.table(ages))
+    base = unskew.IPS(propensity=unskew.Additive())
+    models = {
+        "dce": make("dce-tdr").fit(world.log, training=BRIEF),
+        "features": base.fit(described, training=BRIEF),
+        "slice": base.fit(world.log, training=BRIEF, random_ratings=world.test),
+    }
+    root = tmp_path_factory.mktemp("hostile")
+    for name, model in models.items():
+        model.save(root / name)
+    return root
+
+
+def used(folder):
+    """A model is loaded and asked everything that is asked of models."""
+    model = unskew.load(folder)
+    users, items = np.divmod(np.arange(model.log.n_pairs), model.log.n_items)
+    model.predict_codes(users[:500], items[:500])
+    model.recommend(k=3)
+    return str(model.history), str(model.weights), str(model.calibration), str(model.random_ratings)
+
+
+def other_manifest(content, drawn):
+    """The manifest with other values, or None of what JSON cannot hold."""
+    try:
+        return json.dumps(altered(json.loads(content), drawn)).encode()
+    except ValueError:
+        return None
+
+
+def other_weights(content, edits):
+    """Arrays that are gone, of another type, shape, value or name, or empty."""
+    arrays = arrays_from_bytes(content)
+    for place, how, kind, value in edits:
+        key = sorted(arrays)[place % len(arrays)]
+        array = arrays.pop(key)
+        if how != "gone":
+            arrays[f"{key}x" if how == "name" else key] = {
+                "kind": array.astype(kind),
+                "shape": array.reshape(-1)[: place % (array.size + 1)],
+                "value": np.full_like(array, value),
+                "empty": array[:0] if array.ndim else array,
+            }.get(how, array)
+        if not arrays:
+            break
+    return arrays_to_bytes({key: array.copy(order="C") for key, array in arrays.items()})
+
+
+kinds = st.sampled_from(["<f4", "<f8", "<i8", "<i4", "|b1", "<f2", "|u1"])
+values = st.sampled_from([float("nan"), float("inf"), -1.0, 1e38, 0.0, 1e9])
+ways = st.sampled_from(["gone", "kind", "shape", "value", "name", "empty"])
+model_names = st.sampled_from(["dce", "features", "slice"])
+file_names = st.sampled_from(
+    ["log.arrow", "users.arrow", "items.arrow", "user_features.arrow", "weights.safetensors", "recipe.toml"]
+)
+HARM = {  # which model, which of its files, what is changed, and how
+    "manifest": (model_names, st.just("model.json"), changes, other_manifest),
+    "weights": (
+        model_names,
+        st.just("weights.safetensors"),
+        st.lists(st.tuples(st.integers(0, 100), ways, kinds, values), min_size=1, max_size=3),
+        other_weights,
+    ),
+    "bytes": (st.just("features"), file_names, byte_changes, lambda content, drawn: with_bytes(content, *drawn)),
+}
+
+
+@pytest.mark.parametrize("what", HARM)
+def test_any_model_with_the_right_digest_is_used_or_refused(what, contained, in_our_words, folders, tmp_path):
+    models, names, drawings, harm = HARM[what]
+    folder = tmp_path / "model"
+
+    @many
+    @given(models, names, drawings)
+    def case(model, name, drawn):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(folders / model, folder)
+        if (content := harm((folder / name).read_bytes(), drawn)) is None:
+            return
+        (folder / name).write_bytes(content)
+        if name != "model.json":
+            manifest = json.loads((folder / "model.json").read_text())
+            manifest["files"][name] = hashlib.sha256(content).hexdigest()
+            (folder / "model.json").write_text(json.dumps(manifest))
+        with np.errstate(all="ignore"):
+            in_our_words(used, folder)
+
+    contained(case, about=folder / "model.json", at_least=0.05)
+
+
+FRAME = {"user_id": [1, 1, 2, 2, 3, 3], "item_id": [1, 2, 1, 2, 1, 2], "rating": [5, 1, 1, 5, 3, 2]}
+
+
+def things(model):
+    """Values of every kind, most of them wrong everywhere."""
+    nan = float("nan")
+    plain = [None, True, False, 0, 1, -1, 5, 2**70, 1.5, nan, float("inf"), 1j, "", "abc", "user_id", "naive", b"x"]
+    lists = [[], [1], [1, 2], [None], [nan], ["a", 1], [[1], [2]], (), (1, 2, 3), ([1], [2], [3]), range(3), {1}, {}]
+    lists += [{"a": 1}, {"user_id": [1]}, [2**70], [object()], [True], [datetime.date(2020, 1, 1)], ([1, 2], [1], [1])]
+    arrays = [np.array([]), np.zeros((2, 2)), np.array(["a", None], object), np.array([1, 2], "m8[s]"), np.float64(2)]
+    frames = [pa.table({}), pd.DataFrame(), pl.DataFrame(), pl.LazyFrame(FRAME), pa.table(FRAME), pd.DataFrame(FRAME)]
+    frames += [pd.DataFrame([[1, 2]], columns=["user_id", "user_id"]), pd.DataFrame({1: [1], 2: [3]}), pa.array([1, 2])]
+    frames += [pd.Series([1, 2]), pl.Series([[1], [2]]), pd.DataFrame(FRAME).set_index("user_id")]
+    frames += [tuple(FRAME.values()), ...]
+    frames += [scipy.sparse.eye(3, format="csr"), scipy.sparse.csr_array((2, 2)), scipy.sparse.random(9, 9, 0.5)]
+    others = [object(), object, len, iter([1]), (n for n in range(2)), pathlib.Path("nowhere.csv"), pathlib.Path(".")]
+    others += [datetime.datetime(2020, 1, 1), model, model.log, model.log.user_ids, Exception("x"), unskew]
+    others += [lambda users, items: np.full(len(users), 0.5), lambda users, items: "x", model.predict]
+    return plain + lists + arrays + frames + others
+
+
+def calls(model):
+    """Every door by name, as a function of the arguments that are drawn for it."""
+    three, log, fitted = tuple(FRAME.values()), model.log, model.predict_codes
+    found = {
+        "read_log": lambda a: unskew.read_log(a),
+        "from_frame": lambda a: unskew.RatingLog.from_frame(a),
+        "columns": lambda a, b, c, d: unskew.read_log(pa.table(FRAME), a, b, c, d),
+        "from_arrays": lambda a, b, c: unskew.RatingLog.from_arrays(a, b, c),
+        "some arrays": lambda a: unskew.RatingLog.from_arrays(three[0], a, three[2]),
+        "fit": lambda a: unskew.fit(a, "naive", training=BRIEF),
+        "fit by": lambda a, b: unskew.fit(log, a, training=BRIEF, seed=b),
+        "make": lambda a: unskew.make(a),
+        "predict": lambda a, b: model.predict(a, b),
+        "predict frame": lambda a: model.predict(a),
+        "predict one": lambda a: model.predict(a, [1]),
+        "recommend": lambda a, b: model.recommend(a, b),
+        "similar": lambda a, b: model.similar(items=a, k=b),
+        "similar users": lambda a, b: model.similar(users=a, k=b),
+        "explain": lambda a, b: model.explain(a, b),
+        "fold_in": lambda a: model.fold_in(a),
+        "evaluate": lambda a: unskew.evaluate(model, a),
+        "evaluate scores": lambda a: unskew.evaluate(a, log),
+        "evaluate how": lambda a, b: unskew.evaluate(model, log, k=a, baselines=b),
+        "estimate_risk": lambda a: unskew.estimate_risk(a, log),
+        "estimate_risk log": lambda a: unskew.estimate_risk(fitted, a),
+        "estimate_risk metrics": lambda a: unskew.estimate_risk(fitted, log, metrics=a),
+        "estimate_risk estimators": lambda a, b: unskew.estimate_risk(fitted, log, estimators=a, seed=b),
+        "estimate_risk propensity": lambda a: unskew.estimate_risk(fitted, log, propensity=a),
+        "compare": lambda a, b: unskew.compare(a, b, log),
+        "compare log": lambda a: unskew.compare(fitted, model, a),
+        "compare random": lambda a: unskew.compare(model, fitted, log, random_ratings=a),
+        "diagnose": lambda a: unskew.diagnose(a),
+        "diagnose random": lambda a, b: unskew.diagnose(log, random_ratings=a, seed=b),
+        "split": lambda a, b, c: unskew.holdout_split(log, a, by=b, seed=c),
+        "split of": lambda a: unskew.holdout_split(a),
+        "load": lambda a: unskew.load(a),
+        "simulate": lambda a, b, c: unskew.simulate(n_users=a, n_items=b, density=c),
+        "dataset": lambda a, b: unskew.datasets.load(a, b),
+    }
+    found |= {
+        f"log {name}": lambda a, name=name: unskew.read_log(three, **{name: a}) for name in LogSettings.__annotations__
+    }
+    for name in ("by", "items", "filter_items", "candidates", "on_unknown", "seed", "exclude_seen"):
+        found[f"recommend {name}"] = lambda a, name=name: model.recommend([1], 2, **{name: a})
+    for name in ("as_", "liked_from", "on_unknown", "return_std"):
+        found[f"predict {name}"] = lambda a, name=name: model.predict([1], [1], **{name: a})
+    return found
+
+
+def test_no_foreign_error_comes_out_of_python(tmp_path, monkeypatch, long):
+    monkeypatch.chdir(tmp_path)
+    users, items = np.divmod(np.arange(60), 6)
+    log = unskew.RatingLog.from_arrays(users, items, 1 + (users * items) % 5, item_ids=range(9))
+    model = unskew.make("naive").fit(log, training=BRIEF)
+    rng, given, made, foreign = random.Random(7), things(model), calls(model), []
+    n_calls = 10_000 if long else 2_000
+    for _ in range(n_calls):
+        name, function = rng.choice(list(made.items()))
+        arguments = [rng.choice(given) for _ in range(function.__code__.co_argcount - len(function.__defaults__ or ()))]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                function(*arguments)
+        except unskew.UnskewError as error:
+            if "\n" in str(error).strip():
+                foreign.append((name, "several lines", str(error)[:200]))
+        except Exception as error:
+            foreign.append((name, [repr(one)[:60] for one in arguments], f"{type(error).__name__}: {error}"[:160]))
+    assert not foreign, f"{len(foreign)} of {n_calls}: " + "\n".join(map(str, foreign[:60]))
