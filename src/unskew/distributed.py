@@ -2,8 +2,8 @@
 
 A sweep is three waves. Scores: every worker scores its ratings. Users: given the rows of items, every worker draws the
 latent ratings and rows of its users. Items: latent ratings go to where their items are, and rows of items are drawn.
-Rows travel, and one number a rating; ratings do not. Random numbers of ratings are drawn where they are, from their
-place in the stream of the sweep; those of rows come from the client. So the bits are those of one machine, whatever the
+Rows travel, and one number a rating; ratings do not. Random numbers are drawn where they are used, from their place in
+the stream of the sweep; only those of scales come from the client. So the bits are those of one machine, whatever the
 number of workers. The state between two sweeps is whole at the client: a sweep that a lost worker has spoiled is drawn
 again, and the part that it held is made again where there is room.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,24 +26,31 @@ from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_piece
 TRIES = 5
 PATIENCE = 10  # seconds for a scheduler to answer
 BLOCK = 4  # numbers that a step of the counter makes
+SMALL = 1_000_000  # ratings: fewer are drawn sooner than they are sent
 
 
 @contextmanager
-def on(client: Any) -> Iterator[None]:
+def on(client: Any, smallest: int | None = None) -> Iterator[None]:
     """Draw the sweeps of every model that is sampled in this block on the workers of a `dask.distributed.Client`.
 
-    None draws them here, an address is that of a scheduler.
+    None draws them here, an address is that of a scheduler. Those of a log of fewer than `smallest` ratings, a million,
+    are drawn here, with the same bits.
     """
     if client is None:
         yield
         return
     if isinstance(client, str):
-        with connected(client) as found, on(found):
+        with connected(client) as found, on(found, smallest):
             yield
         return
     if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
         raise ParameterError(f"client must be a dask.distributed.Client, not {type(client).__name__}.")
-    token = SAMPLER.set(lambda *given, **settings: DaskSampler(client, *given, **settings))
+
+    def made(users: Int, *given: Any, **settings: Any) -> Sampler:
+        few = len(users) < (SMALL if smallest is None else smallest)
+        return Sampler(users, *given, **settings) if few else DaskSampler(client, users, *given, **settings)
+
+    token = SAMPLER.set(made)
     try:
         yield
     finally:
@@ -70,7 +78,10 @@ class UserPart(NamedTuple):
     """Place of the first rating of these users in the log."""
     lead: int
     """Ratings before it that share its piece."""
+    rows: tuple[int, int, int]
+    """The first user of these pieces, the first and the end of the users that are drawn here."""
     users: Int
+    """Counted from the first of these pieces."""
     items: Int
     levels: Int
     y: Float
@@ -83,6 +94,7 @@ class UserPart(NamedTuple):
 class ItemPart(NamedTuple):
     """Ratings of some items: their users, and where each latent rating is among those that arrive."""
 
+    rows: tuple[int, int]
     pointer: Int
     place: Int
     other: Int
@@ -98,23 +110,33 @@ class DaskSampler(Sampler):
         if not self.workers:
             raise ParameterError("The cluster has no workers: start some.")
         a, b, n = self.user_side, self.item_side, len(self.users)
-        self.cuts = [_cut(side.pointer, len(self.workers)) for side in (a, b)]
-        of_item = np.searchsorted(self.cuts[1], self.items, side="right") - 1  # the part of items a rating goes to
+        cuts = [_cut(side.pointer, len(self.workers)) for side in (a, b)]
+        of_item = np.searchsorted(cuts[1], self.items, side="right") - 1  # the part of items a rating goes to
+        self.spans: list[list[slice]] = [[slice(*ends) for ends in pairwise(each.tolist())] for each in cuts]
+        self.pieces: list[slice] = []  # users of the pieces of each part
         self.parts: list[list[Any]] = [[], []]
         for k, worker in enumerate(self.workers):
-            low, high = self.cuts[0][k : k + 2]
-            first, last = int(a.pointer[low]), int(a.pointer[high])
+            own, mine = self.spans[0][k], self.spans[1][k]
+            first, last = int(a.pointer[own.start]), int(a.pointer[own.stop])
             begin, end = first // PIECE * PIECE, min(n, -(-last // PIECE) * PIECE)
+            low, high = (int(self.users[begin]), int(self.users[end - 1]) + 1) if begin < end else (0, 0)
+            self.pieces.append(slice(min(low, own.start), max(high, own.stop)))
+            low = self.pieces[-1].start
             to = [np.flatnonzero(of_item[first:last] == j) for j in range(len(self.workers))]
-            columns = [column[begin:end].copy() for column in (self.users, self.items, self.levels, self.y)]
-            pointer, known = a.pointer[low : high + 1] - first, a.columns.values[low:high]
-            own = UserPart._make([first, first - begin, *columns, pointer, known, to])
-            self.parts[0].append(self._held(own, worker))
-            low, high = self.cuts[1][k : k + 2]
-            rows = slice(int(b.pointer[low]), int(b.pointer[high]))
-            place = np.searchsorted(np.flatnonzero(of_item == k), b.place[rows])
-            mine = ItemPart(b.pointer[low : high + 1] - rows.start, place, b.other[rows], b.columns.values[low:high])
-            self.parts[1].append(self._held(mine, worker))
+            columns = [column[begin:end].copy() for column in (self.items, self.levels, self.y)]
+            pointer, known = a.pointer[own.start : own.stop + 1] - first, a.columns.values[own]
+            rows = low, own.start, own.stop
+            part = UserPart._make(
+                [first, first - begin, rows, self.users[begin:end] - low, *columns, pointer, known, to]
+            )
+            self.parts[0].append(self._held(part, worker))
+            ratings = slice(int(b.pointer[mine.start]), int(b.pointer[mine.stop]))
+            place = np.searchsorted(np.flatnonzero(of_item == k), b.place[ratings])
+            pointer, known = b.pointer[mine.start : mine.stop + 1] - ratings.start, b.columns.values[mine]
+            self.parts[1].append(
+                self._held(ItemPart((mine.start, mine.stop), pointer, place, b.other[ratings], known), worker)
+            )
+        self.items_now: Any = None
         self.scored: list[Any] = []
         self.drawn: list[Any] = []
 
@@ -134,47 +156,61 @@ class DaskSampler(Sampler):
                     raise
                 self.restore(before)
 
+    def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
+        """Pass over what workers draw by themselves."""
+        n = sum(map(self._size, (0, 1, 2)))
+        rng.bit_generator.advance(n // BLOCK)  # type: ignore[attr-defined]
+        rng.random(n % BLOCK)
+        return np.zeros(0), [np.zeros(0)] * 2
+
+    def _size(self, stream: int) -> int:
+        """Return how many numbers of a sweep ratings, users and items are drawn by."""
+        if stream == 0:
+            return len(self.users) if self.n_levels > 1 else 0
+        return int((self.user_side, self.item_side)[stream - 1].rows.size)
+
     def _held(self, part: Any, worker: str) -> Any:
         """Return a part on a worker: the result of a task, so that it is made again elsewhere if the worker is lost."""
         return self.client.submit(_same, part, workers=[worker], allow_other_workers=True, pure=False)
 
     def _share(self, work: Int, kernel: Any, *args: Any) -> None:
+        tasks: list[Any]
         if kernel is score_pieces:
             *_, u, v, s, t, old, new, _, out = args
-            given = self.client.scatter((u, v, s, t, old, new), broadcast=True, hash=False)
-            self.scored = self._run(score, [(part, given) for part in self.parts[0]])
+            self.items_now = self.client.scatter((v, t), broadcast=True, hash=False)
+            tasks = [(self.items_now, u[own], s[own], old, new) for own in self.pieces]
+            self.scored = self._run(score, tasks, self.parts[0])
             np.concatenate(self._first(self.scored), out=out)
             return
-        x, z, scale, weight, noise, shape, precision, shift = args[7:15]
-        gammas, normals, mean, left = args[17:]
+        x, _, scale, _, noise, shape, precision, shift = args[7:15]
+        gammas, _, mean, left = args[17:]
         side = 0 if x is self.user_side.rows else 1
-        same = self.client.scatter(
-            (self.thresholds, z, weight, noise, shape, precision, shift), broadcast=True, hash=False
-        )
-        spans = [slice(low, high) for low, high in zip(self.cuts[side], self.cuts[side][1:], strict=False)]
-        own = [(x[rows], scale[rows], gammas[rows], normals[rows]) for rows in spans]
-        key = self.seed, self.sweeps, self.n_levels
+        spans, before = self.spans[side], sum(map(self._size, range(side + 1)))
+        key = self.seed, self.sweeps, before
+        given = [(noise, shape, precision, shift, gammas[own], key) for own in spans]
         if side == 0:
-            tasks = [(part, same, rows, f, key) for part, rows, f in zip(self.parts[0], own, self.scored, strict=True)]
-            self.drawn = self._run(draw_users, tasks)
+            tasks = [(self.items_now, f, self.thresholds, rest) for f, rest in zip(self.scored, given, strict=True)]
+            self.drawn = self._run(draw_users, tasks, self.parts[0])
             found = self._first(self.drawn)
         else:
-            arriving = [self._run(_pick, [(sent, j + 1) for sent in self.drawn]) for j in range(len(self.workers))]
-            tasks = [(part, same, rows, *sent) for part, rows, sent in zip(self.parts[1], own, arriving, strict=True)]
-            found = self.client.gather(self._run(draw_items, tasks))
+            users = self.client.scatter((self.user_side.rows, 1 / self.user_side.scale), broadcast=True, hash=False)
+            places = range(1, 1 + len(self.workers))
+            arriving = [self._run(_pick, [(j,)] * len(self.workers), self.drawn) for j in places]
+            tasks = [(self.items_now, users, sent, rest) for sent, rest in zip(arriving, given, strict=True)]
+            found = self.client.gather(self._run(draw_items, tasks, self.parts[1]))
         for rows, drawn in zip(spans, found, strict=True):
             for target, values in zip((x, scale, mean, left), drawn, strict=True):
                 target[rows] = values
 
-    def _run(self, function: Any, tasks: list[Any]) -> list[Any]:
-        """Return a task on each worker, or where there is room if it is lost."""
-        places = zip(tasks, self.workers, strict=True)
+    def _run(self, function: Any, tasks: list[Any], parts: list[Any]) -> list[Any]:
+        """Return a task on each worker, of the part that it holds, or where there is room if it is lost."""
+        places = zip(parts, tasks, self.workers, strict=True)
         where = {"allow_other_workers": True, "pure": False}
-        return [self.client.submit(function, *task, workers=[worker], **where) for task, worker in places]
+        return [self.client.submit(function, part, *task, workers=[worker], **where) for part, task, worker in places]
 
     def _first(self, futures: list[Any]) -> list[Any]:
         """Return the first of what each task has found; the rest stays where it is."""
-        return list(self.client.gather(self._run(_pick, [(each, 0) for each in futures])))
+        return list(self.client.gather(self._run(_pick, [(0,)] * len(futures), futures)))
 
 
 def _cut(pointer: Int, n_parts: int) -> Int:
@@ -191,44 +227,48 @@ def _pick(found: Any, k: int) -> Any:
     return found[k]
 
 
-def score(part: UserPart, given: Any) -> tuple[Float, Float]:
-    """Return what pieces that begin in this part add up to, and f of its ratings."""
-    u, v, s, t, old, new = given
+def score(part: UserPart, items: Any, u: Float, s: Float, old: Float, new: Float) -> tuple[Float, Float, Float, Float]:
+    """Return what pieces that begin in this part add up to, f of its ratings, and its rows and scales of users."""
     pieces, f = np.arange(-(-len(part.users) // PIECE)), np.zeros(len(part.users))
     out = np.zeros((len(pieces), len(old) - 1, 3))
+    v, t = items
     score_pieces(pieces, part.users, part.items, part.levels, part.y.copy(), u, v, s, t, old, new, f, out)
     begins = pieces * PIECE >= part.lead
     last = part.lead + int(part.pointer[-1])
-    return out[begins & (pieces * PIECE < last)], f[part.lead : last]
+    low, first, end = part.rows
+    own = slice(first - low, end - low)
+    return out[begins & (pieces * PIECE < last)], f[part.lead : last], u[own], s[own]
 
 
-def draw_users(part: UserPart, same: Any, rows: Any, scored: Any, key: tuple[int, int, int]) -> tuple[Any, ...]:
+def draw_users(part: UserPart, items: Any, scored: Any, thresholds: Float, given: Any) -> tuple[Any, ...]:
     """Return rows, scales, means and residuals of these users, then their latent ratings for each part of items."""
-    seed, sweep, n_levels = key
     own = slice(part.lead, part.lead + int(part.pointer[-1]))
-    n = own.stop - own.start
-    uniforms = uniforms_at(seed, sweep, part.first, n) if n_levels > 1 else np.zeros(0)
-    y, place = part.y[own].copy(), np.arange(n)
-    drawn = _drawn(part, same, rows, place, part.items[own], part.levels[own], y, scored[1], uniforms)
+    n, (seed, sweep, _), (v, t), (_, f, *rows) = own.stop - own.start, given[-1], items, scored
+    y, uniforms = part.y[own].copy(), np.zeros(0)
+    if len(thresholds) > 2:
+        uniforms = uniforms_at(seed, sweep, part.first, n)
+    ratings = np.arange(n), part.items[own], part.levels[own], thresholds, y, f
+    drawn = _drawn(part, ratings, uniforms, rows, (v, 1 / t), part.rows[1], given)
     return (drawn, *(y[places] for places in part.to))
 
 
-def draw_items(part: ItemPart, same: Any, rows: Any, *arrived: Float) -> tuple[Float, ...]:
+def draw_items(part: ItemPart, items: Any, users: Any, arrived: list[Float], given: Any) -> tuple[Any, ...]:
     """Return rows, scales, means and residuals of these items, given the latent ratings from all parts of users."""
-    y = np.concatenate(arrived)
-    nothing = np.zeros(0, np.int64)
-    return _drawn(part, same, rows, part.place, part.other, nothing, y, np.zeros(0), np.zeros(0))
+    nothing, own = np.zeros(0), slice(*part.rows)
+    ratings = part.place, part.other, nothing.astype(np.int64), nothing, np.concatenate(arrived), nothing
+    return _drawn(part, ratings, nothing, [each[own] for each in items], users, own.start, given)
 
 
-def _drawn(
-    part: Any, same: Any, rows: Any, place: Int, other: Int, levels: Int, y: Float, f: Float, uniforms: Float
-) -> tuple[Float, ...]:
-    thresholds, z, weight, noise, shape, precision, shift = same
-    x, scale = rows[0].copy(), rows[1].copy()
+def _drawn(part: Any, ratings: Any, uniforms: Float, rows: Any, other: Any, first: int, given: Any) -> tuple[Any, ...]:
+    """Return rows, scales, means and residuals; `first` of the side is the first row of this part."""
+    noise, shape, precision, shift, gammas, (seed, sweep, before) = given
+    (x, scale), (z, weight) = (each.copy() for each in rows), other
+    place, codes, levels, thresholds, y, f = ratings
     mean, left = np.zeros(x.shape, np.float32), np.zeros(len(x))
+    normals = uniforms_at(seed, sweep, before + first * x.shape[1], x.size).reshape(x.shape)
     sample_rows(
-        np.arange(len(x)), part.pointer, place, other, levels, thresholds, y, f, x, z, scale, weight, noise, shape,
-        precision, shift, part.known, uniforms, rows[2], rows[3], mean, left,
+        np.arange(len(x)), part.pointer, place, codes, levels, thresholds, y, f, x, z, scale, weight, noise, shape,
+        precision, shift, part.known, uniforms, gammas, normals, mean, left,
     )  # fmt: skip
     return x, scale, mean, left
 

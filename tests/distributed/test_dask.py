@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import unskew
+from unskew import distributed
 from unskew.cli import app
 from unskew.distributed import on, uniforms_at
 from unskew.errors import ParameterError
@@ -24,7 +25,8 @@ def test_numbers_of_a_part_are_those_of_their_places(first: int) -> None:
     np.testing.assert_array_equal(uniforms_at(7, 3, first, 500), whole[first : first + 500])
 
 
-def test_what_is_no_cluster_is_refused() -> None:
+def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "PATIENCE", 0.2)
     with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not int"), on(3):
         pass
     pytest.importorskip("distributed", reason="needs unskew[dask]")
@@ -35,9 +37,9 @@ def test_what_is_no_cluster_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed", reason="needs unskew[dask]")
+    dask = pytest.importorskip("distributed", reason="needs unskew[dask]")
     settings = {"threads_per_worker": 1, "dashboard_address": None, "processes": True}
-    with distributed.LocalCluster(n_workers=2, **settings) as made:
+    with dask.LocalCluster(n_workers=2, **settings) as made:
         yield made
 
 
@@ -66,40 +68,40 @@ def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster: Any
         cluster.scale(n_workers)
         with Client(cluster) as client:
             client.wait_for_workers(n_workers, timeout=60)
-            with on(client):
+            with on(client, smallest=0):
                 found = states(problem)
         for name, value in alone.items():
             np.testing.assert_array_equal(found[name], value, err_msg=name)
     cluster.scale(2)
 
 
-def test_a_fit_by_a_client_has_the_same_bits_and_is_for_sampled_methods(cluster: Any) -> None:
-    from distributed import Client
-
-    log = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
-    method = unskew.make("dr-jl", imputation=unskew.BayesianFactors(sweeps=8, exposure=False, history=False))
-    with Client(cluster) as client:
-        client.wait_for_workers(1, timeout=60)
-        with on(client):
-            found = method.fit(log, training=unskew.Training(max_epochs=1))
-        with pytest.raises(ParameterError, match="Naive learns by gradients, on one machine"):
-            unskew.fit(log, "naive", client=client)
-    alone = method.fit(log, training=unskew.Training(max_epochs=1))
-    np.testing.assert_array_equal(found.imputation([0, 1], [2, 3]), alone.imputation([0, 1], [2, 3]))
-
-
-def test_the_command_draws_on_the_cluster_of_an_address(cluster: Any, tmp_path: Path) -> None:
+def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains of folds, which are smaller, are drawn here, the whole one by the workers."""
     from typer.testing import CliRunner
 
-    world = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
-    rows = zip(world.users.tolist(), world.items.tolist(), world.ratings.tolist(), strict=True)
+    log = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
+    rows = zip(log.users.tolist(), log.items.tolist(), log.ratings.tolist(), strict=True)
     (tmp_path / "log.csv").write_text("user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in rows))
-    words = ["fit", str(tmp_path / "log.csv"), "--method", "bayes", "--set", "factors.sweeps=20"]
+    monkeypatch.setattr(distributed, "SMALL", len(log))
+    words = [
+        "fit",
+        str(tmp_path / "log.csv"),
+        "--method",
+        "bayes",
+        *(word for name in ("sweeps=8", "exposure=false", "history=false") for word in ("--set", f"factors.{name}")),
+    ]
+    moved = [cluster.scheduler.transition_counter]
     for name, more in (("alone", []), ("many", ["--scheduler", cluster.scheduler_address])):
         found = CliRunner().invoke(app, [*words, "--out", str(tmp_path / name), *more])
         assert found.exit_code == 0, found.output
-    alone, many = (unskew.load(tmp_path / name).predict(world.users, world.items) for name in ("alone", "many"))
+        moved.append(cluster.scheduler.transition_counter)
+    assert moved[0] == moved[1] < moved[2]
+    alone, many = (unskew.load(tmp_path / name).predict(log.users, log.items) for name in ("alone", "many"))
     np.testing.assert_array_equal(alone, many)
+    with pytest.raises(ParameterError, match="Naive learns by gradients, on one machine"):
+        unskew.fit(log, "naive", client=cluster.scheduler_address)
 
 
 def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
@@ -108,7 +110,7 @@ def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
     alone = states(problem, 4)
     with Client(cluster) as client:
         client.wait_for_workers(2, timeout=60)
-        with on(client):
+        with on(client, smallest=0):
             sampler = problem.chain(0).sampler
             sampler.sweep()
             victim = next(iter(client.run(os.getpid).values()))

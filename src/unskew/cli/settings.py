@@ -64,9 +64,9 @@ class Settings:
 
 
 def literal(text: str) -> Any:
-    """Return what a Python literal stands for; anything else, also digits with underscores, is text."""
+    """Return what a Python literal, true or false stands for; anything else, also digits with underscores, is text."""
     try:
-        return text if "_" in text else ast.literal_eval(text)
+        return text if "_" in text else ast.literal_eval(text.title() if text in ("true", "false") else text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 

@@ -125,8 +125,7 @@ class Sampler:
         Numbers that ratings and rows are drawn by come first: their place in the stream is that of the row.
         """
         rng, a, b = sweep_rng(self.seed, self.sweeps), self.user_side, self.item_side
-        uniforms = rng.random(len(self.users) if self.n_levels > 1 else 0)
-        normals = [rng.random(side.rows.shape) for side in (a, b)]
+        uniforms, normals = self._numbers(rng)
         gammas = [rng.standard_gamma(self.scale_shape + side.counts / 2) for side in (a, b)]
         self._thresholds(rng)
         self._rows(a, b, uniforms, gammas[0], normals[0])
@@ -135,6 +134,11 @@ class Sampler:
         for side in (a, b):
             self._draw_prior(rng, side, side.n)
         self.sweeps += 1
+
+    def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
+        """Return the numbers that latent ratings and rows of both sides are drawn by."""
+        uniforms = rng.random(len(self.users) if self.n_levels > 1 else 0)
+        return uniforms, [rng.random(side.rows.shape) for side in (self.user_side, self.item_side)]
 
     def _draw_prior(self, rng: np.random.Generator, side: Side, n: int) -> None:
         """Draw the prior of a side given its first n rows."""
