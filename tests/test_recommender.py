@@ -14,6 +14,7 @@ import scipy.special
 import unskew
 from unskew import topk
 from unskew.errors import DataError, ParameterError
+from unskew.losses.elementwise import sigmoid
 from unskew.neighbours import contributions
 from unskew.nets.base import Linear
 
@@ -99,6 +100,28 @@ def test_a_user_who_has_rated_everything_gets_no_rows():
 def test_ties_go_by_the_order_of_the_catalogue(log):
     found = topk.top_items(lambda u, i: np.full(len(u), 0.5), topk.Candidates(log, np.arange(2), exclude_seen=False), 3)
     assert found.items.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [0.0, 0.01, 1.0, 9.0, 300.0])
+def test_lists_by_inner_products_are_those_by_all_answers(size):
+    """Also where answers are equal: of no size, near 1, and of items that are twice in the catalogue."""
+    rng, n = np.random.default_rng(3), 700
+    drawn = rng.choice(20 * n, 900, replace=False)
+    log = unskew.RatingLog.from_arrays(
+        *np.divmod(drawn, n), drawn % 2, positive=1, user_ids=range(20), item_ids=range(n)
+    )
+    users, items = (rng.standard_normal((rows + 1, 5)).astype(np.float32) * size**0.5 for rows in (20, n))
+    items[200:400] = items[:200]
+    form = Linear(users, items, rng.standard_normal(n + 1).astype(np.float32) * np.float32(size))
+    form.offsets[200:400] = form.offsets[:200]
+
+    def score(u, i):
+        return sigmoid((users[u] * items[i]).sum(axis=1) + form.offsets[i])
+
+    asked = topk.Candidates(log, np.arange(-1, 20), without=np.arange(0, n, 7))
+    for k in (1, 10):
+        for one, other in zip(topk.top_items(score, asked, k), topk.top_items(score, asked, k, form=form), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_an_unknown_user_can_be_recommended_the_average_users_items(model):

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
+from unskew.nets.base import Linear
 
 CELLS_AT_ONCE = 1 << 21
 FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
+BLOCKS = 8  # of the catalogue for each place of a list, whose maxima bound the last place
+EPS, LARGEST = float(np.finfo(np.float32).eps), float(np.finfo(np.float32).max)
 _SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
 
 
@@ -69,6 +72,40 @@ class Candidates:
             if codes is not None:
                 self._free[codes[codes >= 0]] = may
 
+    def shortlists(self, form: Linear, start: int, end: int, k: int) -> list[NDArray[np.int64]]:
+        """Return what may be among the k best of each user from `start` to `end` if logits are inner products.
+
+        The k-th largest of the maxima of blocks is at most the k-th best: whatever is below it, by more than rounding
+        can do, is not among the k. Equal answers of unequal logits, near 1, count as equal.
+        """
+        users, n = self.users[start:end], len(self._free)
+        vectors, items, offsets = form.users[users], form.items[:n], form.offsets[:n]
+        ones = np.ones((len(users), 1), np.float32)
+        logits = np.hstack([vectors, ones]) @ np.hstack([items, offsets[:, None]]).T
+        logits[:, ~self._free] = -np.inf
+        if self._seen is not None:
+            for row, user in enumerate(users):
+                if user >= 0:
+                    logits[row, self._seen.of_user(int(user))] = -np.inf
+        width = n // (BLOCKS * k)
+        if width < 2:
+            return [np.flatnonzero(row > -np.inf) for row in logits]
+        tops = logits[:, : n // width * width].reshape(len(users), -1, width).max(axis=2)
+        least = -np.partition(-tops, k - 1, axis=1)[:, k - 1].astype(float)
+        lengths = [np.sqrt(np.square(side, dtype=float).sum(axis=1)) for side in (vectors, items)]
+        rounding = 4 * EPS * (items.shape[1] + 2) * (lengths[0] * lengths[1].max() + np.abs(offsets).max())
+        with np.errstate(divide="ignore", over="ignore"):
+            answer = (1 - 8 * EPS) / (1 + np.exp(rounding - least))
+            bound = np.log(answer) - np.log1p(-answer) - rounding
+        good = logits >= np.maximum(bound, -LARGEST).astype(np.float32)[:, None]
+        row, item = np.divmod(np.flatnonzero(good), n)
+        return np.split(item, np.searchsorted(row, np.arange(1, len(users))))
+
+    @property
+    def by_catalogue(self) -> bool:
+        """Whether everybody may get whatever of the catalogue he has not seen."""
+        return self._listed is None
+
     @property
     def most(self) -> int:
         """How many a user may get at most."""
@@ -91,16 +128,22 @@ def top_items(
     k: int,
     *,
     chances: bool = False,
+    form: Linear | None = None,
 ) -> TopItems:
     """Return the k best candidates of each user; equal scores go by the order of the catalogue.
 
-    With `chances` scores become log-chances: those of all that a user may get add up to 1.
+    With `chances` scores become log-chances: those of all that a user may get add up to 1. Scores that are the
+    logistic function of a `form` are computed for the best alone.
     """
     users, at_once = candidates.users, max(1, CELLS_AT_ONCE // max(candidates.most, 1))
     nothing = np.empty(0, np.int64)
     parts = [TopItems(nothing, nothing, np.empty(0), nothing)]
     for start in range(0, len(users), at_once):
-        lists = [candidates(place) for place in range(start, min(start + at_once, len(users)))]
+        end = min(start + at_once, len(users))
+        if form is not None and candidates.by_catalogue:
+            lists = candidates.shortlists(form, start, end, k)
+        else:
+            lists = [candidates(place) for place in range(start, end)]
         counts, items = np.array([len(each) for each in lists]), np.concatenate(lists)
         if not len(items):
             continue
