@@ -98,8 +98,8 @@ class Candidates:
             answer = (1 - 8 * EPS) / (1 + np.exp(rounding - least))
             bound = np.log(answer) - np.log1p(-answer) - rounding
         good = logits >= np.maximum(bound, -LARGEST).astype(np.float32)[:, None]
-        row, item = np.divmod(np.flatnonzero(good), n)
-        return np.split(item, np.searchsorted(row, np.arange(1, len(users))))
+        places, best = np.divmod(np.flatnonzero(good), n)
+        return np.split(best, np.searchsorted(places, np.arange(1, len(users))))
 
     @property
     def by_catalogue(self) -> bool:
