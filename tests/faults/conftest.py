@@ -35,14 +35,14 @@ def long() -> bool:
     return LONG
 
 
-tried, done = Counter[str](), Counter[str]()  # in this process: a contained child tells what it has tried
+tried, done = Counter[str](), Counter[str]()  # in this process: a contained child prints what it has tried
 
 
 @pytest.fixture(scope="session")
 def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
-    """Does something in a child that must end well, in time and in so much more memory than there is now.
+    """Does something in a child that must end well, in time and within `gigabytes` more memory than there is now.
 
-    If it does not, what stands in the file `about` is shown. At least that share of what is tried must not be refused.
+    If not, what stands in the file `about` is shown. A share of `at_least` of what is tried must not be refused.
     """
 
     def run(
@@ -80,7 +80,7 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def in_our_words() -> Callable[..., object]:
+def works_or_refuses() -> Callable[..., object]:
     """Does something, or has it refused in one line and answers None; any other exception is passed on."""
 
     def attempt(work: Callable[..., object], *words: object, **settings: object) -> object:
@@ -111,7 +111,7 @@ def dying() -> Callable[..., Callable[[], None]]:
     """
 
     def wrapped(step: int, folder: Path, work: Callable[[], object]) -> Callable[[], None]:
-        left = [step]
+        left, sync = [step], os.fsync
 
         def die_if_due() -> None:
             if left[0] == 0:
@@ -119,19 +119,15 @@ def dying() -> Callable[..., Callable[[], None]]:
             left[0] -= 1
 
         def watched(event: str, words: tuple[object, ...]) -> None:
-            touching = event == "open" or event.startswith("os.")
-            if touching and any(
-                str(folder) in os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))
-            ):
+            paths = [os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))]
+            if (event == "open" or event.startswith("os.")) and any(str(folder) in path for path in paths):
                 die_if_due()
+
+        def synced(descriptor: int) -> None:
+            die_if_due()
+            sync(descriptor)
 
         def work_watched() -> None:
-            sync = os.fsync
-
-            def synced(descriptor: int) -> None:
-                die_if_due()
-                sync(descriptor)
-
             os.fsync = synced
             sys.addaudithook(watched)
             work()
@@ -167,25 +163,26 @@ def commanded() -> Callable[..., str]:
     return give
 
 
-NOT_ALLOWED = 77  # what a child says that may not mount
+NOT_ALLOWED = 77  # the exit code of a child that may not mount
 
 
 @pytest.fixture(scope="session")
 def mounted(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
-    """Does something in a child that alone sees another file system in the place of a folder."""
+    """Does something in a child that alone sees a small file system in the place of a folder, read-only if asked."""
 
-    def run(folder: Path, options: str, before: Callable[[], object], work: Callable[[], object]) -> None:
+    def run(folder: Path, before: Callable[[], object], work: Callable[[], object], read_only: bool) -> None:
         def do() -> None:
             import ctypes
 
-            system, new_namespace, private = ctypes.CDLL(None), 0x00020000, 1 << 18
-            if system.unshare(new_namespace) or system.mount(b"none", b"/", None, private | 1 << 14, None):
-                os._exit(NOT_ALLOWED)
-            where = os.fsencode(folder)
-            if system.mount(b"tmpfs", where, b"tmpfs", 0, b"" if options == "ro" else options.encode()):
+            system, new_namespace, private, where = ctypes.CDLL(None), 0x00020000, 1 << 18, os.fsencode(folder)
+            if (
+                system.unshare(new_namespace)
+                or system.mount(b"none", b"/", None, private | 1 << 14, None)
+                or system.mount(b"tmpfs", where, b"tmpfs", 0, b"size=2m")
+            ):
                 os._exit(NOT_ALLOWED)
             before()
-            if options == "ro":
+            if read_only:
                 assert system.mount(None, where, None, 32 | 1, None) == 0  # the same again, but not to be written to
             work()
 

@@ -111,14 +111,14 @@ def with_bytes(content, places, cut, where):
     return bytes(content if cut is None else content[:-cut])
 
 
-def test_any_text_is_read_or_refused(contained, in_our_words, tmp_path):
+def test_any_text_is_read_or_refused(contained, works_or_refuses, tmp_path):
     @many
     @given(contents, st.sampled_from([*[".csv"] * 4, ".tsv", ".txt", ".inter", ".csv.gz"]), log_settings, st.booleans())
     def case(content, ending, asked, cut):
         path = tmp_path / f"log{ending}"
         path.write_bytes(gzip.compress(content)[: -9 if cut else None] if ending.endswith("gz") else content)
-        in_our_words(read_log, path, **asked)
-        in_our_words(read_frame, path)
+        works_or_refuses(read_log, path, **asked)
+        works_or_refuses(read_frame, path)
 
     contained(case, at_least=0.02)
 
@@ -170,14 +170,14 @@ def tables(draw):
     return pa.Table.from_arrays([one if one is not None else pa.array(range(rows)) for one in filled], names=names)
 
 
-def test_parquet_of_any_types_is_read_or_refused(contained, in_our_words, tmp_path):
+def test_parquet_of_any_types_is_read_or_refused(contained, works_or_refuses, tmp_path):
     @many
     @given(tables(), log_settings, st.sampled_from([None, 1, 3]), st.sampled_from(["snappy", "zstd", "none"]))
     def case(table, asked, group, compression):
         path = tmp_path / "log.parquet"
         pq.write_table(table, path, row_group_size=group, compression=compression)
-        in_our_words(read_log, path, **{name: value for name, value in asked.items() if name != "delimiter"})
-        in_our_words(read_frame, path)
+        works_or_refuses(read_log, path, **{name: value for name, value in asked.items() if name != "delimiter"})
+        works_or_refuses(read_frame, path)
 
     contained(case, at_least=0.05)
 
@@ -197,14 +197,14 @@ PARQUET = [
 ]
 
 
-def test_altered_parquet_is_read_or_refused(contained, in_our_words, tmp_path):
+def test_altered_parquet_is_read_or_refused(contained, works_or_refuses, tmp_path):
     @many
     @given(st.sampled_from(PARQUET), byte_changes)
     def case(original, changed):
         path = tmp_path / "log.parquet"
         path.write_bytes(with_bytes(original, *changed))
-        in_our_words(read_log, path)
-        in_our_words(read_frame, path)
+        works_or_refuses(read_log, path)
+        works_or_refuses(read_frame, path)
 
     contained(case, at_least=0.05)
 
@@ -267,7 +267,7 @@ def as_toml(value):
     return str(value) if isinstance(value, float) else json.dumps(value)
 
 
-def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_words, log, tmp_path, monkeypatch):
+def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, works_or_refuses, log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole = {name: tomllib.loads(FitRecipe(make(name), BRIEF, 3, log.scale).as_text()) for name in METHODS}
     path = tmp_path / "recipe.toml"
@@ -287,8 +287,8 @@ def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, in_our_wo
             text = text[:place] + cut[1] + text[place + len(cut[1]) :]
         path.write_bytes(text)
         with np.errstate(all="ignore"):
-            if (recipe := in_our_words(read_fit, path)) is not None:
-                in_our_words(fitted, recipe)
+            if (recipe := works_or_refuses(read_fit, path)) is not None:
+                works_or_refuses(fitted, recipe)
 
     contained(case, about=path, at_least=0.1)
     assert [found.name for found in tmp_path.rglob("*")] == ["recipe.toml"]
@@ -382,7 +382,7 @@ HARM = {  # which model, which of its files, what is changed, and how
 
 
 @pytest.mark.parametrize("what", HARM)
-def test_any_model_with_the_right_digest_is_used_or_refused(what, contained, in_our_words, folders, tmp_path):
+def test_any_model_with_the_right_digest_is_used_or_refused(what, contained, works_or_refuses, folders, tmp_path):
     models, names, drawings, harm = HARM[what]
     folder = tmp_path / "model"
 
@@ -399,7 +399,7 @@ def test_any_model_with_the_right_digest_is_used_or_refused(what, contained, in_
             manifest["files"][name] = hashlib.sha256(content).hexdigest()
             (folder / "model.json").write_text(json.dumps(manifest))
         with np.errstate(all="ignore"):
-            in_our_words(used, folder)
+            works_or_refuses(used, folder)
 
     contained(case, about=folder / "model.json", at_least=0.05)
 

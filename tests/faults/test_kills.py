@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import random
-import re
-import select
+import shutil
 import signal
-import sys
 import time
-import traceback
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,19 +21,21 @@ import pytest
 import unskew
 from unskew.bench import search
 from unskew.bench.records import Records
-from unskew.cli import main
 from unskew.training.loop import Loop
 
 BRIEF = unskew.Training(max_epochs=1, progress=False)
 KILLED = {
-    "fit": "fit --out out --method dr-jl --set propensity.n_folds=2",
-    "calibrated fit": "fit --out out --method dce-tdr --set base.propensity.n_folds=2",
-    "tune": "tune --out out.toml --method ips --set propensity=additive --trials 3",
-    "benchmark": "benchmark --out out --methods naive,snips --tune 2 --seeds 2",
-    "benchmark by two": "benchmark --out out --methods naive,ips --seeds 3 --workers 2",
+    "fit": "fit RATINGS --out out --method dr-jl --set propensity.n_folds=2",
+    "calibrated fit": "fit RATINGS --out out --method dce-tdr --set base.propensity.n_folds=2",
+    "update": "update BAYES TEST --out out",
+    "split": "split RATINGS --out out",
+    "tune": "tune RATINGS --out out.toml --method ips --set propensity=additive --trials 3",
+    "benchmark": "benchmark RATINGS --out out --methods naive,snips --tune 2 --seeds 2",
+    "benchmark by two": "benchmark RATINGS --out out --methods naive,ips --seeds 3 --workers 2",
 }
-SHORT = {("fit", "step"), ("fit", "write"), ("fit", "whenever"), ("tune", "step"), ("benchmark", "step")}
+SHORT = [("fit", "step"), ("fit", "write"), ("fit", "whenever"), ("tune", "step"), ("benchmark", "step")]
 KILLS = {"step": (2, 20), "write": (1, 10), "whenever": (1, 20)}  # how often in the tests, and in the long run
+ALL = [(name, how) for name in KILLED for how in KILLS]
 MEASURED = ("seconds", "peak_megabytes", "sha256")  # what differs from run to run
 
 
@@ -79,16 +77,25 @@ def assert_nothing_is_half(folder, expected):
         unskew.load(folder / "out")
 
 
-def words_of(name, ratings, folder):
-    command, *options = KILLED[name].split()
-    placed = (folder / word if word.startswith("out") else word for word in options)
-    judged = ("--test", ratings.with_name("test.csv"), "--on-unknown", "fallback") if command == "benchmark" else ()
-    few = ("--set", "training.max_epochs=3", "--set", "training.batch_size=64")
-    return (command, ratings, *placed, *judged, *few)
+@pytest.fixture(scope="module")
+def words_of(ratings, tmp_path_factory):
+    """The words of a command that writes into a folder."""
+    bayes = tmp_path_factory.mktemp("sampled") / "model"
+    unskew.make("bayes", sweeps=8).fit(str(ratings), training=BRIEF).save(bayes)
+
+    def of(name, folder):
+        places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv"), "BAYES": bayes}
+        command, *options = KILLED[name].split()
+        placed = (folder / word if word.startswith("out") else places.get(word, word) for word in options)
+        judged = ("--test", ratings.with_name("test.csv"), "--on-unknown", "fallback") if command == "benchmark" else ()
+        few = ("--set", "training.max_epochs=3", "--set", "training.batch_size=64")
+        return (command, *placed, *judged, *(few if command in ("fit", "tune", "benchmark") else ()))
+
+    return of
 
 
 @pytest.fixture(scope="module")
-def undisturbed(ratings, commanded, tmp_path_factory):
+def undisturbed(words_of, commanded, tmp_path_factory):
     """What a command leaves that nobody kills, and how long it takes."""
     known = {}
 
@@ -97,7 +104,7 @@ def undisturbed(ratings, commanded, tmp_path_factory):
             for _ in range(2):  # the first time takes longer
                 folder = tmp_path_factory.mktemp("undisturbed")
                 began = time.perf_counter()
-                commanded(*words_of(name, ratings, folder))
+                commanded(*words_of(name, folder))
                 known[name] = found_in(folder), time.perf_counter() - began
         return known[name]
 
@@ -118,20 +125,17 @@ def size_limited(limit, work):
     return limited
 
 
-@pytest.mark.parametrize("how", KILLS)
-@pytest.mark.parametrize("name", KILLED)
+@pytest.mark.parametrize(("name", "how"), ALL if os.environ.get("UNSKEW_LONG") else SHORT)
 def test_a_killed_command_goes_on_to_the_same_bits(
-    name, how, ratings, undisturbed, commanded, forked, dying, tmp_path, long
+    name, how, words_of, undisturbed, commanded, forked, dying, tmp_path, long
 ):
-    if (name, how) not in SHORT and not long:
-        pytest.skip("only in the long run")
     expected, seconds = undisturbed(name)
     largest = max(len(held) for held in expected.values() if isinstance(held, bytes))
     chance, killed, wanted = random.Random(f"{name} {how}"), 0, KILLS[how][long]
     for number in range(5 * wanted + 5):
         folder = tmp_path / str(number)
         folder.mkdir()
-        work = partial(commanded, *words_of(name, ratings, folder))
+        work = partial(commanded, *words_of(name, folder))
         if how == "step":
             child = forked(dying(chance.randrange(60), folder, work))
         elif how == "write":
@@ -183,34 +187,6 @@ def test_a_save_that_dies_before_any_one_of_its_steps_leaves_the_old_model_or_th
     assert moments[0] is False
 
 
-def test_a_first_save_that_dies_leaves_no_model(models, tmp_path, forked, dying):
-    place = tmp_path / "model"
-    child = forked(dying(5, tmp_path, lambda: models[0].save(place)))
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL
-    assert [path.name.startswith(".unskew-") for path in tmp_path.iterdir()] == [True]
-    with pytest.raises(unskew.errors.ModelFileError, match="no such folder"):
-        unskew.load(place)
-
-
-def test_models_saved_over_each_other_survive_kills_at_random_moments(models, tmp_path, forked, long):
-    place, known = tmp_path / "model", [answers(model) for model in models]
-    models[0].save(place)
-    chance = random.Random(0)
-
-    def save_again_and_again():
-        while True:
-            for model in models:
-                model.save(place)
-
-    for _ in range(200 if long else 20):
-        child = forked(save_again_and_again)
-        time.sleep(chance.uniform(0.01, 0.06))
-        child.kill()
-        child.join()
-        assert answers(unskew.load(place)) in known
-
-
 def test_remains_of_the_dead_are_removed_by_the_next_save(models, tmp_path, forked):
     gone = forked(lambda: None)
     gone.join()
@@ -223,8 +199,9 @@ def test_remains_of_the_dead_are_removed_by_the_next_save(models, tmp_path, fork
 
 FEW = "--set training.max_epochs=2 --set training.batch_size=64"
 RUNS = {
-    "tune": f"tune ratings.csv --method naive --trials 2 --out naive.toml {FEW}".split(),
-    "benchmark": f"benchmark ratings.csv --methods naive --seeds 2 --out bench --on-unknown fallback {FEW}".split(),
+    "fit": f"fit ratings.csv --method naive --out out {FEW}".split(),
+    "tune": f"tune ratings.csv --method naive --trials 2 --out out.toml {FEW}".split(),
+    "benchmark": f"benchmark ratings.csv --methods naive --seeds 2 --out out --on-unknown fallback {FEW}".split(),
 }
 
 
@@ -269,7 +246,7 @@ def refused_without_a_trace(name, sentence, here, commanded):
     assert held() == before
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", ["tune", "benchmark"])
 def test_a_second_process_changes_nothing(name, here, forked, commanded):
     with at_work(forked, name, commanded) as process:
         refused_without_a_trace(name, f"Process {process.pid} is writing to", here, commanded)
@@ -277,109 +254,39 @@ def test_a_second_process_changes_nothing(name, here, forked, commanded):
     assert not list(here.rglob(".*.lock"))
 
 
+KEPT = {
+    "fit": "interrupted: no half-written file was left behind.",
+    "tune": "finished trials are kept in out.trials.journal; run the same command again to go on.",
+    "benchmark": "of 2 jobs finished and kept in out/records.jsonl; run the same command again to go on.",
+}
+OUTCOMES = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.md"}
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_a_log_that_has_changed_is_noticed(name, here, commanded, monkeypatch):
+def test_ctrl_c_says_how_to_go_on_and_going_on_has_the_same_bits(name, here, commanded, monkeypatch):
+    """Not on another log, which is noticed."""
+    commanded(*RUNS[name])
+    undisturbed = Path(OUTCOMES[name]).read_bytes()
+    for path in here.glob("out*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     with monkeypatch.context() as patched:
-        place = (search.Search, "tell") if name == "tune" else (Records, "add")
+        place = {"fit": (Loop, "_take"), "tune": (search.Search, "tell"), "benchmark": (Records, "add")}[name]
         usual = getattr(*place)
 
         def interrupted(*words):
             usual(*words)
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
         patched.setattr(*place, interrupted)
-        commanded(*RUNS[name], code=130)
-    log = Path("ratings.csv").read_text()
-    user, item, rating = log.splitlines()[5].split(",")
-    Path("ratings.csv").write_text(log.replace(f"{user},{item},{rating}\n", f"{user},{item},{6 - int(rating)}\n"))
-    refused_without_a_trace(name, "holds records of another log", here, commanded)
-    Path("ratings.csv").write_text(log)
+        lines = commanded(*RUNS[name], code=130).strip().splitlines()
+    if name != "fit":  # which begins anew
+        assert lines.pop() == f"to go on: unskew {' '.join(RUNS[name])}"
+    assert KEPT[name] in lines[-1]
+    if name != "fit":
+        log = Path("ratings.csv").read_text()
+        user, item, rating = log.splitlines()[5].split(",")
+        Path("ratings.csv").write_text(log.replace(f"{user},{item},{rating}\n", f"{user},{item},{6 - int(rating)}\n"))
+        refused_without_a_trace(name, "holds records of another log", here, commanded)
+        Path("ratings.csv").write_text(log)
     commanded(*RUNS[name])
-
-
-QUICK = "--set training.max_epochs=4 --set training.batch_size=64"
-TYPED = {
-    "fit": f"fit ratings.csv --method naive --out out {QUICK}".split(),
-    "tune": f"tune ratings.csv --method naive --out out.toml --trials 2 {QUICK}".split(),
-    "benchmark": f"benchmark ratings.csv --methods naive --seeds 3 --out out {QUICK}".split(),
-}
-WHEN = {"fit": "2 of at most 4 epochs", "tune": "2 of 10 fits", "benchmark": "2 of 3 jobs"}
-KEPT = {
-    "fit": "interrupted: no half-written file was left behind.",
-    "tune": "finished trials are kept in out.trials.journal; run the same command again to go on.",
-    "benchmark": "of 3 jobs finished and kept in out/records.jsonl; run the same command again to go on.",
-}
-SECONDS = 60
-CONTROL_C = b"\x03"
-
-
-def at_a_terminal(words, when):
-    """Give a command at a terminal and press Ctrl-C when this is shown; all that was shown, and the exit code."""
-    child, terminal = pty.fork()
-    if child == 0:
-        _command(words)
-    shown, pressed, began = "", False, time.monotonic()
-    while time.monotonic() - began < SECONDS:
-        if not select.select([terminal], [], [], 0.1)[0]:
-            continue
-        try:
-            shown += os.read(terminal, 1 << 16).decode(errors="replace")
-        except OSError:  # the other end is closed
-            break
-        if not pressed and when in plain(shown):
-            pressed = os.write(terminal, CONTROL_C) == 1
-    assert pressed, plain(shown)[-2000:]
-    _, status = os.waitpid(child, 0)
-    os.close(terminal)
-    return plain(shown), os.waitstatus_to_exitcode(status)
-
-
-def _command(words):
-    """The command, in a child that sees the terminal and takes its time."""
-    code = 1
-    try:
-        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
-        os.environ |= {"TERM": "xterm", "COLUMNS": "100"}
-        usual = Loop._take
-
-        def slow(*given):
-            time.sleep(0.1)
-            return usual(*given)
-
-        Loop._take = slow
-        sys.argv = ["unskew", *words]
-        main()
-    except SystemExit as end:
-        code = end.code
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
-
-
-def plain(text):
-    return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", text)
-
-
-@pytest.mark.parametrize("name", TYPED)
-def test_ctrl_c_says_how_to_go_on_and_going_on_ends_with_the_same_bits(name, ratings, commanded, tmp_path, monkeypatch):
-    written = {}
-    for folder in ("disturbed", "undisturbed"):
-        (tmp_path / folder).mkdir()
-        monkeypatch.chdir(tmp_path / folder)
-        (tmp_path / folder / "ratings.csv").write_bytes(ratings.read_bytes())
-        if folder == "disturbed":
-            shown, code = at_a_terminal(TYPED[name], WHEN[name])
-            assert code == 130
-            assert "Traceback" not in shown
-            assert " left" in shown
-            lines = shown.strip().splitlines()
-            if name != "fit":  # which begins anew
-                assert lines.pop() == f"to go on: unskew {' '.join(TYPED[name])}"
-            assert KEPT[name] in lines[-1]
-        commanded(*TYPED[name])
-        outcome = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.md"}[name]
-        written[folder] = (tmp_path / folder / outcome).read_bytes()
-    assert written["disturbed"] == written["undisturbed"]
+    assert Path(OUTCOMES[name]).read_bytes() == undisturbed

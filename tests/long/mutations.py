@@ -4,9 +4,10 @@
 
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
 that rare ones have their share, then one of their places in the rooms. Every mutant has a copy of the tree of its own,
-next to which others may run (`--jobs`, or a second command). It is caught if a test of its room fails or the run takes
-`LIMIT` times as long as it does unchanged; tests that were quick unchanged come first. Mutants whose file stands in
-`--out` as it is now are not run again.
+next to which others may run (`--jobs`, or a second command). Its tests are those of its room that run the
+changed statement, quick ones first, and the file of those whose fixtures do; one that only imports or Numba run has
+all tests of the room. It is caught if one fails or they take `LIMIT` times as long as unchanged. Mutants whose
+file stands in `--out` as it is now are not run again.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ import ast
 import copy
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from xml.etree import ElementTree
 
+import coverage
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = {
@@ -37,10 +40,21 @@ TESTS = {
     "calibration": ("tests/calibration", "tests/methods/test_methods.py"),
     "evaluation": ("tests/evaluation", "tests/diagnosis"),
 }
+LIBRARIES = [
+    "numpy",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.sparse",
+    "numba",
+    "pyarrow.parquet",
+    "pytest",
+    "hypothesis",
+    "typer",
+]
+FORKING = multiprocessing.get_context("forkserver")  # every mutant's process has the libraries imported
 COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
 ROLES = ("prediction", "imputation", "propensity")
 LIMIT = 3  # times as long as unchanged, plus a minute
-QUICK = 1.0  # seconds; tests above come last
 REDUCTIONS = {"sum": "mean", "mean": "sum", "total": "mean", "min": "max", "max": "min"}
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -170,39 +184,66 @@ def drawn(rooms: tuple[str, ...], count: int, seed: int) -> list[Mutant]:
     return found
 
 
-def changed(mutant: Mutant) -> tuple[str, str]:
-    """Return the source with the change, and what was changed in a line."""
+def changed(mutant: Mutant) -> tuple[str, str, range]:
+    """Return the source with the change, what was changed in a line, and the lines that it touches."""
     tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
     node = list(ast.walk(tree))[mutant.node]
     new = OPERATORS[mutant.operator](copy.deepcopy(node))
     assert new is not None
     line = f"{mutant.file}:{node.lineno}: {ast.unparse(node)} -> {ast.unparse(new)}"  # type: ignore[attr-defined]
+    around = [
+        each for each in ast.walk(tree) if isinstance(each, ast.stmt) and any(part is node for part in ast.walk(each))
+    ]
+    lines = range(around[-1].lineno, (around[-1].end_lineno or around[-1].lineno) + 1)  # the innermost is walked last
 
     class Replace(ast.NodeTransformer):
         def visit(self, each: ast.AST) -> ast.AST:
             return ast.copy_location(new, node) if each is node else self.generic_visit(each)
 
-    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line
+    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, lines
 
 
-def passes(tree: Path, tests: list[str], seconds: float | None = None) -> bool:
-    """Run tests on a copy of the package until the first failure; too slow is a failure."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    environment.pop("NUMBA_CACHE_DIR", None)  # the cache is next to the copy's own files
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--junitxml=ran.xml", "-o", "junit_family=xunit1", *tests]
-    try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+def run_tests(tree: Path, words: list[str]) -> NoReturn:
+    """Run pytest in a copy of the package, in a process that has imported the libraries and nothing of the package."""
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree / "src")  # of processes that tests start
+    sys.path.insert(0, str(tree / "src"))
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    sys.exit(pytest.main(["-x", "-q", "--junitxml=ran.xml", "-o", "junit_family=xunit1", *words]))
 
 
-def quick_first(ran: Path) -> list[str]:
-    """Return the tests of a run: those that were quick in their order, then the others, shortest first."""
-    cases = [case for case in ElementTree.parse(ran).iter("testcase") if case.find("skipped") is None]
-    times = {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases}
-    slow = sorted((name for name, seconds in times.items() if seconds >= QUICK), key=times.__getitem__)
-    return [name for name in times if name not in slow] + slow
+def passes(tree: Path, words: list[str], seconds: float | None = None) -> bool:
+    """Run tests (and options of pytest) on a copy of the package until the first failure; too slow is a failure."""
+    process = FORKING.Process(target=run_tests, args=(tree, words))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+    process.join()
+    return process.exitcode == 0
+
+
+class Tests:
+    """The tests of a room: how long each takes, and which of them run a line."""
+
+    def __init__(self, tree: Path) -> None:
+        cases = [case for case in ElementTree.parse(tree / "ran.xml").iter("testcase") if case.find("skipped") is None]
+        self.seconds = {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases}
+        ran = coverage.CoverageData(str(tree / ".coverage"))
+        ran.read()
+        self.contexts = {
+            str(Path(file).relative_to(tree)): ran.contexts_by_lineno(file) for file in ran.measured_files()
+        }
+
+    def of(self, mutant: Mutant, lines: range) -> list[str]:
+        """Return tests that run some of these lines, quick ones first, then others of a file whose fixtures do."""
+        contexts = self.contexts[mutant.file]
+        ran = {tuple(name.rsplit("|", 1)) for line in lines for name in contexts.get(line, ()) if name}
+        touching, shared = {name for name, _ in ran}, {name.partition("::")[0] for name, when in ran if when == "setup"}
+        own = [name for name in self.seconds if name in touching or name.partition("::")[0] in shared]
+        return sorted(own or self.seconds, key=lambda name: (name not in touching, self.seconds[name]))
 
 
 class Runner:
@@ -214,20 +255,23 @@ class Runner:
             copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
             (self.warm / name).parent.mkdir(parents=True, exist_ok=True)
             copied(ROOT / name, self.warm / name)  # with what Numba has compiled
-        self.tests, self.limits = dict[str, list[str]](), dict[str, float]()
+        self.tests = dict[str, Tests]()
         for room in sorted(rooms):
             began = time.monotonic()
-            if not passes(self.warm, list(TESTS[room])):
+            counted = [f"--cov=unskew.{room}", "--cov-context=test", "--cov-report="]
+            if not passes(self.warm, [*counted, *TESTS[room]]):
                 raise SystemExit(f"The tests of {room} fail without any change: {' '.join(TESTS[room])}")
-            self.limits[room] = LIMIT * (time.monotonic() - began) + 60
-            self.tests[room] = quick_first(self.warm / "ran.xml")
-            print(f"{room}: {len(self.tests[room])} tests in {time.monotonic() - began:.0f} s unchanged", flush=True)
+            self.tests[room] = Tests(self.warm)
+            took = time.monotonic() - began
+            print(f"{room}: {len(self.tests[room].seconds)} tests in {took:.0f} s unchanged", flush=True)
 
     def run(self, mutant: Mutant) -> Outcome:
-        """Change one place of a copy and run its room's tests."""
-        source, change = changed(mutant)
-        with TemporaryDirectory(dir=self.folder) as own:
-            tree = Path(own)
+        """Change one place of a copy and run its tests."""
+        source, change, lines = changed(mutant)
+        tests = self.tests[mutant.room]
+        own = tests.of(mutant, lines)
+        with TemporaryDirectory(dir=self.folder) as folder:
+            tree = Path(folder)
             for name in COPIED[:-1]:
                 shutil.copytree(self.warm / name, tree / name, copy_function=os.link)
             shutil.copy2(self.warm / COPIED[-1], tree)
@@ -237,7 +281,7 @@ class Runner:
                 for compiled in tree.rglob("*.nbi"):
                     compiled.unlink()
             began = time.monotonic()
-            caught = not passes(tree, self.tests[mutant.room], self.limits[mutant.room])
+            caught = not passes(tree, own, LIMIT * sum(tests.seconds[name] for name in own) + 120)
         return Outcome(mutant, content(mutant.file), change, caught, round(time.monotonic() - began, 1))
 
 
@@ -269,6 +313,9 @@ def main() -> int:
             outcome = Outcome(Mutant(*place), *rest)
             known[outcome.mutant, outcome.content] = outcome
     wanted = [mutant for mutant in mutants if (mutant, content(mutant.file)) not in known]
+    os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    os.environ.pop("NUMBA_CACHE_DIR", None)  # the cache is next to the copy's own files
+    FORKING.set_forkserver_preload(LIBRARIES)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool:
         runner = Runner(Path(folder), {mutant.room for mutant in wanted})
         for number, done in enumerate(pool.map(runner.run, wanted), 1):
