@@ -79,15 +79,12 @@ def grid(rows: Sequence[Sequence[str]]) -> str:
 
 
 def overview(records: Sequence[Record], metrics: Sequence[str] = ("mse", "auc", "ndcg@10")) -> str:
-    """Make a table of means: a row a method, a column a case."""
+    """Make a table of mean(sd) over seeds: a row a method, a column a case."""
     cases, methods = (list(dict.fromkeys(r[name] for r in records if "auc" in r["metrics"])) for name in KEY[:2])
     rows = [[" / ".join(metrics), *cases]]
     for method in methods:
-        cells = []
-        for case in cases:
-            found = [values(records, case, method, metric) for metric in metrics]
-            cells.append(" / ".join(f"{np.mean(list(each.values())):.4f}" for each in found) if all(found) else "")
-        rows.append([f"`{method}`", *cells])
+        found = [[shown(values(records, case, method, metric).values()) for metric in metrics] for case in cases]
+        rows.append([f"`{method}`", *(" / ".join(each) if all(each) else "" for each in found)])
     return grid(rows)
 
 
@@ -160,6 +157,20 @@ def cell(each: Comparison) -> str:
     return f"{each.gain:+.4f} ({'p < .001' if each.p < 0.001 else f'p {each.p:.3f}'}){name}"
 
 
+def behind(records: Sequence[Record]) -> str:
+    """Make a table of where another method has a better mean than the default, the best one first."""
+    rows = [["case", "metric", f"`{OURS}`", "better"]]
+    for case, metric in dict.fromkeys((r["case"], metric) for r in records for metric in COMPARED):
+        sign = -1 if metric in LOWER_IS_BETTER else 1
+        found = {m: v for m in {r["method"] for r in records} if (v := values(records, case, m, metric).values())}
+        level = {method: sign * float(np.mean(list(each))) for method, each in found.items()}
+        better = sorted((m for m in level if level[m] > level.get(OURS, math.inf)), key=level.__getitem__, reverse=True)
+        if better:
+            names = ", ".join(f"`{method}` {shown(found[method])}" for method in better)
+            rows.append([case, metric, shown(found[OURS]), names])
+    return grid(rows)
+
+
 def gathered(folder: Path, experiment: str) -> list[Record]:
     """Read the records of an experiment; those of peers and of ours are read together, ours first."""
     names = ("quality", "peers") if experiment in ("quality", "peers") else (experiment,)
@@ -183,21 +194,30 @@ def report(everything: Sequence[Record], cases: Sequence[str], methods: Sequence
 def with_tables(page: str, folder: Path) -> str:
     """Return a page with what stands between `<!-- table EXPERIMENT KIND NAME -->` and `<!-- end -->` made anew.
 
-    KIND is overview (NAME: how cases begin, and metrics after a colon), figures (NAME: a group of metrics) or
-    comparisons (NAME: a metric, and how cases begin after a colon).
+    KIND is overview (NAME: how cases begin, and metrics after a colon), figures (NAME: a group of metrics),
+    comparisons (NAME: a metric, and how cases begin after a colon) or behind (NAME: how cases begin). Below stand
+    the number of records and their dates.
     """
 
     def made(place: re.Match[str]) -> str:
+        kind, (name, _, rest) = place[3], place[4].partition(": ")
         records = gathered(folder, place[2])
-        name, _, rest = place[4].partition(": ")
-        if place[3] == "overview":
+        if kind in ("overview", "behind"):
             records = [each for each in records if each["case"].startswith(name)]
+        if kind == "overview":
             table = overview(records, rest.split(", ")) if rest else overview(records)
-        elif place[3] == "figures":
+        elif kind == "figures":
+            records = [each for each in records if any(metric.startswith(f"{name}: ") for metric in each["metrics"])]
             table = figures(records, name)
         else:
-            table = comparisons(records, [name], tuple(rest.split(", ")))
-        table = table if len(table.splitlines()) > 2 else "Nothing is recorded."
-        return f"{place[1]}\n{table}\n\n{place[5]}"
+            table = behind(records) if kind == "behind" else comparisons(records, [name], tuple(rest.split(", ")))
+        below = "Nothing is recorded." if len(table.splitlines()) < 3 else f"{table}\n\n{origin(records)}"
+        return f"{place[1]}\n{below}\n\n{place[5]}"
 
     return PLACE.sub(made, page)
+
+
+def origin(records: Sequence[Record]) -> str:
+    """Tell how many records there are, and when they were made."""
+    dates = sorted({record["date"] for record in records if "date" in record})
+    return f"*{len(records)} fits, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}.*" if dates else ""

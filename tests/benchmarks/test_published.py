@@ -14,7 +14,7 @@ import unskew
 from unskew import registry
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import Examples
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError
 from unskew.losses.columns import value_of
 from unskew.nets.base import NetContext
 from unskew.nets.factors import MF
@@ -89,19 +89,6 @@ def test_slopes_of_the_experts_are_differences(objective):
             step[place][at] = 1e-5
             difference = (loss(maps + step[0], gate + step[1]) - loss(maps - step[0], gate - step[1])) / 2e-5
             assert slopes[at] == pytest.approx(difference, rel=1e-5, abs=1e-7)
-
-
-def test_the_constants_of_the_assignment_stay():
-    short, long = (published.PublishedExperts(steps=steps).fit(alike(), rng=rng()) for steps in (1, 20))
-    assert (short.mixture.gate.value[:, -1] == long.mixture.gate.value[:, -1]).all()
-    assert (short.mixture.maps.value != long.mixture.maps.value).all()
-
-
-def test_cold_noise_chooses_as_often_as_alpha():
-    alpha = np.array([0.5, 0.3, 0.2], np.float32)
-    beta = published.noisy(np.tile(alpha, (20_000, 1)), 1e-3, rng())
-    np.testing.assert_allclose(beta.mean(0), alpha, atol=0.015)
-    assert (beta.max(1) > 0.99).mean() > 0.98
 
 
 def test_experts_draw_noise_at_use_alike_for_alike():
@@ -203,8 +190,3 @@ def test_both_variants_are_found_by_name():
     assert make("drjl-published") == published.DRJLPublished()
     assert make("dce-dr-published") == published.released_dce_dr()
     assert make("dce-dr-published", clip=0.2).base.clip == 0.2
-
-
-def test_rates_of_the_imputation_out_of_range_are_refused():
-    with pytest.raises(ParameterError, match="imputation_learning_rate of DRJLPublished must be"):
-        published.DRJLPublished(imputation_learning_rate=0.0)

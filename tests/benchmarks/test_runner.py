@@ -28,8 +28,6 @@ cases, experiments, judge, loop, peers, quality, speed, tables, runner = (
     importlib.import_module(f"benchmarks.{name}") for name in MODULES
 )
 WORLD = unskew.simulate(80, 50, density=0.3, seed=0)
-LIBRARIES = {"myfm": "myfm", "smurff": "smurff", "surprise-svd": "surprise", "lenskit-biased-mf": "lenskit"}
-LIBRARIES |= {"cornac-mf": "cornac", "implicit-als": "implicit"}
 tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5)
 
 
@@ -96,7 +94,8 @@ def test_settings_are_tuned_once_for_all_seeds(small, monkeypatch):
 
 
 def made(case, method, values, metric="auc"):
-    return [{"case": case, "method": method, "seed": s, "metrics": {metric: v}} for s, v in enumerate(values)]
+    named = {"case": case, "method": method, "date": "2026-11-18"}
+    return [{**named, "seed": seed, "metrics": {metric: value}} for seed, value in enumerate(values)]
 
 
 def test_tables_show_means_and_deviations_of_records():
@@ -104,7 +103,7 @@ def test_tables_show_means_and_deviations_of_records():
     for each in records:
         each["metrics"] |= {"mse": 0.2, "ndcg@10": 0.5, "choice: items": 512 + each["seed"]}
     assert tables.overview(records).splitlines()[2:] == [
-        "| `naive` | 0.2000 / 0.7100 / 0.5000 |",
+        "| `naive` | 0.2000(0) / 0.7100(100) / 0.5000(0) |",
         "| `bayes` | 0.2000 / 0.8000 / 0.5000 |",
     ]
     assert tables.figures(records).splitlines()[2] == "| coat | `naive` | 3 | 0.7100(100) | 0.2000(0) | 0.5000(0) |"
@@ -120,11 +119,7 @@ def test_the_default_is_compared_with_the_best_of_each_kind():
     for case, test in (("coat", partial(ttest_ind, equal_var=False)), ("jester, uniform", ttest_rel)):
         records = made(case, "dce-bayes", ours) + made(case, "naive", naive) + made(case, "dce-dr", dr)
         found = tables.compare([*records, *made(case, "dce-tdr", tdr), *made(case, "myfm", peer)])
-        assert [(each.kind, each.other) for each in found] == [
-            ("naive", "naive"),
-            ("paper", "dce-tdr"),
-            ("peer", "myfm"),
-        ]
+        assert {each.kind: each.other for each in found} == {"naive": "naive", "paper": "dce-tdr", "peer": "myfm"}
         raw = [test(ours, other).pvalue for other in (naive, tdr, peer)]
         first, second, third = np.argsort(raw)
         holm = {first: 3 * raw[first], second: max(3 * raw[first], 2 * raw[second])}
@@ -133,12 +128,8 @@ def test_the_default_is_compared_with_the_best_of_each_kind():
         assert found[2].gain == pytest.approx(np.mean(ours) - np.mean(peer))
     lower = tables.compare(made("coat", "dce-bayes", [0.16, 0.17], "mse") + made("coat", "naive", [0.19, 0.2], "mse"))
     assert lower[0].gain == pytest.approx(0.03)
-
-
-def test_values_that_never_vary_are_told_apart_for_sure():
-    same, other = {0: 0.5, 1: 0.5}, {0: 0.6, 1: 0.6}
-    for paired in (False, True):
-        assert (tables.p_value(same, same, paired), tables.p_value(same, other, paired)) == (1.0, 0.0)
+    worse = made("coat", "dce-bayes", [0.7, 0.8]) + made("coat", "naive", [0.6]) + made("coat", "myfm", [0.8])
+    assert tables.behind(worse).splitlines()[2:] == ["| coat | auc | 0.7500(707) | `myfm` 0.8000 |"]
 
 
 def test_a_page_holds_what_its_records_say(tmp_path):
@@ -146,13 +137,9 @@ def test_a_page_holds_what_its_records_say(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("Before.\n<!-- table quality figures x -->\nold\n<!-- end -->\nAfter.\n")
     assert runner.main(["table", "--page", str(page), "--records", str(tmp_path)]) == 0
-    assert "| coat | `naive` | 2 | 0.7500(707) |" in page.read_text()
-    assert page.read_text().startswith("Before.\n")
-    assert page.read_text().endswith("After.\n")
-    assert "old" not in page.read_text()
-
-
-def test_the_page_of_benchmarks_is_up_to_date():
+    before, table, after = re.split("<!--.*-->", page.read_text())
+    assert (before, after) == ("Before.\n", "\nAfter.\n")
+    assert table.strip().splitlines()[2:] == ["| coat | `naive` | 2 | 0.7500(707) |", "", "*2 fits, 2026-11-18.*"]
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     assert tables.with_tables(page, runner.RECORDS) == page
 
@@ -176,13 +163,6 @@ def test_bad_input_ends_with_one_sentence_and_code_2(asked, sentence, capsys, mo
     printed = capsys.readouterr().err
     assert sentence in printed
     assert "Traceback" not in printed
-
-
-def test_every_experiment_is_listed_with_known_methods(capsys):
-    assert runner.main(["list"]) == 0
-    assert capsys.readouterr().out.count("\n") == len(experiments.EXPERIMENTS)
-    for name in experiments.EXPERIMENTS["quality"].methods:
-        assert unskew.make(name)
 
 
 def test_lists_are_measured_as_counted_by_hand():
@@ -209,14 +189,6 @@ def biased():
     """A world in which the rating drives seeing, and the default fitted to it with few sweeps."""
     world = unskew.simulate(150, 80, density=0.2, selection="rating", strength=0.9, seed=0)
     return world, unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=quality.QUIET)
-
-
-def test_lists_of_ten_hold_nothing_that_was_rated(biased):
-    world, model = biased
-    rated = np.zeros((world.n_users, world.n_items), bool)
-    rated[world.log.users, world.log.items] = True
-    for by in ("liking", "choice"):
-        assert not np.take_along_axis(rated, quality.top_ten(model, by), 1).any()
 
 
 def test_left_out_ratings_are_answered_by_fits_without_them(biased):
@@ -344,17 +316,6 @@ def test_popularity_shows_what_most_have_rated():
     log = unskew.RatingLog.from_arrays([0, 1, 2, 3, 3], [0, 0, 1, 1, 2], [1, 1, 5, 1, 5], positive=3)
     assert peers.popularity(log, log, 0, {"counted": "rated"})[0, 0] == 1
     assert peers.popularity(log, log, 0, {"counted": "liked"})[3].tolist()[0] == 0
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_library_learns_the_world_by_its_defaults(name):
-    pytest.importorskip(LIBRARIES[name])
-    peer = peers.PEERS[name]
-    found = peers.fitted(peer, WORLD.log, WORLD.test, 0, {**peer.defaults, **peer.trial})
-    if peer.lists:
-        assert found.shape == (WORLD.n_users, peers.TOP)
-    else:
-        assert unskew.evaluate(found, WORLD.test)["auc"] > 0.6
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,18 @@ WORDS = {  # that each command takes, with little to do
     "evaluate": "model test.csv",
     "compare": "scores.csv scores.csv --log test.csv",
     "export": "model --to parquet --out vectors",
+    "update": "sampled test.csv --out new",
     "list": "",
+    "doctor": "",
     "diagnose": "ratings.csv",
     "tune": "ratings.csv --method naive --trials 1 --set training.max_epochs=1 --out new.toml",
     "benchmark": "ratings.csv --methods naive --seeds 1 --set training.max_epochs=1 --out new",
     "reproduce": "table3 --dataset world --out new",
+    "demo": "",
+    "serve": "model",
 }
-LENGTHY = ("diagnose", "tune", "benchmark", "reproduce")  # these have a value that cannot be in every line
-IMPOSSIBLE = ("--seed", "many")
+LENGTHY = dict.fromkeys(("diagnose", "tune", "benchmark", "reproduce", "demo"), "--seed") | {"serve": "--port"}
+IMPOSSIBLE = "many"  # the value of that option in every line of these commands
 VALUES = (
     *("", "0", "1", "3", "-7", "0.5", "nan", "inf", "1_000", "9" * 25, "many", "x" * 5000, "é\u202e", "a\nb", "--"),
     *("-", "ratings.csv", "test.csv", "model", "missing.csv", "folder", "user_id", "rating", "naive", "ips", "a=b"),
@@ -62,7 +66,8 @@ def folder(tmp_path, monkeypatch):
     pairs = [f"u{user},i{item},{(user + item) % 10 / 10}\n" for user in range(40) for item in range(30)]
     (kept / "scores.csv").write_text("user_id,item_id,score\n" + "".join(pairs))
     training = unskew.Training(max_epochs=1, progress=False)
-    unskew.make("naive").fit(str(kept / "ratings.csv"), training=training).save(kept / "model")
+    for name, method in {"model": unskew.make("naive"), "sampled": unskew.make("bayes", sweeps=8)}.items():
+        method.fit(str(kept / "ratings.csv"), training=training).save(kept / name)
     (kept / "folder").mkdir()
     shutil.copytree(kept, here)
     monkeypatch.chdir(here)
@@ -79,7 +84,7 @@ def drawn(chance, commands):
         if parameter.opts[0].startswith("--"):
             flag = getattr(parameter, "is_flag", False)
             words += [parameter.opts[0], *([] if flag else (chance.choice(VALUES) for _ in range(parameter.nargs)))]
-    return [name, *words, *(IMPOSSIBLE if name in LENGTHY else ())]
+    return [name, *words, *((LENGTHY[name], IMPOSSIBLE) if name in LENGTHY else ())]
 
 
 def test_every_command_line_works_or_is_refused_in_a_sentence(folder):
