@@ -236,7 +236,7 @@ class Recommender:
         table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
         return asked.framed(table.replace_schema_metadata({"order": by}), library or log.library)
 
-    def similar(self, items: Any = None, *, users: Any = None, k: int = 10) -> Any:
+    def similar(self, items: Any = None, *, users: Any = None, k: int = 10, library: Library | None = None) -> Any:
         """Return the k items most like each of some items, or users most like each of some users, as a frame.
 
         Two items are alike if what the model answers for them, beyond what all items share, goes up and down together
@@ -257,7 +257,7 @@ class Recommender:
             alike_ids = log.user_ids.take(places.ravel())
             columns = {log.names.user: log.user_ids.take(each), f"similar_{log.names.user}": alike_ids}
         rank = np.tile(np.arange(1, count + 1), len(codes))
-        return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), log.library)
+        return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), library or log.library)
 
     def explain(self, user: Any, item: Any, k: int = 5) -> Any:
         """Return the k ratings of a user that count most for or against an item, as a frame.

@@ -166,8 +166,9 @@ def _load() -> None:
     _loaded.append(BUILT_IN)
     import_module(BUILT_IN)
     _ours.update(_entries)
+    offered = entry_points()  # once: all installed packages are looked at
     for kind, group in KINDS.items():
-        for point in entry_points(group=group):
+        for point in offered.select(group=group):
             taken = next((entry for entry in _entries.values() if entry.name == point.name), None)
             if taken is None:
                 package = "" if point.dist is None else point.dist.name

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
@@ -25,14 +26,40 @@ from unskew.cli.reading import Reading
 NAMES = (
     "demo fit predict recommend similar split evaluate diagnose compare tune benchmark reproduce export serve update"
 )
-COMMANDS = {name: import_module(f"unskew.cli.{name}") for name in NAMES.split()}
-COMMANDS |= {"list": import_module("unskew.cli.lists"), "doctor": import_module("unskew.cli.doctor")}
+COMMANDS = {name: f"unskew.cli.{name}" for name in NAMES.split()}  # the module of each
+COMMANDS |= {"list": "unskew.cli.lists", "doctor": "unskew.cli.doctor"}
+HIDDEN = {"report": "unskew.cli.diagnose"}  # what `diagnose` was called in 0.1.0
+ANSWERS = ("predict", "recommend", "similar")  # commands that are over at once
+STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
+
+
+class Commands(Mapping[str, Any]):
+    """Commands by name; each is imported and built when it is asked for, which takes longer than to run some."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS | HIDDEN)
+
+    def __len__(self) -> int:
+        return len(COMMANDS | HIDDEN)
+
+    def __getitem__(self, name: str) -> Any:
+        return _built(name, (COMMANDS | HIDDEN)[name])
+
+
+class Group(OneSentenceErrors):
+    """All commands of `unskew`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = Commands()
+
+
 app = typer.Typer(
-    cls=OneSentenceErrors,
+    cls=Group,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,  # plain help: quick to show, and examples keep their lines
     pretty_exceptions_enable=False,
+    **STYLE,
 )
 
 
@@ -98,13 +125,35 @@ def _logged() -> Iterator[None]:
         logger.setLevel(logging.NOTSET)
 
 
-for _name, _module in COMMANDS.items():
-    app.command(_name, epilog=f"\b\nExample:\n  {_module.EXAMPLE}")(_with_common_options(_module.command))
-app.command("report", hidden=True)(
-    _with_common_options(COMMANDS["diagnose"].command)
-)  # what `diagnose` was called in 0.1.0
+@cache
+def _built(name: str, module: str) -> Any:
+    """Return the command of a module."""
+    found, alone = import_module(module), typer.Typer(add_completion=False, **STYLE)
+    add = alone.command(name, epilog=f"\b\nExample:\n  {found.EXAMPLE}", hidden=name in HIDDEN)
+    add(_with_common_options(found.command))
+    return typer.main.get_command(alone)
+
+
+class _NoPandas:
+    """Finds everything but pandas."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _leave_pandas_out() -> None:
+    """Let pyarrow look for pandas in vain: it does so once, and to import pandas takes as long as all the rest."""
+    import pyarrow as pa
+
+    hidden: Any = _NoPandas()
+    sys.meta_path.insert(0, hidden)
+    pa.scalar(0)
+    sys.meta_path.remove(hidden)
 
 
 def main() -> None:
     """Run the command `unskew`."""
+    if sys.argv[1:2] and sys.argv[1] in ANSWERS and "pandas" not in sys.modules:
+        _leave_pandas_out()
     app(prog_name="unskew")

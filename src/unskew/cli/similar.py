@@ -23,11 +23,11 @@ def command(
     Two items are alike if what the model answers for them, beyond what all items share, goes up and down together over
     all users; two users are alike over all items.
     """
-    from unskew.asked import as_arrow_table
     from unskew.findings import Table
 
     if bool(item) == bool(user):
         raise ParameterError("similar needs --item or --user: give one of the two.")
-    found = as_arrow_table(unskew.load(model).similar(items=item or None, users=user or None, k=k)).to_pylist()
+    answers = unskew.load(model).similar(items=item or None, users=user or None, k=k, library="pyarrow")
+    found = answers.to_pylist()
     rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in found]
     return Answer(Table("", list(found[0]), rows).text(), found)

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from unskew.errors import ParameterError
 
 PathLike = str | os.PathLike[str]
@@ -131,6 +129,8 @@ def locked(target: Path | None) -> Iterator[None]:
     if target is None:
         yield
         return
+    from filelock import FileLock, Timeout  # slow to import
+
     path = target.absolute().with_name(f".{target.name}.lock")
     holder = path.with_suffix(".holder")
     try:
