@@ -25,13 +25,17 @@ class Shown(NamedTuple):
     funnel: Funnel
 
 
-def simulated(data: Path, seed: int, link: float = 1.0) -> Shown:
-    """Draw a funnel; `link` is how far what is clicked is what is bought, 0 for not at all."""
-    funnel = simulate_funnel(**SIZE, link=link, seed=1000 + seed)
+def simulated(data: Path, seed: int, **change: float) -> Shown:
+    """Draw a funnel; a `link` of 0 leaves clicks no bearing on conversions."""
+    funnel = simulate_funnel(**SIZE | change, seed=1000 + seed)
     return Shown(unskew.read_log(funnel.rows), funnel)
 
 
-CASES = {"clicks tell": simulated, "clicks do not tell": partial(simulated, link=0.0)}
+CASES = {
+    "clicks tell": simulated,
+    "clicks do not tell": partial(simulated, link=0.0),
+    "clicks tell, rare": partial(simulated, conversion_rate=0.005),
+}
 
 
 def measure(job: Job) -> Measured:

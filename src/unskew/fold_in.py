@@ -113,7 +113,7 @@ def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[Ratin
     refuse_duplicates(users[kept], codes[kept], ids, log.item_ids)
     fields = {"users": users[kept], "items": codes[kept], "ratings": ratings[kept], "user_ids": ids}
     fields |= {"stars": None if stars is None else stars[kept], "times": None, "user_features": None}
-    fields |= {"cells": None, "chances": None}
+    fields |= {"cells": None, "chances": None, "context": None}
     return RatingLog.proved(**log.__dict__ | fields), int((~kept).sum())
 
 

@@ -5,7 +5,6 @@ import pytest
 
 import unskew
 from unskew.datasets import simulate_funnel
-from unskew.errors import DataError
 from unskew.report.page import page
 
 
@@ -51,10 +50,3 @@ def test_chances_of_clicks_follow_what_was_clicked(found):
     answers, clicked = (np.array([float(row[n].rstrip("%")) for row in found["reach"].table.rows]) for n in (1, 2))
     assert np.abs(answers - clicked).max() < 4
     assert (np.diff(answers) > 0).all()
-
-
-def test_what_counts_over_all_pairs_is_refused(log):
-    with pytest.raises(DataError, match="lists what was shown: `diagnose` judges it"):
-        unskew.estimate_risk(unskew.make("naive").fit(log))
-    with pytest.raises(DataError, match="lists what was shown: `diagnose` judges it"):
-        unskew.compare(*(unskew.make("naive", l2=l2).fit(log) for l2 in (0.1, 1.0)))

@@ -10,7 +10,7 @@ import typer
 import unskew
 from unskew.cli import options
 from unskew.cli.output import Answer
-from unskew.cli.reading import SOURCE_HELP, Ratings, Reading
+from unskew.cli.reading import SOURCE_HELP, Impressions, Reading
 from unskew.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LOG_HELP = f"Ratings that neither was trained on; two models of one log need non
 def command(
     first: Annotated[str, typer.Argument(metavar="A", help=SCORES_HELP, show_default=False)],
     second: Annotated[str, typer.Argument(metavar="B", help="The same of the other model.", show_default=False)],
-    reading: Ratings,
+    reading: Impressions,
     log: Annotated[str | None, options.file("--log", LOG_HELP, "LOG")] = None,
     random_ratings: options.RandomRatings = None,
     pscore: Annotated[

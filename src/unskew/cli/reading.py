@@ -195,6 +195,7 @@ RATINGS = (*COLUMNS, "positive", "graded", "duplicates")
 Columns = Annotated[Reading, COLUMNS]
 Ratings = Annotated[Reading, RATINGS]
 RatingsInTime = Annotated[Reading, (*RATINGS, "time")]
+Impressions = Annotated[Reading, (*RATINGS, "seen", "target")]
 Everything = Annotated[Reading, (*RATINGS, "seen", "target", "user_features", "item_features", "item_names")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
@@ -86,6 +87,7 @@ class RatingLog:
     target: str | None = None  # what impressions are read for
     listed: ListedRows | None = None  # the population, if it is not all pairs: the ratings are those of its seen rows
     random: RatingLog | None = None  # impressions of random traffic, none of which is among the ratings
+    context: Mapping[str, NDArray[Any]] | None = None  # what else is known of impressions over all pairs, by rating
 
     def __post_init__(self) -> None:
         kinds = {"users": np.int32, "items": np.int32, "ratings": np.float32, "stars": np.float32, "times": np.float64}
@@ -189,6 +191,15 @@ class RatingLog:
         return AllPairs(self.n_users, self.n_items) if self.listed is None else self.listed
 
     @property
+    def impressions(self) -> bool:
+        """Whether rows are what was shown, and not what users chose to rate."""
+        return self.listed is not None or self.target in OVER_ALL
+
+    def known_of_rows(self, name: str) -> NDArray[Any] | None:
+        """Return what is known of the rows that were shown, seen or not: "request", "position", "pscore"; or None."""
+        return ((self.context if self.listed is None else self.listed.columns) or {}).get(name)
+
+    @property
     def n_pairs(self) -> float:
         """How many rows the population has; of all pairs a whole number."""
         return self.population.n_pairs
@@ -248,6 +259,8 @@ class RatingLog:
             columns["chances"] *= np.float32(len(columns["users"]) / len(self))
         for column in columns.values():
             column.flags.writeable = False
+        if self.context is not None:
+            columns["context"] = {name: column[rows] for name, column in self.context.items()}
         if self.listed is not None:
             kept = np.zeros(len(self), np.bool_)
             kept[rows] = True
@@ -257,7 +270,7 @@ class RatingLog:
     def joined_weights(self, n_new: int) -> dict[str, Any]:
         """Return what rows stand for once others join, one pair each; chances to be shown are not known of these."""
         cells = None if self.cells is None else np.append(self.cells, np.ones(n_new, np.float32))
-        return {"cells": cells, "chances": None}
+        return {"cells": cells, "chances": None, "context": None}
 
     def to_arrow(self, as_stood: bool = False) -> pa.Table:
         """Return a row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
@@ -368,6 +381,7 @@ class Rows(NamedTuple):
             part = shares(pair_keys(users, items, len(item_ids)))
             cells = part if cells is None or part is None else cells * part
         else:
+            context = {}  # of rows that are joined
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
         if self.target != "implicit":
             scale.refuse_one_class(ratings.min(), ratings.max())
@@ -404,6 +418,7 @@ class Rows(NamedTuple):
             chances=chances,
             target=self.target,
             listed=listed,
+            context=context if context and listed is None and self.target in OVER_ALL else None,
         )
         if random.any():
             log = log.with_random(random)

@@ -64,17 +64,27 @@ def scarcity(log: RatingLog) -> float:
     return float(sum(np.sqrt(count).sum() for count in counts) / len(log))
 
 
-def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "global", seed: int = 0) -> Split:
+def usual(log: RatingLog) -> HoldoutBy:
+    """Return how a log is divided where nothing is asked for: impressions by time or by request, if these are known."""
+    if not log.impressions:
+        return "global"
+    times = log.times if log.listed is None else log.listed.times
+    return "time" if _timed(times) else "global" if log.known_of_rows("request") is None else "request"
+
+
+def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy | None = None, seed: int = 0) -> Split:
     """Hold out a `fraction` of the ratings, drawn uniformly from the whole log or from every user, or everybody's last.
 
-    `by="global"` holds out exactly round(fraction * n) of the n ratings.  `by="user"` holds out exactly
-    min(round(fraction * n_u), n_u - 1) of the n_u ratings of user u: everybody keeps a rating to train on,
-    a user with a single rating keeps that one, and users with few ratings may have none held out.
+    `by="global"`, the default unless rows are impressions, holds out exactly round(fraction * n) of the n ratings.
+    `by="user"` holds out exactly min(round(fraction * n_u), n_u - 1) of the n_u ratings of user u: everybody keeps a
+    rating to train on, a user with a single rating keeps that one, and users with few ratings may have none held out.
     Halves round to the even neighbour, as Python's `round` does.  `by="last"` holds out the last
     min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, whatever the seed: sensible if that
-    is an order of time, and what public code does to files that are in the order of items.  `by="time"` holds out the
-    round(fraction * n) latest ratings by the log's own times, whatever the seed; of equal times the later row counts as
-    later.  Of a log of listed rows the rows are divided, seen or not; `by="request"` holds out whole requests of these.
+    is an order of time, and what public code does to files that are in the order of items.  `by="time"`, the default
+    of impressions with times, holds out the round(fraction * n) latest ratings by the log's own times, whatever the
+    seed; of equal times the later row counts as later.  Of a log of listed rows the rows are divided, seen or not.
+    `by="request"`, the default of impressions with requests alone, holds out whole requests; so does "time" where there
+    are any, by their first rows.
 
     Examples:
         >>> split = unskew.holdout_split(unskew.simulate(50, 40, density=0.1, seed=0).log, 0.2)
@@ -85,7 +95,8 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
     rows = log if log.listed is None else log.listed  # what is divided: ratings, or listed rows seen or not
-    n = len(rows)
+    n, by = len(rows), usual(log) if by is None else by
+    requests = log.known_of_rows("request")
     if by == "global":
         held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(n)[: round(fraction * n)], n)
     elif by == "user":
@@ -94,13 +105,20 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
     elif by == "last":
         held_out = _taken_by_user(rows.users, fraction, np.arange(n)[::-1], np.ceil)
     elif by == "time":
-        if rows.times is None or np.isnan(rows.times).any():
+        if rows.times is None or not _timed(rows.times):
             raise DataError("The log has no times, or not of every rating: name their column by time=.")
-        held_out = _chosen(np.argsort(rows.times, kind="stable")[n - round(fraction * n) :], n)
+        times, unit = rows.times, np.arange(n)
+        if requests is not None:
+            unit = np.unique(requests, return_inverse=True)[1]
+            times = np.full(int(unit.max()) + 1, np.inf)
+            np.minimum.at(times, unit, rows.times)
+        late = np.argsort(times, kind="stable")[::-1]
+        held = np.cumsum(np.bincount(unit)[late]) <= round(fraction * n)
+        held_out = _chosen(late[held], len(times))[unit]
     elif by == "request":
-        if log.listed is None or "request" not in log.listed.columns:
+        if requests is None:
             raise DataError("The log has no requests: name their column by request=, or divide it in another way.")
-        names, request = np.unique(log.listed.columns["request"], return_inverse=True)
+        names, request = np.unique(requests, return_inverse=True)
         chosen = _generator(seed, GLOBAL_STREAM).permutation(len(names))[: round(fraction * len(names))]
         held_out = _chosen(chosen, len(names))[request]
     else:
@@ -113,6 +131,10 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy = "glo
             f"give a {remedy} fraction or more ratings."
         )
     return split
+
+
+def _timed(times: NDArray[np.float64] | None) -> bool:
+    return times is not None and not np.isnan(times).any()
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:

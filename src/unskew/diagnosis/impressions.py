@@ -15,19 +15,15 @@ from numpy.typing import NDArray
 
 from unskew import charts
 from unskew.data.log import RatingLog
-from unskew.data.split import HoldoutBy, holdout_split
-from unskew.errors import DataError
+from unskew.data.split import usual
+from unskew.evaluation.impressions import QUIET, Judge
 from unskew.findings import DECISIONS, Answer, Finding, Findings, Interval, Table
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.model import Recommender
-from unskew.posterior.factors import BayesianFactors, Problem, sample
-from unskew.propensity.clicks import fit_clicks
 from unskew.registry import make
-from unskew.training.options import Training
 
 Values = NDArray[np.float64]
-SHARE, Z, FEWEST = 0.3, 2.24, 50  # held out; standard errors that decide; equal clicks below which nothing is decided
-QUIET, IMPUTATION = Training(progress=False), BayesianFactors(exposure=True, history=False, sweeps=60)
+Z, FEWEST = 2.24, 50  # standard errors that decide; equal clicks below which nothing is decided
 
 
 class Judged(NamedTuple):
@@ -56,28 +52,19 @@ class Judged(NamedTuple):
 
 def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called: str, seed: int) -> Findings:
     """Judge a log of impressions, or a model of it, by a part that models of the rest have not seen."""
+    judge = Judge.of(log, seed)
+    held, shown = judge.held, judge.shown
     assert log.listed is not None
-    known = log.listed.columns
-    by: HoldoutBy = "time" if "time" in known else "request" if "request" in known else "global"
-    split = holdout_split(log, SHARE, by=by, seed=seed)
-    rest, held = split.train, split.holdout
-    assert rest.listed is not None
     assert held.listed is not None
-    if not 0 < rest.positive_rate < 1:
-        raise DataError("The first part of the log has one outcome alone, and nothing can be judged by the other.")
-    clicks, _ = fit_clicks(rest.listed, log.n_users, log.n_items, seed % 2**31)
-    p = clicks.at(held.listed)
-    shown = held.listed.users, held.listed.items
-    imputation = sample(Problem.of(rest, IMPUTATION, seed % 2**31)).posterior
-    plain = make("naive").fit(rest, seed=seed, training=QUIET)
-    judged = Judged(held, p, imputation.probability(*shown), plain.predict_codes(*shown))
-    findings = [_data(log), _bias(judged, log), _clicks(judged, clicks.examination)]
-    about = (
-        f"{len(log.listed):,} rows shown, judged by the {len(held.listed):,} {'latest' if by == 'time' else 'left out'}"
-    )
+    assert judge.rest is not None
+    plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*shown)
+    judged = Judged(held, judge.visible, judge.imputation.probability(*shown), plain)
+    findings = [_data(log), _bias(judged, log), _clicks(judged, judge.clicks.examination)]
+    which = "latest" if usual(log) == "time" else "left out"
+    about = f"{len(log.listed):,} rows shown, judged by the {len(held.listed):,} {which}"
     if isinstance(source, RatingLog):
         return _about_log(findings, about, shlex.quote(called))
-    answers = source.method.fit(rest, seed=source.seed, training=QUIET).predict_codes(*shown)
+    answers = judge.answers(source, "the model")(*shown)
     gain = _gain(judged, answers)
     decision = DECISIONS[gain.answer]
     about += f"; model {type(source.method).__name__}"

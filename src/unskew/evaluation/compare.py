@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.estimators import known_propensity
 from unskew.evaluation.fits import Values
-from unskew.evaluation.gain import Gain, gain, together
+from unskew.evaluation.gain import Gain, Z, gain, together
+from unskew.evaluation.impressions import Judge, values_of
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.scores import judged, scores_of
-from unskew.findings import DECISIONS, Decision, Finding
+from unskew.findings import DECISIONS, Decision, Finding, Interval
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes
 
@@ -26,6 +28,7 @@ ASSUMPTION = (
     "Holds if how strongly liking drives rating is alike for the items that the two models rank differently; no log "
     "can show this; about 250 random ratings would expose a gross violation."
 )
+BY_SHOWN, WORDS = ("mse", "precision@10"), {"mse": "lower"}
 CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
 
 
@@ -42,15 +45,20 @@ class Witnesses(NamedTuple):
         """How many equal ratings the log's are worth."""
         return 0.0 if self.evidence is None else self.evidence.effective
 
+    @staticmethod
+    def random_of(log: RatingLog, given: Any) -> RatingLog | None:
+        """Return random ratings, read like the log, in its codes; without any, the log's own random traffic."""
+        given = log.random_test if given is None else given
+        if given is None:
+            return None
+        return in_codes(log, given if isinstance(given, RatingLog) else read_log(given, like=log))[0]
+
     @classmethod
     def of(
         cls, log: RatingLog, random_ratings: Any, seed: int, folder: Path | None, propensity: Values | None = None
     ) -> Witnesses:
         """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
-        random, random_ratings = None, log.random_test if random_ratings is None else random_ratings
-        if random_ratings is not None:
-            given = random_ratings if isinstance(random_ratings, RatingLog) else read_log(random_ratings, like=log)
-            random = in_codes(log, given)[0]
+        random = cls.random_of(log, random_ratings)
         try:
             return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random, "")
         except DataError as error:
@@ -153,6 +161,60 @@ class Comparison:
         return self.finding()._repr_html_()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class OfImpressions(Comparison):
+    """The second of two models against the first by impressions: errors, and outcomes if their best were shown."""
+
+    gains: Mapping[str, Interval] = field(default_factory=dict)  # by metric, above 0 where the second is better
+    n_rows: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> Decision:
+        """use where a gain is above 0 by 2.24 errors and none below; random ratings overrule."""
+        if self.by_random is not None and self.by_random.decision != "test":
+            return self.by_random.decision
+        z = [1.96 * gain.value / max(gain.high - gain.value, 1e-300) for gain in self.gains.values()]
+        wins, losses = any(each > Z for each in z), any(each < -Z for each in z)
+        return "test" if wins == losses else "use" if wins else "stop"
+
+    def sentence(self) -> str:
+        if self.by_random is not None and self.by_random.decision != "test":
+            return super().sentence()
+        first, second = self.names
+        figures = "; ".join(f"{name} {WORDS.get(name, 'risen')} by {found}" for name, found in self.gains.items())
+        verdict = f"{self.better} is better than {first if self.decision == 'use' else second}"
+        if self.decision == "test":
+            verdict = f"This log cannot tell {second} from {first}"
+        return " ".join([f"{verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
+
+    def finding(self) -> Finding:
+        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
+        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
+        basis = "Holds if what drives both being seen and the outcome is known of user and item, or was logged."
+        action = "An A/B test" if self.decision == "test" else ""
+        return Finding("gain", answer, headline, self.sentence(), dict(self.gains), basis, action)
+
+
+def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Judge, random: Any) -> OfImpressions:
+    """Compare what two models answer of the rows that judge, and what they would show."""
+    by_random = None
+    if random is not None:
+        rows = random_evidence(judge.log, random)
+        asked = zip(sources, names, strict=True)
+        before, after = (scores_of(source, judge.log, name)(rows.users, rows.items) for source, name in asked)
+        by_random = gain(rows, before, after)
+    values = [values_of(source, judge, BY_SHOWN, True, name) for source, name in zip(sources, names, strict=True)]
+    error, shown = (values[1][name].less(values[0][name])["dr"] for name in BY_SHOWN)
+    gains = {
+        BY_SHOWN[0]: Interval(-error.value, -error.high, -error.low, "+.5f"),
+        BY_SHOWN[1]: shown._replace(form="+.5f"),
+    }
+    notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
+    witnesses = Witnesses(judge.log, None, random, "")
+    return OfImpressions(names, None, by_random, witnesses, gains, len(judge.seen), notes)
+
+
 def compare(
     first: Any,
     second: Any,
@@ -168,6 +230,7 @@ def compare(
     Two unskew models that were fitted on one log may leave `log` out: the methods of both are fitted again without each
     of five folds. Of all else give scores that were not trained on the log, for all pairs. Random ratings overrule the
     log where they decide. `propensity` are known chances of being seen: a function of (users, items), or one a rating.
+    Impressions judge as in `estimate_risk`, by errors and by what came of the ten best of each, doubly robust.
 
     Examples:
         >>> log = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0).log
@@ -182,6 +245,9 @@ def compare(
         log = models[0].log
     log = as_log(log, models[0] if models else None)
     folder = next((model.folder for model in models if model.folder is not None), None)
+    if log.impressions:
+        random = Witnesses.random_of(log, random_ratings)
+        return _by_impressions((first, second), names, Judge.of(log, seed, propensity), random)
     given = known_propensity(propensity, log)
     return compared((first, second), names, Witnesses.of(log, random_ratings, seed, folder, given))[0]
 

@@ -19,6 +19,7 @@ from unskew.errors import DataError, ParameterError, checked_seed, words
 from unskew.evaluation.baselines import POPULARITY, baselines
 from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, order_share
+from unskew.evaluation.impressions import USUAL, Judge, values_of
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
 from unskew.evaluation.kept import fingerprint, kept
 from unskew.evaluation.scores import asked, judged
@@ -40,6 +41,8 @@ class Risk:
     n_ratings: int
     effective: float
     baselines: Found = field(default_factory=dict)  # of simple models, by metric and model, by the last estimator
+    over: str = "the pairs that nobody chose"
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, key: tuple[str, str]) -> Interval | None:
         if key not in self.found:
@@ -50,7 +53,7 @@ class Risk:
     def tables(self) -> list[Table]:
         """A row a metric: a column an estimator and, in a second table, one a simple model."""
         worth = f"{self.n_ratings:,} ratings worth {self.effective:,.0f} equal ones"
-        tables = [_table(f"Over the pairs that nobody chose, by {worth}", self.found)]
+        tables = [_table(f"Over {self.over}, by {worth}", self.found)]
         if self.baselines:
             last = list(self.found)[-1][1]
             own = {(metric, "this model"): found for (metric, name), found in self.found.items() if name == last}
@@ -59,7 +62,7 @@ class Risk:
         return tables
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"{table.caption}\n{table.text()}" for table in self.tables)
+        return "\n\n".join([*(f"{table.caption}\n{table.text()}" for table in self.tables), *self.notes])
 
     def _repr_html_(self) -> str:
         return "".join(table._repr_html_() for table in self.tables)
@@ -67,6 +70,7 @@ class Risk:
     def to_dict(self) -> dict[str, Any]:
         """Return values and ends by metric and estimator, None for what cannot be."""
         facts: dict[str, Any] = {"ratings": self.n_ratings, "effective_ratings": self.effective}
+        facts |= {"over": self.over, "notes": list(self.notes)}
         for name, found in (("estimates", self.found), ("baselines", self.baselines)):
             facts[name] = {metric: {} for metric, _ in found}
             for (metric, by), interval in found.items():
@@ -87,7 +91,7 @@ def estimate_risk(
     model_or_scores: Any,
     log: RatingLog | None = None,
     *,
-    metrics: Sequence[str] = ("mse", "auc", "user_auc", "precision@10"),
+    metrics: Sequence[str] | None = None,
     estimators: Sequence[str] = ESTIMATORS,
     propensity: Any = None,
     seed: int = 0,
@@ -99,16 +103,18 @@ def estimate_risk(
     function of (users, items), or one number a rating. The interval of a mean error by dr reaches from how the log
     stands to how it would if liking drives rating; other estimators know of chance alone.
 
+    Impressions tell mean errors, "precision@k", the share of rows with the outcome if one of the k best of its user
+    were shown in each, and "value", that of a policy: a function of (users, items) or a column, which gives the chance
+    that a row shows what it does. The latest rows judge by logged (`pscore`), given or learned chances; a model of
+    this log is fitted to the others.
+
     Examples:
         >>> world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
         >>> found = unskew.estimate_risk(unskew.make("naive").fit(world.log), metrics=("mse",))
         >>> found["mse", "dr"].low < found["mse", "dr"].value < found["mse", "dr"].high
         True
     """
-    wanted, estimators = [find(name) for name in words(metrics, "metrics")], words(estimators, "estimators")
-    for metric in wanted:
-        if metric.cell is None and metric.name.partition("@")[0] not in BY_THE_LOG:
-            raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
+    estimators = words(estimators, "estimators")
     for name in estimators:
         if name not in ESTIMATORS:
             raise ParameterError(f"there is no estimator {name!r}; choose from {', '.join(ESTIMATORS)}.")
@@ -116,6 +122,13 @@ def estimate_risk(
     if log is None and model is None:
         raise ParameterError("scores need a log that they were not trained on: give one.")
     log = model_or_scores.log if log is None else as_log(log, model_or_scores)
+    asked_for = None if metrics is None else words(metrics, "metrics")
+    if log.impressions:
+        return _of_impressions(model_or_scores, log, asked_for or USUAL, estimators, propensity, seed)
+    wanted = [find(name) for name in asked_for or ("mse", "auc", "user_auc", "precision@10")]
+    for metric in wanted:
+        if metric.cell is None and metric.name.partition("@")[0] not in BY_THE_LOG:
+            raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
     folder = None if model is None else model.folder
     evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
     scores = judged(model_or_scores, evidence, "the model")
@@ -129,6 +142,18 @@ def estimate_risk(
         if name != POPULARITY or each.cell is None
     }
     return Risk(found, evidence.n_held, evidence.effective, others)
+
+
+def _of_impressions(
+    source: Any, log: RatingLog, metrics: Sequence[str], estimators: Sequence[str], propensity: Any, seed: int
+) -> Risk:
+    dr = "dr" in estimators
+    judge = Judge.of(log, seed, propensity, learns=dr or isinstance(source, Recommender))
+    values = values_of(source, judge, metrics, dr)
+    found = {(name, by): value.estimates.get(by) for name, value in values.items() for by in estimators}
+    worth, notes = min(value.effective for value in values.values()), [n for v in values.values() for n in v.notes]
+    over = "all pairs" if log.listed is None else "everything shown"
+    return Risk(found, len(judge.held), worth, {}, over, tuple(dict.fromkeys(notes)))
 
 
 def simple_scores(evidence: Evidence, seed: int) -> dict[str, Values]:

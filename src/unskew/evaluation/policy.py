@@ -11,15 +11,16 @@ the chance t by which the other policy would. With w = t / p:
     clipped mean min(w, cap) r: it leaves out mean (w - cap)+ r, at most what `bias` says for rewards up to the largest
 
 Rows of several policies are weighted by what all of them together would have shown, t / (sum_j n_j p_j / n) (Agarwal et
-al., KDD 2017): `pscore` then has a column a policy. Errors respect that rows of a group (a user, a request) belong
-together.
+al., KDD 2017): `pscore` then has a column a policy. Where rewards are known of some rows alone (`seen`), such as
+purchases of what was clicked, p is the chance to be seen, and the others count by what is imputed. Errors respect that
+rows of a group (a user, a request) belong together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,18 @@ class PolicyValue:
     mean_weight: float  # 1 but for chance if the logged chances are true and leave nothing out
     notes: tuple[str, ...] = ()
     bias: Interval | None = None  # how far clipping may have lowered the value
+    influence: Mapping[str, Values] = field(default_factory=dict)  # of groups, by estimator
 
     def __getitem__(self, estimator: str) -> Interval:
         return self.estimates[estimator]
+
+    def less(self, other: PolicyValue) -> dict[str, Interval]:
+        """Return by how much the value is above another's from the same rows, by estimator."""
+        both = [name for name in self.estimates if name in other.estimates]
+        gaps = {
+            name: (self[name].value - other[name].value, self.influence[name] - other.influence[name]) for name in both
+        }
+        return {name: _interval(value, sums) for name, (value, sums) in gaps.items()}
 
     @property
     def table(self) -> Table:
@@ -69,6 +79,8 @@ def estimate_value(
     target: ArrayLike,
     *,
     imputed: tuple[ArrayLike, ArrayLike] | None = None,
+    seen: ArrayLike | None = None,
+    cells: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     policy: ArrayLike | None = None,
     clip: float | None = None,
@@ -77,40 +89,47 @@ def estimate_value(
 
     `pscore` are the logged chances of what was shown, `target` those of the other policy. `imputed` are (q, q_t) and
     add dr; `clip` is the largest weight of a clipped estimate; `groups` are users or requests whose rows go together.
-    With several policies `pscore` has a column for each, and `policy` is the number of the one that showed the row.
+    `seen` are rows whose reward is known, all without it, and `cells` how many rows each stands for. With several
+    policies `pscore` has a column for each, and `policy` is the number of the one that showed the row.
     """
     r, t = finite_vector(reward, "reward"), finite_vector(target, "target")
-    p = _logged(np.asarray(pscore, np.float64), policy, len(r))
-    if len(t) != len(r):
-        raise DataError(f"there are {len(r):,} rewards and {len(t):,} target chances: give one a row.")
+    p, n = _logged(np.asarray(pscore, np.float64), policy, len(r)), len(r)
+    known = np.ones(n, np.bool_) if seen is None else np.asarray(seen, np.bool_)
+    c = np.ones(n) if cells is None else finite_vector(cells, "cells")
+    group = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    for column, name in ((t, "target chances"), (known, "flags of what was seen"), (c, "cells"), (group, "groups")):
+        if column.shape != r.shape:
+            raise DataError(f"there are {n:,} rewards and {column.size:,} {name}: give one a row.")
     if (bad := ~((t >= 0) & (t <= 1))).any():
         row = int(bad.argmax())
         raise DataError(f"the target chance of row {row + 1} is {t[row]:g}: it must lie between 0 and 1.")
-    w = t / p
+    w = np.where(known, t / p, 0.0)
     if not w.any():
         raise DataError("the other policy shows nothing of what this log has shown: no row tells its value.")
     if clip is not None and not clip > 0:
         raise ParameterError(f"clip must be above 0, not {clip!r}.")
-    group = np.arange(len(r)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    if group.shape != r.shape:
-        raise DataError(f"there are {len(r):,} rewards and {group.size:,} groups: give one a row.")
-    parts = {"naive": r, "ips": w * r}
-    snips = float((w * r).sum() / w.sum())
+    one = np.ones(n)
+    parts = {"naive": (known * r, known * one), "ips": (w * r, one), "snips": (w * r, w)}  # of sums, one over the other
     if imputed is not None:
         q, q_t = (finite_vector(column, "imputed") for column in imputed)
-        if not len(q) == len(q_t) == len(r):
-            raise DataError(f"imputed rewards have {len(q):,} and {len(q_t):,} rows for {len(r):,} rewards.")
-        parts["dr"] = q_t + w * (r - q)
-    found = {name: _interval(float(part.mean()), part - part.mean(), group) for name, part in parts.items()}
-    found["snips"] = _interval(snips, w * (r - snips) / w.mean(), group)
-    notes, bias = _warnings(w, group), None
+        if not len(q) == len(q_t) == n:
+            raise DataError(f"imputed rewards have {len(q):,} and {len(q_t):,} rows for {n:,} rewards.")
+        parts["dr"] = q_t + w * (r - q), one
     if clip is not None:
-        lost = np.maximum(w - clip, 0) * max(float(r.max()), 0.0)
-        bias = _interval(float(lost.mean()), lost - lost.mean(), group)
-        kept = np.minimum(w, clip) * r
-        found["clipped"] = _interval(float(kept.mean()), kept - kept.mean(), group)
+        parts["clipped"] = np.minimum(w, clip) * r, one
+    parts |= {"weight": (w, one), "lost": (np.maximum(w - (clip or np.inf), 0) * max(float(r.max()), 0.0), one)}
+    value = {name: float((c * top).sum() / (c * bottom).sum()) for name, (top, bottom) in parts.items()}
+    sums = {
+        name: np.bincount(group, c * (top - value[name] * bottom)) / (c * bottom).sum()
+        for name, (top, bottom) in parts.items()
+    }
+    found = {name: _interval(value[name], sums[name]) for name in parts}
+    mean, bias = found.pop("weight"), found.pop("lost")
+    notes = _warnings(c * w, mean)
+    if clip is not None:
         notes.append(f"clipping at {clip:g} lowers the value by up to {bias.value:.4g}.")
-    return PolicyValue(found, len(r), effective_sample_size(w), float(w.mean()), tuple(notes), bias)
+    worth = effective_sample_size(c * w)
+    return PolicyValue(found, n, worth, mean.value, tuple(notes), None if clip is None else bias, sums)
 
 
 def _logged(p: Values, policy: ArrayLike | None, n: int) -> Values:
@@ -137,16 +156,15 @@ def _numbers(policy: ArrayLike, n: int, n_policies: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _interval(value: float, influence: Values, group: NDArray[np.int64]) -> Interval:
-    """Return a mean with an interval by the sums of its rows' influence within groups."""
-    sums = np.bincount(group, influence)
-    n = int(np.count_nonzero(np.bincount(group)))
-    return normal_interval(value, math.sqrt(float((sums**2).sum()) * n / max(n - 1, 1)) / len(influence), ".5f")
+def _interval(value: float, sums: Values) -> Interval:
+    """Return a value with an interval by the sums of its rows' influence within groups."""
+    n = len(sums)
+    return normal_interval(value, math.sqrt(float((sums**2).sum()) * n / max(n - 1, 1)), ".5f")
 
 
-def _warnings(w: Values, group: NDArray[np.int64]) -> list[str]:
+def _warnings(w: Values, mean: Interval) -> list[str]:
     """Say what is wrong with weights: too few rows that count, one that outweighs all, a mean that is not 1."""
-    notes, mean = list[str](), _interval(float(w.mean()), w - w.mean(), group)
+    notes = list[str]()
     worth, share, row = effective_sample_size(w), float(w.max() / w.sum()), int(w.argmax())
     if share > HEAVY:
         notes.append(f"row {row + 1} has {share:.0%} of all weight: look at its logged chance before believing ips.")
@@ -154,7 +172,7 @@ def _warnings(w: Values, group: NDArray[np.int64]) -> list[str]:
         notes.append(f"weights leave {worth:.1f} rows' worth: intervals are too short to be believed.")
     if abs(mean.value - 1) > OFF / 1.96 * (mean.high - mean.value) + 1e-12:
         notes.append(
-            f"weights have a mean of {mean.value:.3f} where true chances give 1: logged chances are wrong, in another "
+            f"weights have a mean of {mean.value:.3f} where true chances give 1: chances are wrong, in another "
             "order, cut off, or leave out what the other policy shows."
         )
     return notes

@@ -153,7 +153,7 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
     columns |= {} if random.stars is None else {"stars": random.stars[known]}
     for column in columns.values():
         column.flags.writeable = False
-    rest = dict.fromkeys(("stars", "times", "cells", "chances", "listed", "random"))
+    rest = dict.fromkeys(("stars", "times", "cells", "chances", "listed", "random", "context"))
     rest |= {"duplicates_merged": random.duplicates_merged}
     coded = RatingLog.proved(**log.__dict__ | rest | columns)
     return coded, int((~known).sum()), int(SeenPairs(log)(coded.users, coded.items).sum())

@@ -40,7 +40,8 @@ from unskew.training.history import Epoch, History
 from unskew.training.options import Training
 from unskew.training.weights import WeightReport
 
-RATINGS, USERS, ITEMS, SHOWN, RANDOM = "log.arrow", "users.arrow", "items.arrow", "shown.arrow", "random.arrow"
+RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
+SHOWN, RANDOM, CONTEXT = "shown.arrow", "random.arrow", "context.arrow"  # of impressions
 USER_FEATURES, ITEM_FEATURES = "user_features.arrow", "item_features.arrow"
 COLUMNS = {"user": pa.int32(), "item": pa.int32(), "rating": pa.float32()}
 FURTHER = {"stars": pa.float32(), "times": pa.float64(), "cells": pa.float32(), "chances": pa.float32()}
@@ -49,7 +50,7 @@ JUDGE = "judge.bin"  # what the judge has fitted since, which may be deleted
 LOGGER = logging.getLogger(__name__)
 FORMAT, VERSION = "unskew model", 3
 # Files that a folder may hold besides.
-OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, SHOWN, RANDOM, USER_FEATURES, ITEM_FEATURES)
+OWN = (WEIGHTS, RECIPE, RATINGS, USERS, ITEMS, SHOWN, RANDOM, CONTEXT, USER_FEATURES, ITEM_FEATURES)
 UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
@@ -294,6 +295,8 @@ def _log_tables(log: RatingLog) -> dict[str, pa.Table]:
     }
     if log.listed is not None and len(log):
         tables[SHOWN] = pa.table(log.listed.arrays())
+    if log.context is not None and len(log):
+        tables[CONTEXT] = pa.table(dict(log.context))
     if log.random is not None and len(log):
         tables[RANDOM] = pa.table(_rating_columns(log.random))
     for name, features in ((USER_FEATURES, log.user_features), (ITEM_FEATURES, log.item_features)):
@@ -331,12 +334,16 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     fields |= {"names": Names(**facts.names), "notes": (), "target": facts.target}
     if SHOWN in files:
         fields["listed"] = ListedRows.of({name: c.to_numpy() for name, c in _columns(_read(files, SHOWN))})
+    if CONTEXT in files:
+        fields["context"] = {name: column.to_numpy() for name, column in _columns(_read(files, CONTEXT))}
     fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
     for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
         fields[file] = None if getattr(facts, file) is None else _features(_read(files, name))
     if RANDOM in files:
         apart = {f"{name}s": column.to_numpy() for name, column in _columns(_read(files, RANDOM).select([*COLUMNS]))}
-        fields["random"] = RatingLog(**fields | apart | dict.fromkeys(("stars", "times", "cells", "chances")))
+        fields["random"] = RatingLog(
+            **fields | apart | dict.fromkeys(("stars", "times", "cells", "chances", "context"))
+        )
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 

@@ -1,0 +1,123 @@
+"""Impressions judge models and policies: by logged, given and learned chances, in funnels whose truth is known."""
+
+import numpy as np
+import pytest
+
+import unskew
+from unskew.datasets import simulate_funnel
+from unskew.errors import DataError, ParameterError
+from unskew.evaluation.policy import estimate_value
+
+N_USERS, N_ITEMS = 150, 30
+
+
+@pytest.fixture(scope="module")
+def funnel():
+    return simulate_funnel(
+        N_USERS, N_ITEMS, 8000, click_rate=0.3, conversion_rate=0.4, random_share=0, decay=0, n_positions=3, seed=2
+    )
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return tuple(np.asarray(codes).ravel() for codes in np.indices((N_USERS, N_ITEMS)))
+
+
+@pytest.fixture(scope="module")
+def log(funnel):
+    return unskew.read_log(funnel.rows, target="click")
+
+
+def uniform(users, items):
+    return np.full(len(users), 1 / N_ITEMS)
+
+
+def off(interval, truth):
+    """Return standard errors from the truth."""
+    return 1.96 * abs(interval.value - truth) / (interval.high - interval.value)
+
+
+def test_the_value_of_another_policy_is_found_whatever_the_log_showed(funnel, pairs, log):
+    truth = funnel.chance_clicked(*pairs).mean()
+    logged = unskew.estimate_risk(uniform, log, metrics=["value"])
+    naive = logged["value", "naive"]
+    assert off(naive, truth) > 4
+    bare = unskew.read_log(funnel.rows.drop_columns("pscore"), target="click")
+    learned = unskew.estimate_risk(uniform, bare, metrics=["value"])
+    for estimator in ("ips", "snips", "dr"):
+        assert off(logged["value", estimator], truth) < 3
+        assert abs(learned["value", estimator].value - truth) < 0.33 * (naive.value - truth)
+
+
+def test_a_column_of_chances_is_that_policy_and_all_rows_judge_where_nothing_is_learned(funnel, log):
+    by = ["naive", "ips", "snips"]
+    found = unskew.estimate_risk(np.full(len(log), 1 / N_ITEMS), log, metrics=["value"], estimators=by)
+    users, p, clicked = (funnel.rows[name].to_numpy() for name in ("user_id", "pscore", "clicked"))
+    plain = estimate_value(clicked, p.astype(np.float32), np.full(len(p), 1 / N_ITEMS), groups=users)
+    assert found.n_ratings == len(log)
+    for estimator in by:
+        assert found["value", estimator][:3] == pytest.approx(plain[estimator][:3], rel=1e-6)
+
+
+def test_answers_and_best_items_of_a_model_are_judged_over_all_pairs(funnel, pairs, log):
+    def scores(users, items):  # not trained on the log
+        return np.clip(funnel.chance_clicked(users, items) + np.where(items % 2, 0.1, -0.05), 0.01, 0.99)
+
+    found, p, q = unskew.estimate_risk(scores, log), scores(*pairs), funnel.chance_clicked(*pairs)
+    best = np.argsort(-p.reshape(N_USERS, -1), axis=1)[:, :10]
+    truth = {
+        "mse": (q * (1 - p) ** 2 + (1 - q) * p**2).mean(),
+        "log_loss": -(q * np.log(p) + (1 - q) * np.log(1 - p)).mean(),
+        "precision@10": np.take_along_axis(q.reshape(N_USERS, -1), best, axis=1).mean(),
+    }
+    for metric, value in truth.items():
+        assert off(found[metric, "dr"], value) < 3
+        assert off(found[metric, "snips"], value) < 3
+    assert off(found["mse", "naive"], truth["mse"]) > 4
+    assert "Over all pairs" in repr(found)
+
+
+def test_conversions_are_judged_over_everything_shown(funnel):
+    log = unskew.read_log(funnel.rows)
+    users, items = (funnel.rows[name].to_numpy() for name in ("user_id", "item_id"))
+    late = np.arange(len(users)) >= round(0.7 * len(users))
+    p, q = np.full(late.sum(), 0.4), funnel.chance_converted(users, items)[late]
+    truth = (q * (1 - p) ** 2 + (1 - q) * p**2).mean()
+    given = {"metrics": ["mse"], "propensity": lambda u, i: funnel.chance_clicked(u, i)}
+    learned = unskew.estimate_risk(lambda u, i: np.full(len(u), 0.4), log, metrics=["mse"])
+    known = unskew.estimate_risk(lambda u, i: np.full(len(u), 0.4), log, **given)
+    assert off(learned["mse", "naive"], truth) > 2.5
+    for found in (learned, known):
+        assert off(found["mse", "dr"], truth) < 3
+        assert off(found["mse", "ips"], truth) < 3
+
+
+def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log):
+    flat, own = (unskew.make("naive", l2=l2).fit(log) for l2 in (100.0, 0.1))
+    found = unskew.compare(flat, own, names=("flat", "own"))
+    assert (found.decision, found.better) == ("use", "own")
+    assert found.gains["mse"].low > 0
+    assert "by 7,200 rows that were shown" in str(found)
+    back = unskew.compare(own, flat, names=("own", "flat"))
+    assert back.better == "own"
+    assert back.gains["precision@10"].value == pytest.approx(-found.gains["precision@10"].value)
+    same = unskew.compare(own, own)
+    assert same.decision == "test"
+    assert same.to_dict()["better"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"metrics": ["auc"]}, "impressions cannot tell auc; ask for mse"),
+        ({"metrics": ["value"], "source": [0.5, 0.5]}, "has 2 chances for 24,000 rows"),
+        ({"metrics": ["value"], "source": lambda u, i: [0.5]}, "gave 1 chances for 24,000 pairs"),
+        ({"metrics": ["value"], "source": lambda u, i: np.full(len(u), 1.5)}, "target chance of row 1 is 1.5"),
+        ({"propensity": [0.5]}, "1 propensities for 24,000 rows"),
+        ({"propensity": np.zeros(24_000)}, "the propensity"),
+    ],
+)
+def test_what_cannot_be_judged_gets_a_sentence(log, change, sentence):
+    given = {"source": uniform, "metrics": ["mse"], "estimators": ["ips"]} | change
+    with pytest.raises((DataError, ParameterError), match=sentence):
+        unskew.estimate_risk(given.pop("source"), log, **given)
