@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from unskew.asked import OnUnknown
 from unskew.data.guess import frame_columns
 from unskew.data.ids import Vocabulary, encoded
-from unskew.data.log import RatingLog, as_times, refuse_duplicates
+from unskew.data.log import RatingLog
+from unskew.data.rows import as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
 from unskew.errors import DataError, ParameterError
 from unskew.losses.elementwise import ERRORS

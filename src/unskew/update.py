@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.data.log import RatingLog, refuse_duplicates
+from unskew.data.log import RatingLog
 from unskew.data.read import is_path, read_frame
+from unskew.data.rows import refuse_duplicates
 from unskew.errors import DataError, ParameterError, whole
 from unskew.fold_in import given_ratings
 from unskew.model import MOST_SWEEPS, Recommender

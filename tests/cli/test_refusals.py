@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from unskew.cli import app, options
 from unskew.cli.errors import with_options
-from unskew.data.log import Duplicates
+from unskew.data.rows import Duplicates
 from unskew.metrics.ranking import EmptyUsers
 from unskew.model import OnUnknown
 

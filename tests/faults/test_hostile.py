@@ -33,8 +33,8 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
-from unskew.data.log import LogSettings
 from unskew.data.read import read_frame, read_log
+from unskew.data.rows import LogSettings
 from unskew.registry import make
 from unskew.store.recipe import FitRecipe, read_fit
 

@@ -115,7 +115,7 @@ def _logged() -> Iterator[None]:
     """Log to standard error all that the library logs but the notes of logs, which commands print themselves."""
     logger, handler = logging.getLogger("unskew"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    handler.addFilter(lambda record: record.name != "unskew.data.log")
+    handler.addFilter(lambda record: record.name != "unskew.data.rows")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     try:

@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.features import FeatureFrame, Features
-from unskew.data.guess import (
-    FEWEST,
-    Names,
-    columns_of,
-    find_columns,
-    frame_columns,
-    guessed_scale,
-    library_of,
-    named_as,
-    samples_of,
-    standing_out,
-    tallied,
-)
-from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
-from unskew.data.impressions import (
-    OVER_ALL,
-    Target,
-    as_flags,
-    chances_shown,
-    context_of,
-    counted,
-    implied,
-    ones,
-    remarks,
-    shares,
-    time_remarks,
-    visible,
-    wanted,
-)
+from unskew.data.features import Features
+from unskew.data.guess import Names
+from unskew.data.ids import Vocabulary
+from unskew.data.impressions import OVER_ALL, shares
 from unskew.data.pairs import pair_fold, pair_keys
 from unskew.data.population import AllPairs, ListedRows, Population
-from unskew.data.scale import Scale, as_ratings
-from unskew.errors import DataError, ParameterError, chosen, nearest
+from unskew.data.scale import Scale
+from unskew.errors import DataError
 
-LOGGER = logging.getLogger(__name__)
-Duplicates = Literal["error", "last", "mean", "keep", "count"]
-
+if TYPE_CHECKING:
+    from unskew.data.rows import LogSettings
 
 NAMES = Names()
 
@@ -133,13 +103,10 @@ class RatingLog:
 
         Columns that are not named are guessed, by name and by what they hold.
         """
-        columns = columns_of(frame)
-        given = named_as({"user": user, "item": item, "rating": rating, "time": time}, columns, names_like(settings))
-        look = wanted(given | {"seen": seen}, columns, settings.get("target"), "the frame")
-        found, guessed = find_columns(samples_of(columns), look.given, "the frame", look.optional)
-        held = {role: columns[name] for role, name in found.items()}
-        rows = Rows(held, found, "", library_of(frame), (*look.notes, *guessed), target=look.target)
-        return rows.log(columns, **settings)
+        from unskew.data.rows import log_of_frame  # which imports this module
+
+        named = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
+        return log_of_frame(frame, named, settings)
 
     @classmethod
     def from_arrays(
@@ -150,6 +117,8 @@ class RatingLog:
         With `seen` (0 or 1 a row) answers are wanted over the rows given, and the ratings of unseen ones are not read:
         seen = clicked and ratings = bought, for all that was shown. Without it, answers are wanted over all pairs.
         """
+        from unskew.data.rows import Rows  # which imports this module
+
         columns = {"user": users, "item": items, "rating": ratings}
         given = {"seen": seen, "sample_rate": settings.get("sample_rate")}
         columns |= {role: values for role, values in given.items() if values is not None}
@@ -279,340 +248,3 @@ class RatingLog:
         known = as_stood and self.stars is not None
         columns[names.rating] = self.stars if known else self.scale.from_unit(self.ratings)
         return pa.table(columns if self.times is None else columns | {names.time: self.times})
-
-
-class LogSettings(TypedDict, total=False):
-    """How a table becomes a log; all may be left out.
-
-    `positive` is the lowest rating that counts as liked, guessed by default; `positive=None` with
-    `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
-    "error", "last", "mean", or "keep", by which each of its m rows stands for 1/m of the pair. Rows with `seen` are
-    kept unless "count" makes one of equal ones, that stands for as many. `sample_rate` is the share of such rows
-    that the log holds, one a row: each stands for 1 / sample_rate. `user_ids` and `item_ids` are catalogues: every
-    id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the ids; ids that have
-    features and no rating join the log. `item_names` are titles: a column of the same table, a frame with ids and
-    titles, or a mapping. `like` is a log whose names of columns and whose scale are meant here too.
-    """
-
-    positive: float | Literal["guess"] | None
-    rating_scale: tuple[float, float] | None
-    duplicates: Duplicates
-    target: Target | None
-    window: float
-    sample_rate: Any
-    user_ids: Any
-    item_ids: Any
-    user_features: Any
-    item_features: Any
-    item_names: Any
-    like: RatingLog | None
-
-
-class Rows(NamedTuple):
-    """Columns by their roles, as they were given; `where` is the file they come from, if any."""
-
-    columns: dict[str, Any]
-    called: dict[str, str] = {}  # noqa: RUF012
-    where: str = ""
-    library: str = "pyarrow"
-    guessed: tuple[str, ...] = ()
-    narrow: bool = False  # text that spells integers throughout becomes integers
-    target: str | None = None  # what answers are wanted for, of impressions
-
-    def log(self, others: Any = (), **settings: Any) -> RatingLog:
-        """Return the log of these rows; `others` are further columns of the same table, by name."""
-        check_settings(settings)
-        if (window := settings.pop("window", None)) is not None:
-            return self._closed(window).log(others, **settings)
-        if self.target == "implicit" and "rating" in self.columns:
-            flags = as_flags(self.columns["rating"], self._at("rating"))
-            return self._kept(flags, "are not positive", "rating").log(others, **settings)
-        like: RatingLog | None = settings.get("like")
-        titles, notes = settings.get("item_names"), list(self.guessed)
-        seen, ratings, won = self._outcomes()
-        frames, sides = dict[str, FeatureFrame | None](), {}
-        for side in ("user", "item"):
-            given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
-            key = self.called.get(side) or getattr(NAMES, side)
-            frame = frames[side] = None if given is None else FeatureFrame.of(given, side, key)
-            codes, ids = encoded(self.columns[side], self._at(side), self.narrow, known)
-            if frame is not None and known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
-                ids = ids.extended(frame.ids)
-                notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
-            sides[side] = codes, ids
-        (users, user_ids), (items, item_ids) = sides["user"], sides["item"]
-        if not len(users) == len(items) == len(ratings):
-            raise DataError(
-                f"{self._at('user')}, {self._at('item')} and {self._at('rating')} must be equally long, "
-                f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
-            )
-        n_rows = len(ratings)
-        if not n_rows:
-            raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
-        scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
-        scale.refuse_strays(ratings, self._at("rating"))
-        times = None if "time" not in self.columns else as_times(self.columns["time"], self._at("time"), notes)
-        context = context_of(self.columns, self._at, len(users))
-        if self.target is not None or seen is not None:
-            notes += [] if won is None else remarks(items, won, seen, context)
-            bought = None
-            if "conversion_time" in self.columns and self.target != "click":
-                bought = as_times(self.columns["conversion_time"], self._at("conversion_time"), notes)
-            notes += time_remarks(times, bought, won, self._at, time.time())
-        kept = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
-        how, listed, cells, random = settings.get("duplicates", kept), None, None, np.zeros(n_rows, np.bool_)
-        chances: Any = None
-        if self.target in OVER_ALL and how == "keep" and "sample_rate" not in context:
-            random, chances = _as_drawn(users, items, context, len(item_ids), notes)
-        if "sample_rate" in context:
-            cells = np.asarray(1 / context.pop("sample_rate"), np.float32)
-        if seen is not None:
-            listed = ListedRows(users, items, seen, cells, context if times is None else context | {"time": times})
-            if how == "count":
-                listed, ratings = counted(listed, ratings, len(item_ids))
-            elif how != "keep":
-                raise ParameterError(
-                    f"duplicates is {how!r}: rows that are seen or not are kept, or 'count' joins them."
-                )
-            users, items, ratings = listed.users[listed.seen], listed.items[listed.seen], ratings[listed.seen]
-            times = None if listed.times is None else listed.times[listed.seen]
-            cells = None if listed.cells is None else listed.cells[listed.seen]
-        elif how == "keep":
-            part = shares(pair_keys(users, items, len(item_ids)))
-            cells = part if cells is None or part is None else cells * part
-        else:
-            context = {}  # of rows that are joined
-            users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
-        if self.target != "implicit":
-            scale.refuse_one_class(ratings.min(), ratings.max())
-        unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
-        unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
-        share = float(unit.mean())
-        if scale.binary and min(share, 1 - share) < FEWEST and self.target != "implicit":
-            notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
-        features = [None if frame is None else frame.aligned(sides[side][1]) for side, frame in frames.items()]
-        notes += [note for each in features if each is not None for note in each.notes]
-        named = None if titles is None else self._titles(titles, others, item_ids, notes)
-        called = {role: name for role, name in self.called.items() if role in Names._fields}
-        names = (like.names if like is not None else NAMES)._replace(**called)
-        prefix = f"{self.where}: " if self.where else ""
-        for note in notes:
-            LOGGER.info("%s%s", prefix, note)
-        log = RatingLog(
-            users,
-            items,
-            unit,
-            user_ids,
-            item_ids,
-            scale,
-            user_features=features[0],
-            item_features=features[1],
-            duplicates_merged=n_rows - (len(unit) if listed is None else len(listed)),
-            stars=stars,
-            times=times,
-            titles=named,
-            names=names,
-            library=self.library,
-            notes=tuple(f"{prefix}{note}" for note in notes),
-            cells=cells,
-            chances=chances,
-            target=self.target,
-            listed=listed,
-            context=context if context and listed is None and self.target in OVER_ALL else None,
-        )
-        if random.any():
-            log = log.with_random(random)
-            scale.refuse_one_class(*(float(end(ratings[~random])) for end in (np.min, np.max)))
-        return log
-
-    def _closed(self, window: float) -> Rows:
-        """Return the rows at least `window` seconds older than the last one, whose outcomes have had time to come.
-
-        What is known to have come later than that has not come.
-        """
-        times = as_times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
-        if times is None or not window >= 0:
-            raise DataError(
-                f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
-            )
-        rows = self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
-        shown, bought = (as_times(rows.columns.get(role, []), role, []) for role in ("time", "conversion_time"))
-        if shown is None or bought is None or not len(bought) or self.target in ("click", "implicit"):
-            return rows
-        late, ratings = bought - shown > window, plain(as_arrow(rows.columns["rating"], rows._at("rating")))
-        if not late.any():
-            return rows
-        changed = pc.if_else(pa.array(late), pa.scalar(0).cast(ratings.type), ratings)
-        note = f"{int(late.sum()):,} rows converted later than the window of {window:g}, and count as not converted"
-        return rows._replace(columns=rows.columns | {"rating": changed}, guessed=(*rows.guessed, note))
-
-    def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
-        """Keep some of the rows, and count those left out; `without` is a role that is known of all of them."""
-        columns = {
-            role: as_arrow(column, self._at(role)).filter(pa.array(kept))
-            for role, column in self.columns.items()
-            if role != without
-        }
-        left = f"{int((~kept).sum()):,} rows that {others} are left out"
-        return self._replace(columns=columns, guessed=(*self.guessed, *(() if kept.all() else (left,))))
-
-    def _outcomes(self) -> tuple[Any, NDArray[np.float64], Any]:
-        """Tell which rows were seen, their ratings, and which have the outcome; None where that is no question."""
-        where = self._at("rating")
-        if self.target == "implicit":
-            return None, np.ones(len(as_arrow(self.columns["user"], self._at("user")))), None
-        if "seen" in self.columns:
-            seen = as_flags(self.columns["seen"], self._at("seen"))
-            shown = as_ratings(visible(self.columns["rating"], seen, where, self._at("seen")), where)
-            return seen, shown, ones(self.columns["rating"], where)
-        if self.target is None:
-            return None, as_ratings(self.columns["rating"], where), None
-        flags = as_flags(self.columns["rating"], where, missing=self.target == "click-and-conversion")
-        return None, flags.astype(np.float64), flags
-
-    def _at(self, role: str) -> str:
-        """Return how sentences call a column."""
-        if role not in self.called:
-            return f"{role}s"
-        return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
-
-    def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
-        positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
-        if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
-            return Scale(1, 0, 1)
-        if not _to_guess(positive):
-            if limits is None and (odd := standing_out(*tallied(ratings))):
-                notes.append(odd)
-            return Scale.of(positive, limits)
-        if limits is None and like is not None:
-            return like.scale  # type: ignore[no-any-return]
-        scale, words = guessed_scale(ratings, self._at("rating"), None if limits is None else Scale.of(None, limits))
-        notes.append(words)
-        return scale
-
-    def _titles(self, given: Any, others: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
-        """Return titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
-        if isinstance(given, str):
-            if given not in others:
-                table = self.where or "the data"
-                raise DataError(f"item_names={given!r} is neither a column of {table} nor a file: check the name.")
-            keys, titles = self.columns["item"], others[given]
-        elif isinstance(given, dict):
-            keys, titles = list(given), list(given.values())
-        else:
-            where, roles = "the frame of item names", ("item", "title")
-            columns, found, _ = frame_columns(given, dict.fromkeys(roles), where, roles)
-            key = found.get("item") or next(iter(columns), "")
-            texts = (name for name, held in samples_of(columns).items() if held and isinstance(held[0], str))
-            title = found.get("title") or next((name for name in texts if name != key), None)
-            if title is None:
-                raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
-            keys, titles = columns[key], columns[title]
-        column, codes = plain(as_arrow(titles, "item names")), ids.codes(keys, "the ids of item names")
-        if not is_text(column.type) and not is_number(column.type):
-            raise DataError(f"item names are of type {column.type}: titles must be text.")
-        if len(codes) != len(column):
-            raise DataError(f"item names has {len(codes):,} ids for {len(column):,} titles: give one for each.")
-        column = as_text(column, "item names") if is_text(column.type) else column.cast(pa.large_string())
-        row = np.full(len(ids), -1)
-        row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
-        if missing := int((row < 0).sum()):
-            notes.append(f"{missing:,} of {len(ids):,} items have no name")
-        return column.take(pa.array(row, mask=row < 0))
-
-
-def names_like(settings: Any) -> dict[str, str]:
-    """Return names of columns by role that are meant where none is given: those of another log."""
-    like = settings.get("like")
-    return {} if like is None else like.names._asdict()
-
-
-def check_settings(settings: Any) -> None:
-    """Refuse what cannot be meant, before anything is read."""
-    known = set(LogSettings.__annotations__)
-    for name in settings:
-        if name not in known:
-            raise ParameterError(f"a log has no setting {name!r}{nearest(name, known)}")
-    chosen(settings.get("duplicates", "error"), "duplicates", get_args(Duplicates))
-    if settings.get("target") is not None:
-        chosen(settings["target"], "target", get_args(Target))
-    if not _to_guess(settings.get("positive", "guess")):
-        Scale.of(settings["positive"], settings.get("rating_scale"))
-    if not isinstance(settings.get("like"), RatingLog | None):
-        raise ParameterError(f"like must be a RatingLog, not a {type(settings['like']).__name__}.")
-
-
-def _as_drawn(
-    users: Any, items: Any, context: Any, n_items: int, notes: list[str]
-) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Tell which rows of impressions are random traffic, and the chances of the others to be shown at all if logged."""
-    random, chances = context.get("is_random", np.zeros(len(users), np.bool_)), None
-    if random.all():
-        notes.append("every row is random traffic: what was shown was not chosen, and all rows are trained on")
-        random = np.zeros(len(users), np.bool_)
-    elif random.any():
-        words = "are random traffic: half of their pairs correct what the others teach, half judge it"
-        notes.append(f"{int(random.sum()):,} rows {words}")
-    if "pscore" in context:
-        notes += implied(context["pscore"], n_items)
-        if "policy" in context and len(np.unique(context["policy"][~random])) > 1:
-            notes.append("pscore is of several policies, and what the others would have shown is not known: not used")
-        else:
-            chances = np.ones(len(users), np.float32)
-            rows = users[~random], items[~random], context["pscore"][~random]
-            chances[~random] = chances_shown(*rows, n_items)
-    return random, chances
-
-
-def _to_guess(positive: Any) -> bool:
-    return isinstance(positive, str) and positive == "guess"
-
-
-def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
-    """Return times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
-    column = plain(as_arrow(values, where))
-    try:
-        if is_text(column.type):
-            text = as_text(column, where)
-            zoned = pc.any(pc.match_substring_regex(text[:100], r"(Z|[+-]\d\d:?\d\d)$")).as_py()
-            column = pc.cast(text, pa.timestamp("us", "UTC" if zoned else None))
-        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
-            column = pc.divide(column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
-        if is_number(column.type):
-            return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-    except (pa.ArrowException, DataError):
-        pass
-    notes.append(f"{where} is not read, as it holds times in no form that is known")
-    return None
-
-
-def _merged(
-    users: Any, items: Any, ratings: Any, times: Any, user_ids: Vocabulary, item_ids: Vocabulary, how: str
-) -> tuple[Any, Any, Any, Any]:
-    """Merge columns to one row a pair: the last of several stays, by its own rating or their mean; or an error."""
-    keys = pair_keys(users, items, len(item_ids))
-    keys.sort()  # faster than one that remembers places
-    if not (keys[1:] == keys[:-1]).any():
-        return users, items, ratings, times
-    keys = pair_keys(users, items, len(item_ids))
-    order = keys.argsort(kind="stable")
-    again = keys[order][1:] == keys[order][:-1]
-    if how == "error":
-        second = int(order[1:][again].min())
-        first = int((keys == keys[second]).argmax())
-        raise DataError(
-            f"user {user_ids[users[second]]!r} rated item {item_ids[items[second]]!r} twice, in rows {first + 1} and "
-            f"{second + 1}: duplicates='last' keeps the last rating and duplicates='mean' averages them."
-        )
-    last = order[np.append(~again, True)]
-    if how == "mean":
-        starts = np.flatnonzero(np.append(True, ~again))
-        ratings = ratings.copy()
-        ratings[last] = np.add.reduceat(ratings[order], starts) / np.diff(np.append(starts, len(order)))
-    last = np.sort(last)
-    return users[last], items[last], ratings[last], None if times is None else times[last]
-
-
-def refuse_duplicates(users: Any, items: Any, user_ids: Vocabulary, item_ids: Vocabulary) -> None:
-    """Raise a DataError that names the first row whose pair an earlier row already holds."""
-    _merged(users, items, None, None, user_ids, item_ids, "error")

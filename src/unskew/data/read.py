@@ -24,7 +24,8 @@ import pyarrow.csv as pcsv
 from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
 from unskew.data.ids import as_text, is_text
 from unskew.data.impressions import wanted
-from unskew.data.log import NAMES, LogSettings, RatingLog, Rows, check_settings, names_like
+from unskew.data.log import NAMES, RatingLog
+from unskew.data.rows import LogSettings, Rows, check_settings, names_like
 from unskew.errors import DataError, ParameterError, UnskewError
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
@@ -60,7 +61,7 @@ def read_log(
     and the threshold of what is liked are guessed where they are not given, and `notes` of the log say how. Columns
     without a header are called "1", "2" and so on. Ids in text are text, unless all of them spell integers. Features
     and item names may be frames or paths of files. The files of a folder are read in the order of their names. Of a
-    SciPy sparse matrix rows are users and stored values ratings. Other settings: see `unskew.data.log.LogSettings`.
+    SciPy sparse matrix rows are users and stored values ratings. Other settings: see `unskew.data.rows.LogSettings`.
 
     Examples:
         >>> import pyarrow as pa
