@@ -18,7 +18,6 @@ import typer
 
 import unskew
 from unskew import registry
-from unskew.bench.protocol import WORLD_SETTINGS
 from unskew.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -221,11 +220,22 @@ def test_every_fragment_of_the_changelog_has_a_kind():
     assert {name.split(".")[1] for name in names} <= kinds
 
 
-def test_the_figures_of_the_problem_are_those_of_the_demo():
-    page, world = read("docs/problem.md"), unskew.simulate(**WORLD_SETTINGS, selection="taste", seed=0)
-    liked = np.mean([world.rating(*pairs).mean() for pairs in world.pairs()])
-    assert f"{liked:.0%} is liked" in page
-    assert f"{world.log.positive_rate:.0%} of those are liked" in page
+def test_the_figures_of_the_problem_are_those_of_its_pictures_and_of_the_demo(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    _, found = importlib.import_module("benchmarks.pictures").pictures()
+    page = " ".join(read("docs/problem.md").split())
+    for words, name in {
+        "{:.0%} is liked": "all pairs, the truth",
+        "{:.0%} of the squares": "share rated",
+        "{:.0%} of those are liked": "the log as it stands",
+        "at the left, {:.0%} are liked": "liked in the first group",
+        "ordinary way says {:.0%}": "believed there",
+        "has seen {:,} ratings": "rated in the first group",
+        "and {:,} at the right end": "in the last",
+        "weighted log says {:.0%}": "weighted by the true chances",
+        "part of the way, {:.0%} here": "weighted by learned chances",
+    }.items():
+        assert words.format(found[name]) in page, name
     errors = set(re.findall(r"0\.\d{4}", page))
     assert len(errors) == 4
     assert errors <= set(re.findall(r"0\.\d{4}", read("docs/index.md")))
