@@ -21,16 +21,18 @@ import numpy as np
 
 import unskew
 from benchmarks.cases import Job, Measured, tiny
-from benchmarks.peers import matrix
+from benchmarks.peers import HELD_OUT, PEERS, matrix
 from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
-from benchmarks.tables import Record
+from benchmarks.tables import Record, read
 from unskew.data.log import RatingLog
 from unskew.findings import Table
+from unskew.metrics.table import roc_auc
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem
 
 SWEEPS, TIMES, FACTORS, REQUESTS = 8, 5, 16, 200
-AUTHORS = 14.4  # seconds of the DCE paper's code for one fit on Coat
+AUTHORS = {"coat": 14.4, "yahoo": 1021}  # seconds of the DCE paper's code for one fit
+EQUAL, BURN, MOST = ("cornac-mf", "lenskit-biased-mf", "surprise-svd", "implicit-als"), 10, 400
 
 
 def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
@@ -112,12 +114,68 @@ def whole(job: Job) -> Measured:
 
 
 def paper(job: Job) -> Measured:
-    """Time the paper's method against what its authors' code took elsewhere."""
+    """Time the paper's method against what its authors' code took elsewhere: Coat, a log of Yahoo!R3's shape."""
     warm_up("dce-dr")
-    method = unskew.make("dce-dr")
-    taken = np.median([seconds(lambda: method.fit(job.case.train, training=QUIET)) for _ in range(TIMES)])
-    figures = {"paper: seconds": float(taken), "paper: authors' time over ours": AUTHORS / float(taken)}
-    return Measured(figures, {"method": repr(method)})
+    method, small = unskew.make("dce-dr"), job.case.name == "coat"
+    log = job.case.train if small else unskew.simulate(15_400, 1_000, density=0.02024, seed=job.seed).log
+    fit = partial(method.fit, log, training=QUIET)
+    taken = float(np.median([seconds(fit) for _ in range(TIMES if small else 1)]))
+    authors = AUTHORS["coat" if small else "yahoo"]
+    return Measured({"paper: seconds": taken, "paper: authors' time over ours": authors / taken}, {"ratings": len(log)})
+
+
+def equal(job: Job) -> Measured:
+    """Time the sampler until its AUC on a held-out tenth is that of each peer, against the peer's whole fit.
+
+    Peers have the settings that they were tuned to on MovieLens, the sampler the columns that it takes there; the time
+    of looking, every fifth sweep, is not counted. `naive` is our own fit by gradients, whole.
+    """
+    log = job.case.train
+    held_out = np.random.default_rng([job.seed, 17]).random(len(log)) < HELD_OUT
+    rest, tenth = log.take(~held_out), log.take(held_out)
+    users, items, liked = tenth.users.astype(np.int64), tenth.items.astype(np.int64), tenth.ratings.astype(int)
+    fits: dict[str, Callable[[], Any]] = {
+        name: partial(fit, rest, tenth, job.seed, settings) for name, (fit, settings) in tuned_on_movielens().items()
+    }
+    warm_up("naive")
+    fits["naive"] = lambda: unskew.make("naive").fit(rest, seed=job.seed, training=QUIET).predict_codes(users, items)
+    goals: dict[str, tuple[float, float]] = {}
+    for name, fit in fits.items():
+        began = time.process_time()
+        found = fit()
+        goals[name] = float(roc_auc(liked, found)), time.process_time() - began
+    on = BayesianFactors(exposure=True, history=True)
+    chain, auc, figures = Problem.of(rest, on, job.seed).chain(BURN), 0.0, dict[str, float]()
+    chain.sampler.threads, taken = 1, seconds(lambda: Problem.of(rest, on, job.seed).chain(BURN))
+    for name, (goal, theirs) in sorted(goals.items(), key=lambda each: each[1]):
+        while auc < goal and chain.sampler.sweeps < MOST:
+            taken += seconds(partial(chain.run, 5))
+            auc = float(roc_auc(liked, chain.posterior().probability(users, items))) if chain.kept > 1 else 0.0
+        figures |= {f"equal: {name}'s AUC": goal, f"equal: {name}'s seconds": theirs}
+        if auc >= goal:
+            figures |= {f"equal: ours to {name}'s AUC": taken, f"equal: {name}'s time over ours": theirs / taken}
+    return Measured(figures | {"equal: our last AUC": auc}, {"ratings": len(rest), "sweeps": chain.sampler.sweeps})
+
+
+def tuned_on_movielens() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return how peers are fitted, and the settings that they were tuned to, of their first record."""
+    found: dict[str, Any] = {}
+    for record in read(Path(__file__).parent / "records" / "peers.jsonl"):
+        name = record["method"]
+        peer = PEERS[name]
+        if name in EQUAL and record["case"] == ("movielens by time" if peer.lists else "movielens"):
+            settings = {key: record["settings"][key] for key in peer.space}
+            found.setdefault(name, (implicit_scores if peer.lists else peer.fit, settings))
+    return found
+
+
+def implicit_scores(log: RatingLog, asked: RatingLog, seed: int, s: dict[str, Any]) -> Any:
+    """Return the inner products of implicit's alternating least squares on liked ratings."""
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(**s, random_state=seed, num_threads=1)
+    model.fit(matrix(log.take(log.ratings > 0)), show_progress=False)
+    return (model.user_factors[asked.users] * model.item_factors[asked.items]).sum(axis=1)
 
 
 def tenfold(job: Job) -> Measured:
@@ -194,36 +252,43 @@ def command(job: Job) -> Measured:
 
 
 def cluster(job: Job) -> Measured:
-    """Weigh what a sweep costs on one and on two workers of a local Dask cluster: processor time, client and worker.
+    """Weigh a sweep of ten million ratings on one and on two workers of a local Dask cluster, and without.
 
-    What the client and the busiest worker compute cannot overlap: their sum is a sweep's time on idle machines.
+    Processor time of the client and of the busiest worker: they take turns, so their sum is a sweep's time on idle
+    machines; the clock's time says the same on idle cores only. Bytes are those of the arrays that are sent.
     """
     from distributed import Client, LocalCluster
 
     from unskew.distributed import on
 
-    log = drawn(6_000, 3_700, 1_000_000, job.seed)
+    log = drawn(60_000, 3_700, 10_000_000, job.seed)
     settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
     figures: dict[str, float] = {}
     for n in (1, 2):
         with LocalCluster(n_workers=n, **settings) as made, Client(made) as client, on(client):
             sampler = sampler_of(log, job.seed)
             sampler.sweep()
-            before, began = client.run(time.process_time), time.process_time()
+            before, began, clock = client.run(time.process_time), time.process_time(), time.perf_counter()
             for _ in range(TIMES):
                 sampler.sweep()
+            figures[f"cluster: seconds by the clock, {n} workers"] = (time.perf_counter() - clock) / TIMES
             own = (time.process_time() - began) / TIMES
             after = client.run(time.process_time)
             busiest = max(after[name] - before[name] for name in after) / TIMES
             figures |= {f"cluster: client's seconds, {n} workers": own, f"cluster: busiest worker's, {n}": busiest}
+            state = sampler.state()
     alone = sampler_of(log, job.seed)
-    alone.sweep()
-    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(TIMES)]))
+    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(TIMES + 1)]))
+    figures["cluster: same bits"] = float(all(np.array_equal(alone.state()[key], state[key]) for key in state))
     one, two = (
         figures[f"cluster: client's seconds, {n} workers"] + figures[f"cluster: busiest worker's, {n}"] for n in (1, 2)
     )
-    rows = sum(side.rows.nbytes + side.mean.nbytes for side in (alone.user_side, alone.item_side))
-    figures |= {"cluster: gain": one / two, "cluster: bytes of rows": float(rows)}
+    clocks = [figures[f"cluster: seconds by the clock, {n} workers"] for n in (1, 2)]
+    figures |= {"cluster: gain": one / two, "cluster: gain by the clock": clocks[0] / clocks[1]}
+    sides = alone.user_side, alone.item_side
+    rows, means = ([getattr(side, name).nbytes + side.scale.nbytes for side in sides] for name in ("rows", "mean"))
+    figures |= {"cluster: MB out, a worker": sum(rows) / 1e6, "cluster: MB back, all": (sum(rows) + sum(means)) / 1e6}
+    figures["cluster: MB of latent ratings, all"] = 8 * len(log) / 1e6
     return Measured(figures, {"ratings": len(log)})
 
 
@@ -280,7 +345,8 @@ def ask(port: int, path: str, body: Any, n: int) -> list[float]:
 
 
 TIMED = {
-    "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat",)),
+    "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat", "drawn")),
+    "equal": (equal, ("movielens", "million")),
     "tenfold": (tenfold, ("drawn",)), "lists": (lists, ("drawn",)), "predict": (command, ("drawn",)),
     "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)),
 }  # fmt: skip

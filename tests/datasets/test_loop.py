@@ -12,6 +12,7 @@ import unskew
 from unskew.datasets import simulate_loop
 from unskew.datasets.loop import total_by_chances
 from unskew.errors import ParameterError
+from unskew.posterior import defaults
 
 QUICK = unskew.Naive()
 
@@ -50,7 +51,10 @@ def test_rounds_are_by_seed_and_cover_more_and_more(world: unskew.World) -> None
     assert np.isnan(one[-1].level_by_chances)
 
 
-def test_showing_the_best_costs_less_than_showing_anything(world: unskew.World) -> None:
+def test_showing_the_best_costs_less_than_showing_anything(
+    world: unskew.World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "least_sweeps", lambda n: 40)
     bayes = unskew.make("bayes", sweeps=30)
     drawn, random = (
         simulate_loop(world, method=method, policy=policy, explore=explore, rounds=2, seed=2)
