@@ -25,7 +25,7 @@ from unskew.special import expit
 Values = NDArray[np.float64]
 ROLES = ("user", "item", "rating")
 MAX_STEPS = 50
-SETTLED = 1e-12  # a step that would gain less than half of this is not taken
+LEAST_GAIN = 1e-12  # a step that would gain less than half of this is not taken
 SMALLEST_STEP = 1e-8
 
 
@@ -189,7 +189,7 @@ def _most_likely(
             slope, curvature = 2 * slope * curvature, 2 * curvature**2
         gradient = x.T @ (weights * slope) + shrinkage * beta
         step = np.linalg.solve((x.T * (weights * curvature)) @ x + shrinkage * np.eye(len(beta)), gradient)
-        if step @ gradient <= SETTLED:
+        if step @ gradient <= LEAST_GAIN:
             break
         size, value = 1.0, objective(beta)
         while objective(beta - size * step) >= value and size >= SMALLEST_STEP:

@@ -36,7 +36,7 @@ def all_pairs(world: World) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seen_counts(world: World, n_draws: int = N_DRAWS) -> np.ndarray:
-    """How often each pair is seen in so many draws."""
+    """How often each pair is seen in `n_draws` draws."""
     logs = [world.draw(seed) for seed in range(n_draws)]
     places = np.concatenate([log.users.astype(np.int64) * world.n_items + log.items for log in logs])
     return np.bincount(places, minlength=world.n_pairs)

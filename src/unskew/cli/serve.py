@@ -18,7 +18,7 @@ EXAMPLE = "unskew serve model --port 8000 --log shown"
 def command(
     model: options.Model,
     port: Annotated[int, options.count("--port", "Where to listen.", 0)] = 8000,
-    host: Annotated[str, options.file("--host", "For whom to listen; 0.0.0.0 is everybody.", "ADDRESS")] = "127.0.0.1",
+    host: Annotated[str, options.file("--host", "Its address; 0.0.0.0 is all of them.", "ADDRESS")] = "127.0.0.1",
     log: Annotated[
         Path | None, options.file("--log", "Write every list that is shown, with its chances.", "FOLDER")
     ] = None,

@@ -110,7 +110,7 @@ class Problem:
     def chain(self, burn: int, chosen: Any = slice(None), stream: int = 0, short: bool = False) -> Chain:
         """Start a chain on some of the ratings; who-saw-what is that of these ratings alone.
 
-        It has one more user and one more item than the log, whom nobody has rated: the average new ones.
+        It has one more user and one more item than the log, both without ratings: the average new ones.
         """
         s, log = self.settings, self.log.rows(chosen)
         log = log._replace(n_users=log.n_users + 1, n_items=log.n_items + 1)

@@ -1,6 +1,6 @@
 """Write the model folders that later versions must read: PYTHONPATH=src python tests/store/models/write.py FOLDER
 
-Folders of a version that was released are never written again; a new format gets a folder of its own beside them.
+Folders of a version that was released are never written again; a new format gets another folder next to them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def log(name: str) -> unskew.RatingLog:
 
 
 def answers(model: unskew.Recommender) -> dict[str, object]:
-    """What a model says of all pairs, of a stranger, and by its other roles."""
+    """What a model answers for all pairs, for an unknown user, and by its other roles."""
     users, items = np.divmod(np.arange(model.log.n_pairs), model.log.n_items)
     pairs = model.log.user_ids.take(users), model.log.item_ids.take(items)
-    said: dict[str, object] = {
+    answers: dict[str, object] = {
         "prediction": model.predict(*pairs).tolist(),
         "stranger": model.predict(["nobody"], [10], on_unknown="fallback").tolist(),
         "recommended": model.recommend(["user 1 é"], k=3)["item_id"].to_pylist(),
@@ -47,8 +47,8 @@ def answers(model: unskew.Recommender) -> dict[str, object]:
     }
     for role in ("propensity", "imputation"):
         if role in model.parts:
-            said[role] = getattr(model, role)(*pairs).tolist()
-    return said
+            answers[role] = getattr(model, role)(*pairs).tolist()
+    return answers
 
 
 def main(folder: Path) -> None:
