@@ -248,7 +248,7 @@ NOUNS = re.compile(
 
 
 NOT_PLAIN = re.compile(
-    r"\b(said|told|speaks?|hears?|heard|players?|strangers?|newcomers?|settle[sd]?|mend(ed|s)?|beside|foretell|dealt|"
+    r"\b(said|told|speaks?|hears?|heard|player|strangers?|newcomers?|settle[sd]?|mend(ed|s)?|beside|foretell|dealt|"
     r"by heart|whom|kin|dear|so many)\b",
     re.IGNORECASE,
 )

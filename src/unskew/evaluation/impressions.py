@@ -146,7 +146,7 @@ class Judge:
         assert cell is not None
 
         def expected(u: Codes, i: Codes) -> Values:
-            """The error of an answer by the imputed outcome."""
+            """Return the error of an answer by the imputed outcome."""
             f, q = source(u, i), self.imputation.probability(u, i)
             return np.asarray(q * cell(f, np.ones(len(f))) + (1 - q) * cell(f, np.zeros(len(f))))
 
