@@ -146,7 +146,8 @@ class Feed:
         The rows of a batch are in the order of users, whose vectors are then read and moved in order too.
         """
         n, size = len(self._train), self.batch_size
-        batch_of = (self._rng.permutation(n) // size).astype(np.uint16 if self.n_batches < 1 << 16 else np.uint32)
+        batch_of = np.repeat(np.arange(self.n_batches, dtype=np.min_scalar_type(self.n_batches)), size)[:n]
+        self._rng.shuffle(batch_of)
         rows = self._train.permuted(np.argsort(batch_of, kind="stable"))
         per_batch = math.ceil(size * self.pairs_per_row)
         at_once = max(ROWS_AT_ONCE // size, 1)

@@ -184,7 +184,7 @@ class NetSpec(PartSpec, ABC):
 class Table:
     """Rows that learn one by one: a step moves only what was touched, by Adam with a step count of its own for each.
 
-    data[row][value, first moment, second moment][column]; gradients[place][column] of rows read since the last step;
+    value[row][column], moments[first, second][row][column]; gradients[place][column] of rows read since the last step;
     marks[steps, readings, place, touched][row], whose last column counts. The last row is nobody's: at rest it holds
     the average of all that have learned, and the code -1 reads it. `decay` is the share of the L2 that each column
     takes.
@@ -196,14 +196,9 @@ class Table:
             raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
         if not len(value):
             raise ParameterError("A table needs one row at least.")
-        self.data = np.zeros((len(value), 3, len(self.decay)), np.float32)
-        self.data[:, 0] = value
+        self.value, self.moments = np.array(value, np.float32, order="C"), np.zeros((2, *value.shape), np.float32)
         self.gradients, self.marks = np.zeros(value.shape, np.float32), np.zeros((4, len(value) + 1), np.int32)
         self.inherited = np.zeros(len(value), np.bool_)
-
-    @property
-    def value(self) -> Array:
-        return self.data[:, 0]
 
     @property
     def learned(self) -> Array:
@@ -215,7 +210,7 @@ class Table:
         scatter(codes, np.ascontiguousarray(gradient, np.float32), self.gradients, self.marks)
 
     def step(self, rate: float, l2: float) -> None:
-        adam(self.data, self.gradients, self.marks, self.decay, rate, l2, CORRECTIONS)
+        adam(self.value, self.moments, self.gradients, self.marks, self.decay, rate, l2, CORRECTIONS)
 
     def move(self, gradient: Array, rate: float) -> None:
         """Take one step of all rows."""

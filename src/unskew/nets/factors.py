@@ -84,11 +84,11 @@ class FactorNet(TableNet):
         super().__init__(users=users, items=items, **({} if offset is None else {"offset": offset}))
         given = users, items, offset or users  # which a kernel without biases never reads
         self._biased = int(offset is not None)
-        self._data, self._learned = [t.data for t in given], [*(t.gradients for t in given), *(t.marks for t in given)]
+        self._values, self._learned = [t.value for t in given], [*(t.gradients for t in given), *(t.marks for t in given)]
 
     def logits(self, users: Array, items: Array) -> Array:
         out = np.empty(len(users), np.float32)
-        dot(users, items, *self._data, self._biased, out)
+        dot(users, items, *self._values, self._biased, out)
         return out
 
     def answers(self, users: Array, items: Array) -> Array:
@@ -99,7 +99,7 @@ class FactorNet(TableNet):
         return found
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
-        dot_learn(users, items, slopes, *self._data[:2], *self._learned, self._biased)
+        dot_learn(users, items, slopes, *self._values[:2], *self._learned, self._biased)
 
     def linear(self) -> Linear:
         users, items = self.value("users"), self.value("items")

@@ -1,9 +1,9 @@
 """Compiled loops over rows of tables: scores of pairs, what pairs teach, and Adam.
 
-A table (`nets.base.Table`) is data[row][value, first moment, second moment][column], gradients[place][column], and
-marks[steps, readings, place, touched][row], whose last column counts the touched rows. Gradients are packed: a row has
-a place among them from its first reading to the step, so that they stay in the processor's cache, and all else of a row
-lies together: large tables wait for memory. One thread: the bits do not depend on how many there are.
+A table (`nets.base.Table`) is value[row][column], moments[first, second][row][column], gradients[place][column], and
+marks[steps, readings, place, touched][row], whose last column counts the touched rows. Large tables wait for memory:
+values lie together, as most kernels read nothing else, and gradients are packed, a row having a place among them from
+its first reading to the step. One thread: the bits do not depend on how many there are.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def count(codes: Any, marks: Any) -> None:
 @kernel
 def dot(users: Any, items: Any, V: Any, W: Any, offset: Any, biased: Any, out: Any) -> None:
     """v_u . w_i (+ b_u + b_i + c); biases are the last columns."""
-    width = V.shape[2] - biased
+    width = V.shape[1] - biased
     for n in range(len(users)):
-        user, item = V[users[n], 0], W[items[n], 0]
-        total = user[width] + item[width] + offset[0, 0, 0] if biased else _ZERO
+        user, item = V[users[n]], W[items[n]]
+        total = user[width] + item[width] + offset[0, 0] if biased else _ZERO
         for c in range(width):
             total += user[c] * item[c]
         out[n] = total
@@ -61,12 +61,12 @@ def dot_learn(
 
     Biases come before the loop over factors: written after it they would keep it from being compiled in full width.
     """
-    width = V.shape[2] - biased
+    width = V.shape[1] - biased
     count(users, u_marks)
     count(items, i_marks)
     for n in range(len(users)):
         u, i, slope = users[n], items[n], slopes[n]
-        user, item, of_user, of_item = V[u, 0], W[i, 0], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
+        user, item, of_user, of_item = V[u], W[i], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
         if biased:
             of_user[width] += slope
             of_item[width] += slope
@@ -82,10 +82,10 @@ def dot_learn(
 @kernel
 def tower_dot(users: Any, items: Any, V: Any, W: Any, mix: Any, bu: Any, bi: Any, offset: Any, out: Any) -> None:
     """m . (v_u * w_i) + b_u + b_i + c."""
-    m = mix[0, 0]
+    m = mix[0]
     for n in range(len(users)):
-        user, item = V[users[n], 0], W[items[n], 0]
-        total = bu[users[n], 0, 0] + bi[items[n], 0, 0] + offset[0, 0, 0]
+        user, item = V[users[n]], W[items[n]]
+        total = bu[users[n], 0] + bi[items[n], 0] + offset[0, 0]
         for c in range(len(m)):
             total += m[c] * user[c] * item[c]
         out[n] = total
@@ -98,7 +98,7 @@ def tower_learn(
     u_marks: Any, i_marks: Any, m_marks: Any, bu_marks: Any, bi_marks: Any, o_marks: Any,
 ) -> None:  # fmt: skip
     """Add to all gradients of a tower what its pairs teach; its vectors may be another net's."""
-    m, to_mix = mix[0, 0], of_mix[0]
+    m, to_mix = mix[0], of_mix[0]
     for marks in (u_marks, bu_marks):
         count(users, marks)
     for marks in (i_marks, bi_marks):
@@ -107,7 +107,7 @@ def tower_learn(
         u, i, slope = users[n], items[n], slopes[n]
         of_bu[bu_marks[2, u], 0] += slope
         of_bi[bi_marks[2, i], 0] += slope
-        user, item, of_user, of_item = V[u, 0], W[i, 0], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
+        user, item, of_user, of_item = V[u], W[i], of_users[u_marks[2, u]], of_items[i_marks[2, i]]
         for c in range(len(m)):
             to_user, to_item = of_user[c] + slope * m[c] * item[c], of_item[c] + slope * m[c] * user[c]
             of_user[c], of_item[c] = to_user, to_item
@@ -130,9 +130,11 @@ def scatter(index: Any, given: Any, gradients: Any, marks: Any) -> None:
 
 
 @kernel
-def adam(data: Any, gradients: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any) -> None:
+def adam(
+    values: Any, moments: Any, gradients: Any, marks: Any, decay: Any, rate: Any, l2: Any, corrections: Any
+) -> None:
     """Move each touched row by Adam (Kingma & Ba 2015) with its own step count; rows share the L2 by their readings."""
-    n_rows, n_touched, readings = len(data), marks[3, -1], 0
+    n_rows, n_touched, readings = len(values), marks[3, -1], 0
     for t in range(n_touched):
         readings += marks[1, marks[3, t]]
     in_order = 8 * n_touched > n_rows  # memory is read fastest in order
@@ -144,7 +146,7 @@ def adam(data: Any, gradients: Any, marks: Any, decay: Any, rate: Any, l2: Any, 
         step = marks[0, row] if marks[0, row] < corrections.shape[1] else corrections.shape[1] - 1
         stride, shrink = F(rate) * corrections[0, step], corrections[1, step]
         share = F(l2 * marks[1, row] / readings)
-        value, first, second, gradient = data[row, 0], data[row, 1], data[row, 2], gradients[marks[2, row]]
+        value, first, second, gradient = values[row], moments[0, row], moments[1, row], gradients[marks[2, row]]
         for c in range(len(value)):  # all is read before anything is written: the compiler cannot know rows are apart
             slope = gradient[c] + decay[c] * share * value[c]
             m, s = first[c] + _FIRST * (slope - first[c]), second[c] + _SECOND * (slope * slope - second[c])

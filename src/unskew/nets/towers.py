@@ -45,15 +45,15 @@ class TowerNet(TableNet):
         super().__init__(**tables)
         self.owner = owner
         used = owner.tables["users"], owner.tables["items"], *tables.values()
-        self._data, self._learned = [t.data for t in used], [*(t.gradients for t in used), *(t.marks for t in used)]
+        self._values, self._learned = [t.value for t in used], [*(t.gradients for t in used), *(t.marks for t in used)]
 
     def logits(self, users: Array, items: Array) -> Array:
         out = np.empty(len(users), np.float32)
-        tower_dot(users, items, *self._data, out)
+        tower_dot(users, items, *self._values, out)
         return out
 
     def learn(self, users: Array, items: Array, slopes: Array) -> None:
-        tower_learn(users, items, slopes, *self._data[:3], *self._learned)
+        tower_learn(users, items, slopes, *self._values[:3], *self._learned)
 
     def user_vectors(self, users: Array) -> Array:
         return np.hstack([self.owner.user_vectors(users), self.value("user_bias")[users]])
