@@ -24,6 +24,7 @@ from unskew.registry import make, registered
 from unskew.testing.check import check_fit, check_logs, check_saving
 
 METHODS = [entry.name for entry in registered()]
+FEW = {"bayes": {"sweeps": 12}, "dce-bayes": {"sweeps": 12}}  # bits and refusals need no long chains
 NETS = [
     MF(n_factors=0),
     MF(n_factors=3, biases=False, init_std=1.0),
@@ -69,7 +70,7 @@ def check_fit_and_saving(method, **options):
 @pytest.mark.parametrize("check", [check_fit_and_saving, check_logs])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method(name, check):
-    check(make(name))
+    check(make(name, **FEW.get(name, {})))
 
 
 @pytest.mark.parametrize("method", PARTS, ids=lambda method: repr(method).split(" at ")[0][-60:])

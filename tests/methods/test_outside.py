@@ -79,7 +79,6 @@ SHOP = Source("shop", "The shop", "nowhere", "none", ("train.csv",), "Nobody. 20
 PARTS = ("--method", "my-ips", "--set", "net=mynet", "--set", "propensity=mypopularity")
 SHORT = ("--set", "training.max_epochs=1")
 COMMANDS = {  # each with words that its output holds
-    "fit": ("shop:data", *PARTS, *SHORT, "--out", "a"),
     "predict": ("a", "data/test.csv", "--propensity", "--out", "predictions.csv"),
     "recommend": ("a", "--keep-seen", "--k", "2"),
     "similar": ("a", "--item", "1"),
@@ -132,6 +131,8 @@ def outside(tmp_path_factory):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
+    (done,) = run(("fit", "shop:data", *PARTS, *SHORT, "--out", "a"))
+    assert done[0] == 0, done[2]
     run.folder = folder
     return run
 
@@ -157,15 +158,14 @@ def test_every_command_uses_what_an_installed_package_brings(outside):
 
 
 def test_a_folder_names_the_package_of_a_part_and_refuses_one_that_is_not_installed(outside):
-    outside(("fit", "shop:data", "--method", "my-ips", *SHORT, "--out", "c"))
-    manifest, kinds = outside.folder / "c" / "model.json", ("MyIPS", "gone:MyIPS", "os:system")
+    manifest, kinds = outside.folder / "a" / "model.json", ("MyIPS", "gone:MyIPS", "os:system")
     commands = []
     for number, kind in enumerate(kinds):
         text = json.loads(manifest.read_text())
         text["method"]["kind"] = kind
         copy = outside.folder / f"c{number}"
         copy.mkdir()
-        for path in (outside.folder / "c").iterdir():
+        for path in (outside.folder / "a").iterdir():
             (copy / path.name).write_bytes(path.read_bytes())
         (copy / "model.json").write_text(json.dumps(text))
         commands.append(("recommend", f"c{number}", "--k", "2", "--keep-seen"))
@@ -184,9 +184,8 @@ def test_names_are_listed_without_importing_the_package_that_offers_them(outside
     commands = [others, ("recommend", "d", "--k", "2"), ("similar", "d", "--item", "1")]
     commands += [("split", "data/train.csv", "--out", "parts"), ("list", "--json"), ("fit", "shop:data", "--out", "e")]
     uses = [("fit", "data/train.csv", "--method", "my-ips"), ("fit", "data/train.csv", "--set", "net=mynet")]
-    outside(("fit", "shop:data", "--method", "my-ips", *SHORT, "--out", "raises"))
     *works, listed, dataset, method, net, model, mistyped = outside(
-        *commands, *uses, ("recommend", "raises"), ("fit", "data/train.csv", "--method", "my-isp"), MINE_RAISES="1"
+        *commands, *uses, ("recommend", "a"), ("fit", "data/train.csv", "--method", "my-isp"), MINE_RAISES="1"
     )
     assert [(code, "must not be imported" in stderr) for code, _, stderr in works] == [(0, False)] * 4
     rows = {row["name"]: row["summary"] for row in json.loads(listed[1])["methods"]}

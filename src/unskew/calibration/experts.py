@@ -142,10 +142,10 @@ class ExpertPlatt(Calibrator):
             mixture.descend(some, common, self.steps if once else self.steps_per_epoch, self, rng)
             alpha, size = mixture.assignment(examples.vectors), size + mixture.gate.value.size
         chosen = alpha.argmax(1)
-        a, b = solve_platt(examples, chosen[examples.users], k, ridge=self.ridge, centre=common)
-        slopes, intercepts = a[chosen, None], b[chosen, None]
-        intercepts += examples.shift(ONE, slopes, intercepts)
-        return PlattMaps(ONE, slopes, intercepts, size, *usage_of(alpha[np.unique(examples.users)]))
+        of = chosen[examples.users]
+        a, b = solve_platt(examples, of, k, ridge=self.ridge, centre=common)
+        b += examples.shift(a[of] * examples.logits + b[of])
+        return PlattMaps(ONE, a[chosen, None], b[chosen, None], size, *usage_of(alpha[np.unique(examples.users)]))
 
 
 def usage_of(alpha: Array) -> tuple[Array, float]:

@@ -96,17 +96,16 @@ class Examples:
         """What the calibrated probabilities should average to."""
         return float((self.shares * self.labels).sum())
 
-    def shift(self, weights: Any, slopes: Any, intercepts: Any) -> float:
-        """Return what to add to every intercept so that the calibrated probabilities have the target mean.
+    def shift(self, logits: Values) -> float:
+        """Return what to add to the calibrated logits so that their probabilities have the target mean.
 
-        The tables are those of `PlattMaps`. A mean that no shift reaches is met as nearly as one of 60 does.
+        A mean that no shift reaches is met as nearly as one of 60 does.
         """
-        w, a, b = (rows_of(table, self.users) for table in (weights, slopes, intercepts))
-        z, shares, target = a * self.logits[:, None] + b, self.shares, self.target_mean
+        shares, target = self.shares, self.target_mean
 
         def excess(shift: float) -> tuple[float, float]:
-            p = sigmoid(z + shift)
-            return float(((w * p).sum(1) * shares).sum()) - target, float(((w * p * (1 - p)).sum(1) * shares).sum())
+            p = sigmoid(logits + shift)
+            return float((p * shares).sum()) - target, float((p * (1 - p) * shares).sum())
 
         return root(excess, -60.0, 60.0)
 
@@ -221,7 +220,7 @@ def one_map(a: float = 1.0, b: float = 0.0, n_parameters: int = 0) -> PlattMaps:
 
 def shifted(examples: Examples) -> PlattMaps:
     """Return one shift of the logit for everybody."""
-    return one_map(b=examples.shift(ONE, ONE, 0 * ONE), n_parameters=1)
+    return one_map(b=examples.shift(examples.logits), n_parameters=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,8 +238,8 @@ class UserPlatt(Calibrator):
     """A Platt map for each user, drawn towards the global one by a ridge of `ridge` examples.
 
     A user has two or three held-out ratings; without the ridge the maps would follow them anywhere. A common shift
-    keeps the calibrated mean at that of the labels, which the ridge would miss. Users without examples have the global
-    map.
+    keeps the calibrated mean at that of the labels, which the ridge would miss: of every example by the map without it,
+    as a map of few examples follows each of them. Users without examples have the global map.
     """
 
     ridge: float = setting(1.0, least=0)
@@ -249,8 +248,23 @@ class UserPlatt(Calibrator):
         common, n_rows = scalar_platt(examples), len(examples.vectors)
         slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
         known = np.bincount(examples.users, minlength=n_rows) > 0
-        intercepts += known * examples.shift(ONE, slopes[:, None], intercepts[:, None])
+        intercepts += known * examples.shift(left_out_logits(examples, slopes, intercepts, self.ridge))
         return PlattMaps(ONE, slopes[:, None], intercepts[:, None], 2 * int(known.sum()))
+
+
+def left_out_logits(examples: Examples, slopes: Values, intercepts: Values, ridge: float) -> Values:
+    """z + h w (p - y) / (1 - h w p (1 - p)): logits by users' maps that did not learn the example, by one Newton step.
+
+    h = x' H^-1 x, x = (s, 1) and H the curvature of the user's loss at its minimum (see `solve_platt`).
+    """
+    s, users, w = examples.logits, examples.users, examples.weights / examples.weights.mean()
+    z = slopes[users] * s + intercepts[users]
+    p = sigmoid(z)
+    curve, n = w * p * (1 - p), len(slopes)
+    aa, ab, bb = (np.bincount(users, curve * x, n) for x in (s * s, s, np.ones_like(s)))
+    aa, bb = aa + ridge + 1e-9, bb + ridge + 1e-9
+    h = (bb[users] * s * s - 2 * ab[users] * s + aa[users]) / (aa * bb - ab * ab)[users]
+    return np.asarray(z + h * w * (p - examples.labels) / np.maximum(1 - h * curve, 1e-9))
 
 
 def scalar_platt(examples: Examples) -> tuple[float, float]:

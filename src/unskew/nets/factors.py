@@ -84,7 +84,8 @@ class FactorNet(TableNet):
         super().__init__(users=users, items=items, **({} if offset is None else {"offset": offset}))
         given = users, items, offset or users  # which a kernel without biases never reads
         self._biased = int(offset is not None)
-        self._values, self._learned = [t.value for t in given], [*(t.gradients for t in given), *(t.marks for t in given)]
+        self._values = [table.value for table in given]
+        self._learned = [*(table.gradients for table in given), *(table.marks for table in given)]
 
     def logits(self, users: Array, items: Array) -> Array:
         out = np.empty(len(users), np.float32)
