@@ -8,6 +8,7 @@ from scipy.special import ndtr
 
 from unskew.errors import ParameterError
 from unskew.methods.bayesian import Corrected, fit_corrected
+from unskew.posterior.answers import Rows
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.posterior.flat import unflat
@@ -19,10 +20,12 @@ SMALLER = {"n_users": 220, "n_items": 140, "level": 0.12}
 
 
 class Truth:
-    """Answers f itself."""
+    """Answers f itself, the product of some vectors if these are asked for."""
 
-    def __init__(self, f):
+    def __init__(self, f, *vectors):
         self.f = f
+        if vectors:
+            self.users, self.items = (Rows(x, np.ones(len(x)), np.zeros(len(x))) for x in vectors)
 
     def scores(self, users, items):
         return self.f[users, items]
@@ -68,6 +71,23 @@ def test_sampled_cells_agree_with_all_cells_and_noise_tells_no_slope(monkeypatch
     assert not np.isfinite(noise.error)
     monkeypatch.setattr("unskew.selection.slope.MOST_CELLS", 30_000)
     assert abs(whole.value - slope_of(log, y, f).value) < 2.5 * whole.error
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_what_goes_with_features_is_not_taken_for_liking(slope):
+    """People come across what goes with their features, and like it; only the rest of liking tells the slope."""
+    rng, found = np.random.default_rng(0), []
+    x, z, u, v = (rng.standard_normal((n, d)) for d in (6, 2) for n in (300, 150))
+    f = 0.3 * x @ z.T + 0.7 * u @ v.T
+    rate = np.exp(0.25 * x @ z.T + slope * f)
+    log = Pairs(*np.nonzero(rng.random(f.shape) < 0.06 * rate / rate.mean()), 300, 150)
+    liked = (f + rng.standard_normal(f.shape) > 0)[log.users, log.items].astype(int)
+    models = dict.fromkeys(range(5), Truth(f, np.c_[0.3 * x, 0.7 * u], np.c_[z, v]))
+    for features in ((x, z), (None, None)):
+        given = log, liked, log.folds(5, np.random.default_rng(1)), models, np.random.default_rng(0), features
+        found.append(estimate_slope(*given))
+    assert abs(found[0].value - slope) < 4 * found[0].error
+    assert found[1].value > found[0].value + 0.1
 
 
 def test_pairs_seen_often_do_not_hide_the_slope():

@@ -159,7 +159,7 @@ def draw_prior(s, rng):
     p = s.d + 1
     for side in (s.user_side, s.item_side):
         groups = side.columns.groups
-        side.prior.column_precision = rng.gamma(s.column_shape, 1 / s.column_shape, groups.max() + 1)[groups]
+        side.prior.column_precision = rng.gamma(s.of_columns[0], 1 / s.of_columns[1], groups.max() + 1)[groups]
         bartlett = np.tril(rng.standard_normal((p, p)), -1) + np.diag(np.sqrt(rng.chisquare(s.row_df - np.arange(p))))
         side.prior.precision = s.w * bartlett @ bartlett.T
         root = np.linalg.cholesky(np.linalg.inv(side.prior.precision))
@@ -201,7 +201,8 @@ def test_geweke_joint_distribution(n_levels, monkeypatch):
     monkeypatch.setattr(defaults, "THRESHOLD_SD", 1.0)  # tails that a chain of this length visits often enough
     users, items, ratings, columns = world(1, n=100, n_levels=n_levels)
     columns = [side._replace(values=side.values * np.array([0.5] + 5 * [0.3])) for side in columns]
-    s = Sampler(users, items, ratings, n_levels, *columns, d=2, seed=3, column_shape=5.0, prior_scale=0.3, row_df=13)
+    prior = {"of_columns": (5.0, 4.0), "prior_scale": 0.3, "row_df": 13}
+    s = Sampler(users, items, ratings, n_levels, *columns, d=2, seed=3, **prior)
     rng, found = np.random.default_rng(4), {"prior": [], "sweep": []}
     for kind, n in (("prior", steps // 2), ("sweep", steps)):
         for k in range(n):
@@ -224,7 +225,7 @@ def test_simulation_based_calibration():
     """Ranks of the truth among posterior draws are uniform when it is drawn from the prior (Talts et al., 2018)."""
     rng, users, items, ranks = np.random.default_rng(3), np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7, []
     worlds, thin = (120, 20) if LONG else (30, 8)
-    prior = {"d": 1, "row_df": 12, "prior_scale": 0.3, "column_shape": 4}
+    prior = {"d": 1, "row_df": 12, "prior_scale": 0.3, "of_columns": (4, 3)}
     for seed in range(worlds):
         s = Sampler(users, items, np.arange(24) % 3, 3, Columns.of(6), Columns.of(7), seed=seed, **prior)
         draw_prior(s, rng)  # a start from the truth is a draw from the posterior
@@ -244,7 +245,7 @@ def test_simulation_based_calibration():
 def test_sampler_agrees_with_brute_force_on_two_by_two():
     """P of the posterior on a 2 x 2 log, d = 1, against weighted draws from the prior."""
     users, items, levels = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 0, 1])
-    prior = {"d": 1, "row_df": 8, "prior_scale": 0.5, "column_shape": 3}
+    prior = {"d": 1, "row_df": 8, "prior_scale": 0.5, "of_columns": (3, 2)}
     s = Sampler(users, items, levels, 2, Columns.of(2), Columns.of(2), seed=0, **prior)
     rng, found = np.random.default_rng(1), {"sweep": [], "prior": []}
     for kind, n in (("sweep", 60_000 if LONG else 8000), ("prior", 120_000 if LONG else 16_000)):

@@ -163,7 +163,8 @@ def corrected(
         notes.append(targeted.sentence("The targeted correction", "weighted log-loss"))
         found["targeted"] = targeted
     if shifts:
-        slope = estimate_slope(log, liked, fold, by_fold, rng)
+        features = problem.user_features, problem.item_features
+        slope = estimate_slope(log, liked, fold, by_fold, rng, features)
         share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]

@@ -40,15 +40,15 @@ class RowPrior:
     column_precision: Float
 
     def draw(
-        self, rng: np.random.Generator, n: int, fx: Float, xx: Float, ff: Float, groups: Int, w: float, shape: float,
-        df: float,
+        self, rng: np.random.Generator, n: int, fx: Float, xx: Float, ff: Float, groups: Int, w: float,
+        of_columns: tuple[float, float], df: float,
     ) -> None:  # fmt: skip
         """Draw L, B and the columns' precisions in turn, given n rows by F'X, X'X and F'F.
 
-        L ~ Wishart(df, w I), row j of B ~ N(0, (l_j L)^-1), l ~ Gamma(shape, shape), one a group. L is drawn with B
+        L ~ Wishart(df, w I), row j of B ~ N(0, (l_j L)^-1), l ~ Gamma(shape, rate), one a group. L is drawn with B
         integrated out: L | X ~ Wishart(df + n, (I / w + X'X - X'F A^-1 F'X)^-1), A = F'F + diag(l).
         """
-        c, p = fx.shape
+        (c, p), (shape, rate) = fx.shape, of_columns
         bartlett = np.tril(rng.standard_normal((p, p)), -1)
         np.fill_diagonal(bartlett, np.sqrt(2 * rng.standard_gamma((df + n - np.arange(p)) / 2)))
         root = np.linalg.cholesky(ff + np.diag(self.column_precision))
@@ -59,7 +59,7 @@ class RowPrior:
         noise = _solved(np.linalg.cholesky(self.precision), rng.standard_normal((p, c)), 1)
         self.coefficients = _solved(root, half + noise.T, 1)
         size = ((self.coefficients @ self.precision) * self.coefficients).sum(axis=1)
-        drawn = rng.standard_gamma(shape + np.bincount(groups) * p / 2) / (shape + np.bincount(groups, size) / 2)
+        drawn = rng.standard_gamma(shape + np.bincount(groups) * p / 2) / (rate + np.bincount(groups, size) / 2)
         self.column_precision = np.maximum(drawn, 1e-12)[groups]
 
 
@@ -97,12 +97,12 @@ class Sampler:
     def __init__(
         self, users: Int, items: Int, ratings: Any, n_levels: int, user_columns: Columns, item_columns: Columns, *,
         d: int = defaults.FACTORS, prior_scale: float = defaults.PRIOR_SCALE, seed: int = 0,
-        column_shape: float = defaults.COLUMN_SHAPE, scale_shape: float = defaults.SCALE_SHAPE,
+        of_columns: tuple[float, float] = defaults.COLUMN_PRIOR, scale_shape: float = defaults.SCALE_SHAPE,
         row_df: float | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
         self.row_df = d + 1 if row_df is None else row_df
         self.d, self.w, self.seed, self.n_levels = d, prior_scale, seed, n_levels
-        self.column_shape, self.scale_shape = column_shape, scale_shape
+        self.of_columns, self.scale_shape = of_columns, scale_shape
         self.threads = threads or n_threads()
         self.sweeps, self.noise = 0, 1.0
         n = len(users)
@@ -144,7 +144,7 @@ class Sampler:
         """Draw the prior of a side given its first n rows."""
         known, rows = side.columns.values[:n], side.rows[:n]
         square = side.known if n == side.n else known.T @ known
-        rest = square, side.columns.groups, self.w, self.column_shape, self.row_df
+        rest = square, side.columns.groups, self.w, self.of_columns, self.row_df
         side.prior.draw(rng, n, known.T @ rows, rows.T @ rows, *rest)
 
     def state(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 If a pair is seen at rate a_u b_i exp(s y) with y = f + noise, then log rate rises by s for one unit of f. Users and
 items take up their own rates, and who-saw-what its directions, so s rests on the interactions: left-out seen pairs
-are regressed on the interaction of f (from models that have not seen them) by a Poisson likelihood.
+are regressed on the interaction of f (from models that have not seen them) by a Poisson likelihood. What features
+explain of f is one more column: people may come across what goes with their features whether they like it or not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.chain import additive
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.kernels import Float, Int
+from unskew.posterior.kernels import Float, Float32, Int
 from unskew.special import ndtr
 
 MOST_CELLS = 400_000
@@ -74,12 +75,13 @@ class Cells:
 
 
 def estimate_slope(
-    log: Pairs, liked: Int, fold: Int, models: Mapping[int, Posterior], rng: np.random.Generator
-) -> Slope:
+    log: Pairs, liked: Int, fold: Int, models: Mapping[int, Posterior], rng: np.random.Generator,
+    features: tuple[Float | None, Float | None] = (None, None),
+) -> Slope:  # fmt: skip
     """Estimate the slope from models by fold, each fitted without its fold's ratings; liked is 0 or 1."""
     if len(liked) < 200 or liked.min() == liked.max() or min(log.n_users, log.n_items) < 10:
         return Slope(0.0, math.inf, 0.0)
-    cells = [cells_of(log, fold == k, models[k], rng) for k in sorted(models)]
+    cells = [cells_of(log, fold == k, models[k], rng, features) for k in sorted(models)]
     parts = [c.parts[c.seen == 1] for c in cells]
     answers = np.concatenate([liked[c.rows] for c in cells]).astype(float)
     coefficients, deviations = probit(
@@ -98,7 +100,9 @@ def estimate_slope(
     return Slope(value, error, calibration)
 
 
-def cells_of(log: Pairs, held: Int, model: Posterior, rng: np.random.Generator) -> Cells:
+def cells_of(
+    log: Pairs, held: Int, model: Posterior, rng: np.random.Generator, features: tuple[Float | None, Float | None]
+) -> Cells:
     """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
     users, items, n_users, n_items, _ = log
     chosen = np.arange(n_users)
@@ -112,8 +116,18 @@ def cells_of(log: Pairs, held: Int, model: Posterior, rng: np.random.Generator) 
     f = f - np.average(f, weights=w)
     user, item = additive(a, b, f, w, n_users, n_items, rounds=10)
     found = directions(log.rows(~held), most=CONTROLS, least=CONTROLS)
+    controls = [found.users[a] * found.items[b]]
+    if features[0] is not None and features[1] is not None:
+        known = explained(model.users.vectors, features[0]), explained(model.items.vectors, features[1])
+        controls.append((known[0][a] * known[1][b]).sum(axis=1, keepdims=True))
     parts = np.stack([user[a], item[b], f - user[a] - item[b]], axis=1)
-    return Cells(a, b, y, w, parts, found.users[a] * found.items[b], rows)
+    return Cells(a, b, y, w, parts, np.concatenate(controls, axis=1), rows)
+
+
+def explained(rows: Float32, features: Float) -> Float:
+    """Return what features explain of rows, linearly."""
+    x = np.concatenate([np.ones((len(features), 1)), features], axis=1)
+    return np.asarray(x @ np.linalg.lstsq(x, rows[: len(x)], rcond=None)[0])
 
 
 def probit(x: Float, y: Float, steps: int = 50) -> tuple[Float, Float]:
