@@ -261,8 +261,8 @@ def left_out_logits(examples: Examples, slopes: Values, intercepts: Values, ridg
     z = slopes[users] * s + intercepts[users]
     p = sigmoid(z)
     curve, n = w * p * (1 - p), len(slopes)
-    aa, ab, bb = (np.bincount(users, curve * x, n) for x in (s * s, s, np.ones_like(s)))
-    aa, bb = aa + ridge + 1e-9, bb + ridge + 1e-9
+    ridges = ridge + 1e-9, 0.0, ridge + 1e-9
+    aa, ab, bb = (np.bincount(users, curve * s**k, n) + more for k, more in zip((2, 1, 0), ridges, strict=True))
     h = (bb[users] * s * s - 2 * ab[users] * s + aa[users]) / (aa * bb - ab * ab)[users]
     return np.asarray(z + h * w * (p - examples.labels) / np.maximum(1 - h * curve, 1e-9))
 
