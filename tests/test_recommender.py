@@ -311,3 +311,8 @@ def test_a_fit_takes_whatever_holds_ratings(source, tmp_path):
     names = {"frame": FRAME, "path": FRAME}.get(source, {"user_id": 0, "item_id": 0, "rating": 0})
     test = dict(zip(names, FRAME.values(), strict=True))
     assert unskew.evaluate(model, pa.table(test)).n_pairs == 120
+
+
+def test_a_model_shows_itself_in_a_line(model):
+    assert repr(model).startswith("Recommender(Naive fitted by seed 0 on RatingLog(")
+    assert len(repr(model)) < 200

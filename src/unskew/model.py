@@ -78,6 +78,9 @@ class Recommender:
     fitted_on: Literal["train", "all"] = "train"
     folder: Path | None = None
 
+    def __repr__(self) -> str:
+        return f"Recommender({type(self.method).__name__} fitted by seed {self.seed} on {self.log!r})"
+
     @property
     def settings(self) -> dict[str, float]:
         """The numbers that recipe, rules and search came to: batch size, L2 of nets, clips of propensities."""

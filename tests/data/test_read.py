@@ -28,7 +28,7 @@ def zipped(**files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as inside:
         for name, content in files.items():
-            inside.writestr(f"{name}.csv", content)
+            inside.writestr(name if "." in name else f"{name}.csv", content)
     return buffer.getvalue()
 
 
@@ -301,6 +301,9 @@ def test_parquet_text_that_is_not_utf8_is_refused(file):
         ("log.parquet", parquet()[:-20], "log.parquet cannot be read"),
         ("log.csv.gz", gzip.compress(GOOD.encode())[:-12], "log.csv.gz cannot be read"),
         ("log.csv", GOOD.encode("utf-16"), "log.csv holds NUL bytes"),
+        ("log.csv", b"user,item,rating\na,1,4\nb,2,\n", "row 2 of column 'rating' of log.csv has no rating"),
+        ("log.csv", b"user,item,rating\na,1,4\nb,2,inf\n", "row 2 of column 'rating' of log.csv holds the infinite"),
+        ("log.xlsx", zipped(**{"[Content_Types].xml": "", "xl/a": ""}), "log.xlsx is a spreadsheet: save it as CSV"),
     ],
 )
 def test_files_without_rows_and_broken_ones_are_refused(file, name, content, sentence):
@@ -308,7 +311,9 @@ def test_files_without_rows_and_broken_ones_are_refused(file, name, content, sen
 
 
 def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
-    assert "nowhere.csv does not exist" in refused(tmp_path / "nowhere.csv")
+    assert "nowhere.csv does not exist: check the path." in refused(tmp_path / "nowhere.csv")
+    packed = file(gzip.compress(GOOD.encode()), "ratings.csv.gz")
+    assert "ratings.csv does not exist: did you mean 'ratings.csv.gz'?" in refused(packed.with_suffix(""))
     (tmp_path / "folder.csv").mkdir()
     assert "folder.csv is a folder without files" in refused(tmp_path / "folder.csv")
     assert "cannot be read" in refused("a\0b.csv")

@@ -20,7 +20,8 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 # What the library's sentences call a setting, name= or name='value', and the option that sets it here.
 SETTINGS = {
     *("user", "item", "rating", "time", "positive", "duplicates", "on_unknown", "item_names", "user_features"),
-    *("item_features", "random_ratings", "rating_scale", "seed", "seeds", "trials", "workers", "draws", "k"),
+    *("item_features", "random_ratings", "rating_scale", "seed", "seeds", "trials", "workers", "draws"),
+    *("k", "target", "seen"),
 }
 SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")

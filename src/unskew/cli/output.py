@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +48,8 @@ def check_folder(path: Path) -> None:
 def _check_parent(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"{path} cannot be written: the folder {path.parent} does not exist.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ParameterError(f"{path} cannot be written: the folder {path.parent} may not be written to.")
 
 
 def write_table(path: Path, table: pa.Table, spreadsheet: bool = False) -> None:

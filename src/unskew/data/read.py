@@ -10,7 +10,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from mmap import ACCESS_READ, mmap
@@ -26,7 +26,7 @@ from unskew.data.ids import as_text, is_text
 from unskew.data.impressions import wanted
 from unskew.data.log import NAMES, RatingLog
 from unskew.data.rows import LogSettings, Rows, check_settings, names_like
-from unskew.errors import DataError, ParameterError, UnskewError
+from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
 TYPED = re.compile(r"(.+):(token|float)(_seq)?")  # RecBole names a column "name:type"
@@ -354,8 +354,10 @@ def _unpacked(path: str) -> bytes | mmap:
         return bytes(pa.input_stream(pa.py_buffer(raw), compression=packed).read())
     with zipfile.ZipFile(io.BytesIO(raw)) as inside:
         held = [entry for entry in inside.namelist() if not entry.endswith("/") and "__MACOSX" not in entry]
+        name = Path(path).name
+        if "[Content_Types].xml" in held:
+            raise DataError(f"{name} is a spreadsheet: save it as CSV.")
         if len(held) != 1:
-            name = Path(path).name
             raise DataError(f"{name} holds {len(held)} files ({', '.join(held[:5])}): unpack it and name one.")
         return inside.read(held[0])
 
@@ -380,7 +382,10 @@ def files_of(path: str) -> list[str]:
             return [path]
         entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not NO_DATA.match(entry.name)]
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist: check the path.") from None
+        near = []
+        with suppress(OSError):
+            near = [entry.name for entry in place.parent.iterdir()]
+        raise DataError(f"{path} does not exist{nearest(place.name, near, ': ', ': check the path.')}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path[:80]} cannot be read ({_words(error)}): check the path.") from None
     for entry in entries:

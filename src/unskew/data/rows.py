@@ -110,6 +110,7 @@ class Rows(NamedTuple):
         n_rows = len(ratings)
         if not n_rows:
             raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
+        Scale(0).refuse_strays(ratings, self._at("rating"))  # what is no number is no part of a scale
         scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else as_times(self.columns["time"], self._at("time"), notes)
