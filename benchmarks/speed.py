@@ -31,7 +31,7 @@ from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem
 from unskew.training.loop import Loop
 
-SWEEPS, TIMES, FACTORS, REQUESTS = 8, 5, 16, 200
+SWEEPS, TIMES, FEW, FACTORS, REQUESTS = 8, 5, 3, 16, 200
 AUTHORS = {"coat": 14.4, "yahoo": 1021}  # seconds of the DCE paper's code for one fit
 EQUAL, BURN, MOST = ("cornac-mf", "lenskit-biased-mf", "surprise-svd", "implicit-als"), 10, 400
 
@@ -295,23 +295,23 @@ def cluster(job: Job) -> Measured:
     from unskew.distributed import on
 
     log = drawn(60_000, 3_700, 10_000_000, job.seed)
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     figures: dict[str, float] = {}
     for n in (1, 2):
         with LocalCluster(n_workers=n, **settings) as made, Client(made) as client, on(client):
             sampler = sampler_of(log, job.seed)
             sampler.sweep()
             before, began, clock = client.run(time.process_time), time.process_time(), time.perf_counter()
-            for _ in range(TIMES):
+            for _ in range(FEW):
                 sampler.sweep()
-            figures[f"cluster: seconds by the clock, {n} workers"] = (time.perf_counter() - clock) / TIMES
-            own = (time.process_time() - began) / TIMES
+            figures[f"cluster: seconds by the clock, {n} workers"] = (time.perf_counter() - clock) / FEW
+            own = (time.process_time() - began) / FEW
             after = client.run(time.process_time)
-            busiest = max(after[name] - before[name] for name in after) / TIMES
+            busiest = max(after[name] - before[name] for name in after) / FEW
             figures |= {f"cluster: client's seconds, {n} workers": own, f"cluster: busiest worker's, {n}": busiest}
             state = sampler.state()
     alone = sampler_of(log, job.seed)
-    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(TIMES + 1)]))
+    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(FEW + 1)]))
     figures["cluster: same bits"] = float(all(np.array_equal(alone.state()[key], state[key]) for key in state))
     one, two = (
         figures[f"cluster: client's seconds, {n} workers"] + figures[f"cluster: busiest worker's, {n}"] for n in (1, 2)

@@ -4,8 +4,8 @@ A sweep is three waves. Scores: every worker scores its ratings. Users: given th
 latent ratings and rows of its users. Items: latent ratings go to where their items are, and rows of items are drawn.
 Rows travel, and one number a rating; ratings do not. Random numbers are drawn where they are used, from their place in
 the stream of the sweep; only those of scales come from the client. So the bits are those of one machine, whatever the
-number of workers. The state between two sweeps is whole at the client: a sweep that a lost worker has spoiled is drawn
-again, and the part that it held is made again where there is room.
+number of workers. The state between two sweeps is whole at the client: after a worker is lost the log is cut anew for
+those that are left, and the sweep is drawn again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import pairwise
+from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.errors import ParameterError
+from unskew.data.log import RatingLog
+from unskew.data.read import files_of
+from unskew.data.read import read_log as read_here
+from unskew.errors import DataError, ParameterError
 from unskew.posterior.gibbs import SAMPLER, Sampler, sweep_rng
 from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_pieces
 
 TRIES = 5
-PATIENCE = 10  # seconds for a scheduler to answer
+PATIENCE, REPLACED = 10, 60  # seconds for a scheduler to answer, and for a lost worker to be replaced
 BLOCK = 4  # numbers that a step of the counter makes
 SMALL = 1_000_000  # ratings: fewer are drawn sooner than they are sent
 
@@ -71,6 +76,32 @@ def connected(address: str) -> Any:
         ) from None
 
 
+def read_log(path: str | PathLike[str], client: Any, **settings: Any) -> RatingLog:
+    """Read a folder of Parquet files, one a task, by workers that see the same path; the log is that of one machine.
+
+    Text is sent as codes. Settings are those of `unskew.read_log`.
+    """
+    read = [client.submit(_columns, file, pure=False) for file in files_of(fspath(path))]
+    table = pa.concat_tables(client.gather(read)).unify_dictionaries()
+    return read_here(table, **settings)
+
+
+def _columns(file: str) -> pa.Table:
+    """Return the columns of a Parquet file, text as codes."""
+    from pyarrow import parquet  # slow to import
+
+    try:
+        table = parquet.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file} cannot be read as Parquet by a worker ({str(error)[:80]}): check the path.") from None
+    coded = [column.dictionary_encode() if _is_text(column.type) else column for column in table.columns]
+    return pa.table(coded, names=table.column_names)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 class UserPart(NamedTuple):
     """Ratings of some users, and of the pieces that they begin or end in; where each rating's item is held."""
 
@@ -106,7 +137,15 @@ class DaskSampler(Sampler):
 
     def __init__(self, client: Any, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
-        self.client, self.workers = client, sorted(client.scheduler_info(n_workers=-1)["workers"])
+        self.client = client
+        self.items_now: Any = None
+        self.scored: list[Any] = []
+        self.drawn: list[Any] = []
+        self._distribute()
+
+    def _distribute(self) -> None:
+        """Cut the log into a part of users and one of items for each worker, and send them there."""
+        self.workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         if not self.workers:
             raise ParameterError("The cluster has no workers: start some.")
         a, b, n = self.user_side, self.item_side, len(self.users)
@@ -136,9 +175,6 @@ class DaskSampler(Sampler):
             self.parts[1].append(
                 self._held(ItemPart((mine.start, mine.stop), pointer, place, b.other[ratings], known), worker)
             )
-        self.items_now: Any = None
-        self.scored: list[Any] = []
-        self.drawn: list[Any] = []
 
     def sweep(self) -> None:
         """Draw everything once; what is lost with a worker is drawn again from the state before."""
@@ -155,6 +191,8 @@ class DaskSampler(Sampler):
                 if not left:
                     raise
                 self.restore(before)
+                self.client.wait_for_workers(1, timeout=REPLACED)
+                self._distribute()
 
     def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
         """Pass over what workers draw by themselves."""
@@ -170,8 +208,7 @@ class DaskSampler(Sampler):
         return int((self.user_side, self.item_side)[stream - 1].rows.size)
 
     def _held(self, part: Any, worker: str) -> Any:
-        """Return a part on a worker: the result of a task, so that it is made again elsewhere if the worker is lost."""
-        return self.client.submit(_same, part, workers=[worker], allow_other_workers=True, pure=False)
+        return self.client.scatter(part, workers=[worker], hash=False)
 
     def _share(self, work: Int, kernel: Any, *args: Any) -> None:
         tasks: list[Any]
@@ -203,9 +240,8 @@ class DaskSampler(Sampler):
                 target[rows] = values
 
     def _run(self, function: Any, tasks: list[Any], parts: list[Any]) -> list[Any]:
-        """Return a task on each worker, of the part that it holds, or where there is room if it is lost."""
-        places = zip(parts, tasks, self.workers, strict=True)
-        where = {"allow_other_workers": True, "pure": False}
+        """Return a task on each worker, of the part that it holds."""
+        places, where = zip(parts, tasks, self.workers, strict=True), {"allow_other_workers": True, "pure": False}
         return [self.client.submit(function, part, *task, workers=[worker], **where) for part, task, worker in places]
 
     def _first(self, futures: list[Any]) -> list[Any]:
@@ -217,10 +253,6 @@ def _cut(pointer: Int, n_parts: int) -> Int:
     """Return where rows are cut into parts of about equal numbers of ratings."""
     inner = np.searchsorted(pointer, pointer[-1] * np.arange(1, n_parts) / n_parts)
     return np.concatenate([[0], inner, [len(pointer) - 1]])
-
-
-def _same(part: Any) -> Any:
-    return part
 
 
 def _pick(found: Any, k: int) -> Any:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import unskew
 from unskew import distributed
 from unskew.cli import app
 from unskew.distributed import on, uniforms_at
-from unskew.errors import ParameterError
+from unskew.errors import DataError, ParameterError
 from unskew.posterior.gibbs import sweep_rng
 
 
@@ -38,7 +39,7 @@ def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     dask = pytest.importorskip("distributed", reason="needs unskew[dask]")
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "processes": True}
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "processes": True}
     with dask.LocalCluster(n_workers=2, **settings) as made:
         yield made
 
@@ -102,6 +103,30 @@ def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(
     np.testing.assert_array_equal(alone, many)
     with pytest.raises(ParameterError, match="Naive learns by gradients, on one machine"):
         unskew.fit(log, "naive", client=cluster.scheduler_address)
+
+
+def test_workers_read_the_log_that_one_machine_reads(cluster: Any, tmp_path: Path) -> None:
+    from distributed import Client
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        pairs = np.unique(rng.integers(0, 4000, 300))
+        users, items = ([f"{side}{code % n}" for code in pairs] for side, n in (("u", 37 + k), ("i", 101)))
+        columns = {"user_id": users, "item_id": items, "rating": rng.integers(1, 6, len(pairs)), "timestamp": pairs + k}
+        parquet.write_table(pa.table(columns), tmp_path / f"{k}.parquet")
+    with Client(cluster) as client:
+        found, alone = (
+            read(tmp_path, *given, positive=4, duplicates="last")
+            for read, given in ((distributed.read_log, (client,)), (unskew.read_log, ()))
+        )
+        (tmp_path / "3.parquet").write_text("no table")
+        with pytest.raises(DataError, match=r"3\.parquet cannot be read as Parquet by a worker"):
+            distributed.read_log(tmp_path, client)
+    for name in ("users", "items", "ratings", "stars", "times"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(alone, name), err_msg=name)
+    assert list(found.user_ids) == list(alone.user_ids)
+    assert list(found.item_ids) == list(alone.item_ids)
 
 
 def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
