@@ -99,7 +99,7 @@ def _columns(file: str) -> pa.Table:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class UserPart(NamedTuple):
