@@ -192,10 +192,10 @@ def test_answers_come_in_the_users_library_with_names_and_titles(framed, tmp_pat
 
 @pytest.mark.parametrize("library", KINDS)
 def test_lists_come_in_another_library_where_asked_for(framed, library):
-    found = framed[0].recommend(3, k=2, library=library)
-    assert isinstance(found, type(KINDS[library](FRAME)))
-    with pytest.raises(ParameterError, match="library must be 'pandas', 'polars' or 'pyarrow', not 'excel'"):
-        framed[0].recommend(3, library="excel")
+    for ask in (framed[0].recommend, framed[0].similar):
+        assert isinstance(ask(3, k=2, library=library), type(KINDS[library](FRAME)))
+        with pytest.raises(ParameterError, match="library must be 'pandas', 'polars' or 'pyarrow', not 'excel'"):
+            ask(3, library="excel")
 
 
 def test_lists_can_be_limited_filtered_and_given_candidates(framed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unskew.data.guess import frame_columns
 from unskew.data.ids import as_arrow, as_ids, is_text
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, chosen
 
 OnUnknown = Literal["raise", "fallback"]
 Library = Literal["pandas", "polars", "pyarrow"]
@@ -89,6 +89,11 @@ def named_items(log: RatingLog, items: NDArray[Any], prefix: str = "") -> dict[s
     return columns
 
 
+def library_for(log: RatingLog, given: Library | None) -> str:
+    """Return the frame library that is asked for, or the one that the log came in."""
+    return log.library if given is None else chosen(given, "library", get_args(Library))
+
+
 def framed(table: pa.Table, library: str) -> Any:
     """Return a table in a frame library; in Arrow, with a warning, where that is not installed."""
     if library == "pyarrow":
@@ -100,10 +105,3 @@ def framed(table: pa.Table, library: str) -> Any:
     except ImportError:
         warnings.warn(f"{library} is not installed here: the answer is an Arrow table.", stacklevel=3)
         return table
-
-
-def as_arrow_table(frame: Any) -> pa.Table:
-    """Return a frame of any library as an Arrow table."""
-    import narwhals as nw
-
-    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()

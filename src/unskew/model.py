@@ -203,10 +203,8 @@ class Recommender:
         have been drawn. Scores by choice are log-chances: that of all that he may get he picks and likes this one. The
         metadata of an Arrow table name the order.
         """
-        log, by, k = self.log, self.order(by), whole(k, "k", 1)
+        log, by, k, into = self.log, self.order(by), whole(k, "k", 1), asked.library_for(self.log, library)
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
-        if library is not None:
-            chosen(library, "library", get_args(Library))
         if flag(exclude_seen, "exclude_seen"):
             self._with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
@@ -237,17 +235,18 @@ class Recommender:
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
         columns = {log.names.user: ids.take(pa.array(found.position)), **asked.named_items(log, found.items)}
         table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
-        return asked.framed(table.replace_schema_metadata({"order": by}), library or log.library)
+        return asked.framed(table.replace_schema_metadata({"order": by}), into)
 
     def similar(self, items: Any = None, *, users: Any = None, k: int = 10, library: Library | None = None) -> Any:
         """Return the k items most like each of some items, or users most like each of some users, as a frame.
 
         Two items are alike if what the model answers for them, beyond what all items share, goes up and down together
-        over all users, and two users alike over all items; `similarity` is that correlation, from -1 to 1.
+        over all users, and two users alike over all items; `similarity` is that correlation, from -1 to 1. The frame is
+        of the library that the log came in, or of another `library`.
         """
         if (items is None) == (users is None):
             raise ParameterError("similar needs items or users: give one of the two.")
-        log, form = self.log, form_of(self.part("prediction"))
+        log, form, into = self.log, form_of(self.part("prediction")), asked.library_for(self.log, library)
         if users is None:
             codes, rows, others = asked.codes_of(log, "item", items, limit=True), form.items, form.users
         else:
@@ -260,7 +259,7 @@ class Recommender:
             alike_ids = log.user_ids.take(places.ravel())
             columns = {log.names.user: log.user_ids.take(each), f"similar_{log.names.user}": alike_ids}
         rank = np.tile(np.arange(1, count + 1), len(codes))
-        return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), library or log.library)
+        return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), into)
 
     def explain(self, user: Any, item: Any, k: int = 5) -> Any:
         """Return the k ratings of a user that count most for or against an item, as a frame.

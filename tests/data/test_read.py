@@ -163,9 +163,8 @@ def test_a_zip_of_several_files_is_refused_with_their_names(file):
 
 def test_standard_input_is_a_file(file):
     code = "from unskew.data.read import read_log; print(len(read_log('-')))"
-    for content in (GOOD.encode(), parquet()):
-        done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
-        assert done.stdout.strip() == b"3"
+    done = subprocess.run([sys.executable, "-c", code], input=parquet(), capture_output=True, check=True)
+    assert done.stdout.strip() == b"3"
 
 
 @pytest.mark.parametrize("kind", ["tuple", "csr", "coo", "pandas", "polars", "lazy", "path", "log"])

@@ -85,7 +85,7 @@ def test_any_settings_survive_json_and_toml(method):
 texts = st.text(max_size=8)
 scalars = texts | st.integers() | st.floats(allow_nan=False) | st.booleans()
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=12
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
 )
 
 

@@ -22,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, Stric
 from starlette.exceptions import HTTPException
 
 from unskew._version import __version__
-from unskew.asked import as_arrow_table
 from unskew.errors import LARGEST_SEED, UnskewError
 from unskew.serve.limits import Bounded
 from unskew.serve.live import Live, Loaded
@@ -207,8 +206,8 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         n = model.log.n_items if asked.users is None else model.log.n_users
         if max(len(asked.items or []), len(asked.users or [])) * n > MOST_CELLS:
             raise RefusedError(f"That is too much for one request: ask for at most {MOST_CELLS // n:,}.")
-        found = model.similar(given(asked.items), users=given(asked.users), k=asked.k)
-        return {"model": name, "similar": as_arrow_table(found).to_pylist()}
+        found = model.similar(given(asked.items), users=given(asked.users), k=asked.k, library="pyarrow")
+        return {"model": name, "similar": found.to_pylist()}
 
     def metrics() -> PlainTextResponse:
         """Count requests, their time, models and rows, in the text form of Prometheus."""
