@@ -106,12 +106,9 @@ def module(tmp_path, monkeypatch):
     return importlib.import_module("side_by_side_work")
 
 
-def test_workers_find_the_same_on_one_thread_each(module):
+def test_workers_find_the_same_on_one_thread_each_and_one_that_dies_is_a_sentence(module):
     assert sorted(module.found("abc", 2)) == [("a", 1), ("b", 1), ("c", 1)]
     assert [task for task, _ in module.found("abc", 1)] == ["a", "b", "c"]
-
-
-def test_a_worker_that_dies_is_a_sentence(module):
     with pytest.raises(unskew.UnskewError, match="A worker process died"):
         module.found(["a", "die"], 2)
     assert len(module.found("ab", 2)) == 2
