@@ -9,7 +9,7 @@ from scipy.special import expit, logit, softmax
 
 from unskew.calibration import experts
 from unskew.calibration.before_after import report_of
-from unskew.calibration.experts import ExpertPlatt, assigned, mixture_slopes, temperature
+from unskew.calibration.experts import ExpertPlatt, assigned, gumbel, mixture_slopes, temperature
 from unskew.calibration.platt import (
     SMALLEST_SLOPE,
     Examples,
@@ -269,7 +269,7 @@ def test_the_slopes_are_central_differences(tau, rng):
 def test_cold_draws_choose_as_often_as_the_assignment(rng):
     """With tau -> 0 the chosen expert is argmax(log alpha + g), whose frequencies are alpha."""
     alpha = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
-    noise = -np.log(rng.standard_exponential((4, 40_000), np.float32))
+    noise = gumbel(rng, (4, 40_000))
     beta = assigned(np.ones((40_000, 1), np.float32), np.log(alpha)[:, None], noise, np.float32(1e-3))
     np.testing.assert_allclose(np.bincount(beta.argmax(0)) / 40_000, alpha, atol=0.01)
     np.testing.assert_allclose(beta.sum(0), 1, atol=1e-5)

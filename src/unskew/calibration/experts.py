@@ -27,6 +27,11 @@ def temperature(planned: float) -> float:
     return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
 
 
+def gumbel(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Draw g = -log E, E standard exponential: the largest of log alpha_k + g_k is k with probability alpha_k."""
+    return np.asarray(-np.log(np.maximum(rng.standard_exponential(shape, F), F(1e-10))))
+
+
 def assigned(inputs: Array, gate: Array, noise: Array, tau: float) -> Array:
     """beta_ku = softmax_k((W x_u + g_u) / tau), the constant of W being its last column.
 
@@ -89,10 +94,8 @@ class Mixture(NamedTuple):
         inputs, centre = self.inputs(examples.vectors[listed]), np.array([np.log(common[0]), common[1]], F)
         shrinkage = F(spec.shrinkage * (w**2).sum() / w.sum() ** 2)
         for tau in (temperature(step / steps) for step in range(1, steps + 1)):
-            exponential = rng.standard_exponential((spec.n_experts, len(listed)), F)
-            noise = -np.log(np.maximum(exponential, F(1e-10)))
             maps, gate = self.maps.value, self.gate.value
-            beta = assigned(inputs, gate, noise, tau)
+            beta = assigned(inputs, gate, gumbel(rng, (spec.n_experts, len(listed))), tau)
             of_maps, of_gate = mixture_slopes(s, y, shares, users, inputs, beta, maps, tau)
             self.maps.move(of_maps + shrinkage * (maps - centre), spec.learning_rate * tau**2)
             self.gate.move(of_gate + shrinkage * gate, spec.learning_rate * tau**2)
