@@ -165,4 +165,10 @@ def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
         mapped[fold == k] = (x @ beta + own[group, 0] + own[group, 1] * logit_q)[fold == k]
     before, after = (np.logaddexp(0, z) - liked * z for z in (logit_q, mapped))
     assert found.gain == pytest.approx((before - after).mean(), abs=1e-9)
+    around = before - after - found.gain  # its error is that of a mean: of what lies around it
+    of_users, of_items = (
+        (np.bincount(codes, around) ** 2).sum() * m / (m - 1) for codes, m in ((users, 60), (items, 40))
+    )
+    variance = max(of_users + of_items - (around**2).sum(), of_users, of_items)
+    assert found.error == pytest.approx(np.sqrt(variance) / n)
     assert found.applied
