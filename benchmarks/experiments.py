@@ -72,7 +72,7 @@ EXPERIMENTS = {
     "loop": Experiment(
         "rounds of serving, rating and learning with several policies, in worlds of known taste",
         tuple(loop.LOOPS),
-        {"world": loop.world},
+        {name: partial(loop.world, name) for name in loop.WORLDS},
         5,
         loop.measure,
         table=loop.table,
