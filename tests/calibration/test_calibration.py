@@ -196,6 +196,13 @@ def labelled(e, rng, a=1.0, b=0.0):
     return replace(e, labels=(rng.random(len(e)) < expit(a * e.logits + b)).astype(float))
 
 
+def test_the_loss_of_maps_is_the_weighted_mean_of_the_log_loss(rng):
+    e = labelled(examples(weights=rng.exponential(size=4000)), rng, a=0.5)
+    p = answers(fitted := fit_of(GlobalPlatt(), e), e)
+    by_hand = -np.average(e.labels * np.log(p) + (1 - e.labels) * np.log(1 - p), weights=e.weights)
+    assert e.loss(fitted) == pytest.approx(by_hand, rel=1e-6)
+
+
 def test_a_calibrator_that_makes_things_worse_steps_back(rng):
     """Users who are alike, with few ratings each: a map for each user memorises them."""
     spec = UserPlatt(ridge=0.01)
