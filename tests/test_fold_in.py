@@ -64,20 +64,6 @@ def test_folding_in_brings_new_users_nearer_to_the_truth_than_the_average_user_i
     assert folded < 0.95 * fallback
 
 
-@pytest.mark.parametrize("name", ["naive", "ips"])
-def test_somebody_with_the_ratings_of_a_known_user_is_answered_nearly_alike(models, known, name):
-    model = models[name]
-    busy = np.argsort(-np.bincount(known.users), kind="stable")[:40]
-    twins = known.take(np.isin(known.users, busy)).to_arrow().to_pandas()
-    twins["user_id"] = "twin of " + twins["user_id"]
-    names = known.user_ids.take(busy).to_pylist()
-    original = all_items(model, names)
-    folded = all_items(model.fold_in(twins), [f"twin of {name}" for name in names])
-    unknown = all_items(model, ["nobody"], on_unknown="fallback")
-    assert np.abs(folded - original).mean() < 0.6 * np.abs(unknown - original).mean()
-    assert np.mean([np.corrcoef(one, other)[0, 1] for one, other in zip(folded, original, strict=True)]) > 0.75
-
-
 def test_every_answer_about_known_users_stays_bit_for_bit(models, joined, known):
     users = list(known.user_ids)
     for name, model in models.items():
@@ -116,13 +102,7 @@ def test_a_user_without_ratings_is_the_average_user_and_is_counted(models):
     assert "1 of them have no rating" in folded.history.notes[-1]
 
 
-def test_one_user_who_likes_everything_is_enough(models):
-    folded = models["naive"].fold_in(pd.DataFrame({"user_id": [7], "item_id": [3], "rating": [1]}))
-    fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
-    assert all_items(folded, ["7"])[0, 3] > fallback[0, 3]
-
-
-def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_newcomers(models, frame):
+def test_what_random_ratings_have_corrected_stays_corrected_and_holds_for_new_users(models, frame):
     model = replace(models["naive"], corrections={"prediction": Line(1.0, -1.0)})
     folded, plain = model.fold_in(frame), models["naive"].fold_in(frame)
     users = list(model.log.user_ids)
@@ -138,21 +118,13 @@ def test_users_may_come_in_portions_or_together(models, frame):
     np.testing.assert_allclose(all_items(model.fold_in(early).fold_in(late), ids), all_items(together, ids), rtol=1e-5)
 
 
-def test_the_more_the_shrinkage_the_nearer_to_the_average_user(models, frame):
-    fallback = all_items(models["naive"], ["nobody"], on_unknown="fallback")
-    away = [
-        np.abs(all_items(models["naive"].fold_in(frame, shrinkage=s), ["u130"]) - fallback).mean() for s in (0.1, 1, 50)
-    ]
-    assert away[0] > away[1] > away[2]
-
-
-@pytest.mark.parametrize("error", ["log", "squared"])
-def test_a_new_user_has_the_row_that_minimises_the_weighted_risk_and_the_penalty(known, frame, error):
+@pytest.mark.parametrize(("error", "shrinkage"), [("log", 1), ("squared", 5)])
+def test_a_new_user_has_the_row_that_minimises_the_weighted_risk_and_the_penalty(known, frame, error, shrinkage):
     """By another minimiser, with weights and covariance by hand."""
     model = unskew.IPS(propensity=unskew.Popularity(), net=unskew.MF(n_factors=2), error=error).fit(
         known, training=unskew.Training(max_epochs=5, progress=False)
     )
-    folded, rated = model.fold_in(frame), frame[frame["user_id"] == "u125"]
+    folded, rated = model.fold_in(frame, shrinkage=shrinkage), frame[frame["user_id"] == "u125"]
     users, items = (folded.part("prediction").linear()[side].astype(float) for side in (0, 1))
     offsets = folded.part("prediction").linear().offsets.astype(float)
     clip = len(known) / known.n_pairs
@@ -164,7 +136,7 @@ def test_a_new_user_has_the_row_that_minimises_the_weighted_risk_and_the_penalty
     def objective(theta):
         z = x @ theta + c
         e = (expit(z) - r) ** 2 if error == "squared" else np.logaddexp(0, z) - r * z
-        return weight @ e + 0.5 * (theta - mean) @ precision @ (theta - mean)
+        return weight @ e + 0.5 * shrinkage * (theta - mean) @ precision @ (theta - mean)
 
     expected = minimize(objective, mean, tol=1e-10).x
     found = users[folded.log.user_ids.codes(["u125"])[0]]
@@ -183,7 +155,7 @@ def test_graded_ratings_are_folded_in_on_their_scale(world):
     assert 1 <= bad < good <= 5
 
 
-def test_propensities_of_newcomers_add_up_to_their_numbers_of_ratings(known, frame):
+def test_propensities_of_new_users_add_up_to_their_numbers_of_ratings(known, frame):
     for propensity in (unskew.Additive(), unskew.Factors(n_folds=1, net=unskew.MF(n_factors=2, init_std=0.1))):
         model = unskew.IPS(propensity=propensity).fit(known, training=unskew.Training(max_epochs=3, progress=False))
         folded = model.fold_in(frame)

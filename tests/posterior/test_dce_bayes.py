@@ -117,14 +117,6 @@ def fitted():
     return sample(Problem(log, replace(SETTINGS, exposure=False), liked_from=2.0)).posterior, y, seen
 
 
-def test_shift_of_a_normal_latent_is_exact():
-    """Density times exp(s y) moves a normal by s times its variance: checked by weighting draws."""
-    f, v, noise, s = 0.4, 0.3, 1.2, 0.5
-    y = np.random.default_rng(0).normal(f, np.sqrt(v + noise), 2_000_000)
-    chosen = np.average(y > 0.2, weights=np.exp(s * y))
-    assert abs(chosen - ndtr((f + s * (v + noise) - 0.2) / np.sqrt(v + noise))) < 0.002
-
-
 def test_level_moves_to_the_truth_with_k_one(fitted):
     posterior, y, seen = fitted
     u, i = np.nonzero(~seen)

@@ -18,7 +18,6 @@ from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
 from unskew.propensity.scorers import RidgeScorer, SpectralScorer
-from unskew.registry import registered
 
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
 
@@ -304,6 +303,10 @@ def test_tiny_and_odd_logs_give_finite_answers():
     ten = fit_small(np.arange(10) % 4, np.arange(10) % 5, np.arange(10) % 3, 4, 5)
     assert any("10 ratings teach little" in note for note in ten.notes)
     fit_small(rng.integers(9, size=60), rng.integers(9, size=60), rng.choice([1, 2, 1e300], 60), 9, 9)
+    users, items = np.r_[np.zeros(100_000, int), 1, 1, 2, 2], np.r_[np.arange(100_000), 0, 1, 1, 2]
+    busy = Pairs(users, items, 3, 100_000, np.arange(100_004) % 3)
+    posterior = sample(Problem(busy, replace(PLAIN, sweeps=8))).posterior
+    assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
     with pytest.raises(ParameterError, match="sweeps of BayesianFactors must be a number at least 8"):
         BayesianFactors(sweeps=1)
 
@@ -319,15 +322,3 @@ def test_odd_features_are_refused_or_counted():
     odd = np.c_[x, x, np.ones(80), 1e300 * x, rng.standard_normal((80, 200))]
     notes = fit_small(users, items, ratings, 80, 60, user_features=odd).notes
     assert any("1 of 204 columns of features are constant" in note for note in notes)
-
-
-def test_user_with_a_hundred_thousand_ratings():
-    users = np.r_[np.zeros(100_000, int), 1, 1, 2, 2]
-    items = np.r_[np.arange(100_000), 0, 1, 1, 2]
-    log = Pairs(users, items, 3, 100_000, np.arange(100_004) % 3)
-    posterior = sample(Problem(log, replace(PLAIN, sweeps=8))).posterior
-    assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
-
-
-def test_it_is_registered_as_an_imputation() -> None:
-    assert "bayesian-factors" in {entry.name for entry in registered("imputation")}

@@ -197,7 +197,7 @@ def statistics(s):
 @pytest.mark.parametrize("n_levels", [3, 1] if LONG else [3])
 def test_geweke_joint_distribution(n_levels, monkeypatch):
     """Prior draws and draws by turns of (sweep, new data) have one distribution: Geweke (JASA 99, 2004), |z| < 4."""
-    steps = 60_000 if LONG else 6000
+    steps = 60_000 if LONG else 4000
     monkeypatch.setattr(defaults, "THRESHOLD_SD", 1.0)  # tails that a chain of this length visits often enough
     users, items, ratings, columns = world(1, n=100, n_levels=n_levels)
     columns = [side._replace(values=side.values * np.array([0.5] + 5 * [0.3])) for side in columns]
@@ -224,7 +224,7 @@ def test_geweke_joint_distribution(n_levels, monkeypatch):
 def test_simulation_based_calibration():
     """Ranks of the truth among posterior draws are uniform when it is drawn from the prior (Talts et al., 2018)."""
     rng, users, items, ranks = np.random.default_rng(3), np.repeat(np.arange(6), 4), (np.arange(24) * 5) % 7, []
-    worlds, thin = (120, 20) if LONG else (30, 8)
+    worlds, thin = (120, 20) if LONG else (25, 6)
     prior = {"d": 1, "row_df": 12, "prior_scale": 0.3, "of_columns": (4, 3)}
     for seed in range(worlds):
         s = Sampler(users, items, np.arange(24) % 3, 3, Columns.of(6), Columns.of(7), seed=seed, **prior)
@@ -248,7 +248,7 @@ def test_sampler_agrees_with_brute_force_on_two_by_two():
     prior = {"d": 1, "row_df": 8, "prior_scale": 0.5, "of_columns": (3, 2)}
     s = Sampler(users, items, levels, 2, Columns.of(2), Columns.of(2), seed=0, **prior)
     rng, found = np.random.default_rng(1), {"sweep": [], "prior": []}
-    for kind, n in (("sweep", 60_000 if LONG else 8000), ("prior", 120_000 if LONG else 16_000)):
+    for kind, n in (("sweep", 60_000 if LONG else 5000), ("prior", 120_000 if LONG else 8000)):
         for _ in range(n):
             s.sweep() if kind == "sweep" else draw_prior(s, rng)
             u, v = s.user_side, s.item_side

@@ -186,15 +186,6 @@ def test_garbage_is_refused_with_a_sentence(world, naive, graded):
         naive.with_random_ratings(graded[1])
 
 
-@pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 12), "liked"])
-def test_few_or_one_sided_ratings_keep_predictions_sane(world, naive, rows):
-    test = world.test
-    chosen = np.flatnonzero(test.ratings == 1)[:30] if rows == "liked" else np.arange(len(test))[rows]
-    answers = naive.with_random_ratings(test.take(chosen)).predict_codes(*everywhere(world))
-    assert ((answers > 0) & (answers < 1)).all()
-    assert rows != "liked" or answers.mean() > naive.predict_codes(*everywhere(world)).mean()
-
-
 def test_the_imputation_is_corrected_too_and_naive_bayes_trains_by_them(world):
     bayes = unskew.NaiveBayes(base=unskew.Additive())
     model = unskew.DRJL(propensity=bayes).fit(world.log, training=SHORT, random_ratings=world.test)

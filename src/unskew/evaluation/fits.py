@@ -72,8 +72,9 @@ def exposure_of(log: RatingLog, seed: int) -> FittedPropensity:
 def slope_of(log: RatingLog, fold: NDArray[np.int64], imputations: list[Imputation], seed: int) -> Slope:
     """Estimate how strongly liking drives seeing, by imputations that have not seen their fold."""
     liked = (log.ratings >= 0.5).astype(np.int64)
-    models = {k: each.posterior for k, each in enumerate(imputations)}
-    return estimate_slope(Pairs.of(log), liked, fold, models, np.random.default_rng([seed, 44]))
+    models, known = {k: each.posterior for k, each in enumerate(imputations)}, Problem.of(log, BayesianFactors(), seed)
+    features = known.user_features, known.item_features
+    return estimate_slope(Pairs.of(log), liked, fold, models, np.random.default_rng([seed, 44]), features)
 
 
 def by_fold(model: Recommender, fold: NDArray[np.int64], advance: Callable[[], None]) -> list[Answers]:
