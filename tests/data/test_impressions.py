@@ -1,5 +1,6 @@
 """Files of what was shown, clicked and bought: which columns, what is learned from them, and what is refused."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ import unskew
 from unskew.data.impressions import chances_shown, shares
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
+from unskew.data.split import usual
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError, ParameterError
 
@@ -193,46 +195,67 @@ def changed(rows, **columns):
     return rows
 
 
-def edited(rows, name, row, value):
-    values = rows[name].to_pylist()
-    values[row] = value
-    return changed(rows, **{name: values})
+def edited(rows, **third):
+    """Return the rows with another value in the third."""
+    for name, value in third.items():
+        values = rows[name].to_pylist()
+        values[2] = value
+        rows = changed(rows, **{name: values})
+    return rows
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        ("pscore", 0.0, "row 3 of column 'pscore' holds 0: it must be above 0 and at most 1"),
-        ("pscore", 1.5, "row 3 of column 'pscore' holds 1.5: it must be above 0 and at most 1"),
-        ("pscore", None, "row 3 of column 'pscore' holds nothing"),
-        ("position", -1, "row 3 of column 'position' holds -1: it must be 0 or more"),
-        ("clicked", 2, "row 3 of column 'clicked' holds 2, where only 0 and 1"),
-        ("is_random", None, "row 3 of column 'is_random' holds nothing"),
-    ],
-)
-def test_a_bad_value_is_named_with_column_and_row(rows, name, value, sentence):
+BAD = {
+    "pscore of 0": (lambda r: edited(r, pscore=0.0), "row 3 of column 'pscore' holds 0: it must be above 0"),
+    "pscore above 1": (lambda r: edited(r, pscore=1.5), "row 3 of column 'pscore' holds 1.5: it must be above 0"),
+    "no pscore": (lambda r: edited(r, pscore=None), "row 3 of column 'pscore' holds nothing"),
+    "position below 0": (lambda r: edited(r, position=-1), "row 3 of column 'position' holds -1: it must be 0 or more"),
+    "clicked twice": (lambda r: edited(r, clicked=2), "row 3 of column 'clicked' holds 2, where only 0 and 1"),
+    "random or not": (lambda r: edited(r, is_random=None), "row 3 of column 'is_random' holds nothing"),
+    "an item that is missing": (lambda r: edited(r, item_id=None), "row 3 of column 'item_id' has no id"),
+    "no clicks": (lambda r: changed(r, clicked=[0] * len(r)), "'clicked' is 0 in every row: where nothing is seen"),
+    "no conversions": (lambda r: changed(r, converted=[0] * len(r)), "every rating is negative"),
+}
+ODD = {
+    "conversions without clicks": (
+        lambda r: changed(r, converted=np.where(np.arange(len(r)) < 9, 1, r["converted"].to_numpy())),
+        r"rows have an outcome and were not seen: it is not read, the first is row \d$",
+    ),
+    "all clicks in one position": (
+        lambda r: changed(r, clicked=[int(p == 0) for p in r["position"].to_pylist()]),
+        "everything chosen stood at position 0",
+    ),
+    "one policy": (lambda r: changed(r, policy=["one"] * len(r)), "the column of policies holds one policy alone"),
+    "duplicate rows": (
+        lambda r: pa.concat_tables([r, r.slice(0, 5)]),
+        "rows repeat another of the same request, and count as rows, one of them row 20",
+    ),
+    "two winners of a request": (
+        lambda r: changed(r, clicked=[1] * len(r)),
+        "400 requests have several rows that were chosen, the first in row 1$",
+    ),
+    "times in the future": (
+        lambda r: edited(r, time=4e9),
+        "1 rows have a time in the future in column 'time', the first is row 3",
+    ),
+    "times out of order": (
+        lambda r: r.take(list(range(len(r)))[::-1]),
+        "rows stand behind a later one in column 'time', the first is row",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_value_is_named_with_column_and_row(rows, case):
+    made, sentence = BAD[case]
     with pytest.raises(DataError, match=sentence):
-        unskew.read_log(edited(rows, name, 2, value))
+        unskew.read_log(made(rows))
 
 
-def test_no_click_and_no_conversion_are_refused(rows):
-    with pytest.raises(DataError, match="'clicked' is 0 in every row: where nothing is seen"):
-        unskew.read_log(changed(rows, clicked=[0] * len(rows)))
-    with pytest.raises(DataError, match="every rating is negative"):
-        unskew.read_log(changed(rows, converted=[0] * len(rows)))
-
-
-def test_what_stands_out_is_counted(rows):
-    click = rows["clicked"].to_pylist().index(0)
-    notes = " ".join(unskew.read_log(edited(rows, "converted", click, 1)).notes)
-    assert "1 rows have an outcome and were not seen" in notes
-    first = changed(rows, clicked=[int(p == 0) for p in rows["position"].to_pylist()], policy=["one"] * len(rows))
-    notes = " ".join(unskew.read_log(first).notes)
-    assert "everything chosen stood at position 0" in notes
-    assert "holds one policy alone" in notes
-    notes = " ".join(unskew.read_log(pa.concat_tables([rows, rows.slice(0, 5)])).notes)
-    assert "rows repeat another of the same request" in notes
-    assert "requests have several rows that were chosen" in notes
+@pytest.mark.parametrize("case", ODD)
+def test_what_stands_out_is_counted_and_its_first_row_named(rows, case):
+    made, sentence = ODD[case]
+    notes = unskew.read_log(made(rows)).notes
+    assert any(re.search(sentence, note) for note in notes), notes
 
 
 def test_targets_and_missing_columns_are_refused_in_a_sentence(rows):
@@ -252,13 +275,30 @@ def test_a_file_with_ratings_is_read_for_ratings():
     assert len(RatingLog.from_frame(frame)) == 3
 
 
-def test_requests_are_held_out_whole(rows):
-    from unskew.data.split import holdout_split
+@pytest.mark.parametrize("by", [None, "time", "request"])
+@pytest.mark.parametrize("target", ["conversion", "click"])
+def test_impressions_are_divided_by_time_and_requests_never_torn_apart(rows, target, by):
+    log = unskew.read_log(rows, target=target)
+    split = unskew.holdout_split(log, 0.2512, by=by, seed=1)
+    held = np.isin(np.arange(len(log)), split.holdout_rows) if split.held_out is None else split.held_out
+    request, times = log.known_of_rows("request"), log.times if log.listed is None else log.listed.times
+    assert set(request[held]).isdisjoint(request[~held])
+    assert held.mean() == pytest.approx(0.25, abs=0.01)
+    if by != "request":
+        assert times[held].min() >= times[~held].max()
+    bare = unskew.read_log(rows.drop_columns("time"), target=target)
+    assert usual(bare) == "request"
+    assert usual(unskew.read_log(rows.drop_columns(["time", "request"]), target=target)) == "global"
+    by_user = unskew.holdout_split(log, 0.2, by="user")
+    assert len(by_user.train_rows) + len(by_user.holdout_rows) == len(log)
 
-    log = unskew.read_log(rows)
-    split = holdout_split(log, 0.25, by="request", seed=1)
-    request = log.listed.columns["request"]
-    assert set(request[split.held_out]).isdisjoint(request[~split.held_out])
-    assert split.held_out.mean() == pytest.approx(0.25, abs=0.01)
-    later = holdout_split(log, 0.25, by="time").held_out
-    assert log.listed.times[later].min() >= log.listed.times[~later].max()
+
+def test_a_log_keeps_at_most_16_bytes_a_row_besides_its_columns():
+    """Ids have codes of 4 bytes, an outcome 4, times 8, requests, positions and chances 4 each: 32 of columns."""
+    shown = simulate_funnel(5_000, 200, 20_000, seed=1).rows
+    for target in ("click", "conversion"):
+        log = unskew.read_log(shown.drop_columns(["policy", "is_random"]), target=target)
+        held = [*vars(log).values(), *(log.context or {}).values()]
+        held += [] if log.listed is None else log.listed.arrays().values()
+        kept = sum(array.nbytes for array in held if isinstance(array, np.ndarray))
+        assert kept <= (32 + 16) * len(shown)

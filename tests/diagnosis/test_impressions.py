@@ -9,7 +9,7 @@ from unskew.report.page import page
 
 
 def funnel(link):
-    return simulate_funnel(400, 80, 5000, click_rate=0.15, conversion_rate=0.25, random_share=0.0, link=link, seed=5)
+    return simulate_funnel(200, 50, 3000, click_rate=0.2, conversion_rate=0.25, random_share=0.0, link=link, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ def test_clicks_that_mislead_are_to_be_corrected_and_others_are_fine(found):
 def test_a_model_is_judged_by_the_latest_rows(log):
     model = unskew.make("naive").fit(log)
     judged = model.diagnose()
-    assert "7,500 latest" in judged.about
+    assert "4,500 latest" in judged.about
     assert judged.decision == "test"  # it is plain training itself
     assert judged["gain"].numbers["gain in squared error"].covers(0.0)
     rows = judged["calibration"].table.rows
     assert len(rows) == 10
-    assert "25,000 rows were shown, 3,750 seen" in page(judged)
+    assert f"15,000 rows were shown, {len(log):,} seen" in page(judged)
     stages = [row[:2] for row in judged["data"].chart.table.rows]
-    assert stages == [("shown", 1.0), ("clicked", 0.15), ("bought", log.ratings.sum() / 25_000)]
+    assert stages == [("shown", 1.0), ("clicked", len(log) / 15_000), ("bought", log.ratings.sum() / 15_000)]
     assert "From shown to the outcome" in page(judged)
 
 

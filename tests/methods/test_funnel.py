@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import logit
 from scipy.stats import ttest_rel
 
 import unskew
@@ -17,13 +18,14 @@ from unskew.errors import DataError
 from unskew.metrics import calibration_error
 from unskew.propensity.clicks import Clicks, examined
 from unskew.propensity.counted import Logged
+from unskew.special import expit
 
-QUICK = unskew.BayesianFactors(sweeps=60)
+QUICK = unskew.BayesianFactors(sweeps=40)
 
 
 @pytest.fixture(scope="module")
 def funnel():
-    return simulate_funnel(400, 80, 5000, click_rate=0.15, conversion_rate=0.25, random_share=0.0, seed=5)
+    return simulate_funnel(250, 60, 3500, click_rate=0.2, conversion_rate=0.25, random_share=0.0, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,53 @@ def test_random_rows_tell_of_positions_where_a_policy_orders():
     assert found[1] / found[0] == pytest.approx(0.5, rel=0.06)
     del rows.columns["is_random"]
     assert examined(rows, np.full(40_000, 0.2), np.ones(40_000))[2][1] / found[0] < 0.4
+
+
+@pytest.fixture(scope="module")
+def by_device():
+    """A funnel whose clicks depend on the device too, by known effects on the log-odds, and its chances of clicks."""
+    found, rng = simulate_funnel(60, 20, 3000, click_rate=0.1, conversion_rate=0.3, random_share=0.0, seed=7), RNG(1)
+    users, items, position = (found.rows[name].to_numpy() for name in ("user_id", "item_id", "position"))
+    device = rng.integers(3, size=len(items))
+    p = expit(logit(found.chance_clicked(users, items)) + EFFECTS[device]) * found.examination[position]
+    clicked = rng.random(len(p)) < p
+    bought = clicked & (rng.random(len(p)) < found.chance_converted(users, items))
+    columns = {"clicked": clicked.astype(int), "converted": bought.astype(int)}
+    rows = found.rows.drop_columns([*columns, "pscore"])
+    for name, values in {**columns, "device": np.array(["phone", "tablet", "desk"])[device]}.items():
+        rows = rows.append_column(name, pa.array(values))
+    return found, rows, device, p
+
+
+RNG, EFFECTS = np.random.default_rng, np.array([1.0, 0.0, -1.0])
+
+
+def test_a_context_adds_to_the_odds_of_a_click(by_device):
+    _, rows, device, p = by_device
+    log = unskew.read_log(rows, context=["device"])
+    clicks = Clicks().fit(log)
+    assert clicks.examination / clicks.examination[0] == pytest.approx(by_device[0].examination, rel=0.2)
+    level = log.listed.columns["context.device"]
+    names = [level[device == k][0] for k in range(3)]
+    found = clicks.terms["device"][names]
+    assert found[:2] - found[1:] == pytest.approx(EFFECTS[:2] - EFFECTS[1:], abs=0.3)
+    assert np.average(clicks.terms["device"][level]) == pytest.approx(0, abs=1e-9)
+    plain = Clicks().fit(unskew.read_log(rows))
+    for k in range(3):
+        own = device == k
+        assert clicks.at(log.listed)[own].mean() == pytest.approx(p[own].mean(), abs=0.015)
+    errors = [np.square(each.at(log.listed) - p).mean() for each in (clicks, plain)]
+    assert errors[0] < 0.7 * errors[1]
+
+
+def test_examination_may_be_given(by_device):
+    found, rows, _, _ = by_device
+    given = pa.array(found.examination[rows["position"].to_numpy()])
+    rows = rows.append_column("examination", given)
+    log = unskew.read_log(rows)
+    _, place, ratio = examined(log.listed, np.full(len(rows), 0.2), np.ones(len(rows)))
+    assert ratio[place] / ratio[place][0] == pytest.approx(given.to_numpy() / given[0].as_py(), rel=1e-5)
+    assert (ratio[place] * 0.2).mean() == pytest.approx(0.2)
 
 
 def test_down_sampled_rows_leave_the_level_of_clicks(log):
@@ -139,16 +188,23 @@ def clicks():
     return found, unskew.read_log(found.rows, target="click")
 
 
+@pytest.fixture(scope="module")
+def without_random(clicks):
+    """The default fitted to clicks without what random traffic tells."""
+    return unskew.fit(replace(clicks[1], random=None), sweeps=40)
+
+
 def everything(funnel):
     users, items = (np.asarray(codes).ravel() for codes in np.indices((funnel.n_users, funnel.n_items)))
     return users, items
 
 
 @pytest.mark.parametrize("name", ["dce-bayes", "naive"])
-def test_random_traffic_corrects_what_is_learned_of_all_pairs(clicks, name, tmp_path):
+def test_random_traffic_corrects_what_is_learned_of_all_pairs(clicks, without_random, name, tmp_path):
     funnel, log = clicks
     truth, settings = funnel.chance_clicked(*everything(funnel)).mean(), {"sweeps": 40} if name == "dce-bayes" else {}
-    model, plain = unskew.fit(log, name, **settings), unskew.fit(replace(log, random=None), name, **settings)
+    plain = without_random if name == "dce-bayes" else unskew.fit(replace(log, random=None), name)
+    model = unskew.fit(log, name, **settings)
     assert model.random_ratings.n_ratings == len(log.random_ratings)
     assert plain.random_ratings is None
     of_model, of_plain = (abs(each.predict(*everything(funnel)).mean() - truth) for each in (model, plain))
@@ -188,9 +244,8 @@ def test_logged_propensities_weigh_what_was_shown(clicks, tmp_path):
         unskew.make("ips", propensity=Logged()).fit(unskew.simulate(n_users=40, n_items=30, density=0.3, seed=0).log)
 
 
-def test_models_of_clicks_take_in_more_rows_and_new_users(clicks):
-    log = clicks[1]
-    model = unskew.fit(replace(log, random=None), sweeps=20)
+def test_models_of_clicks_take_in_more_rows_and_new_users(clicks, without_random):
+    log, model = clicks[1], without_random
     new = pa.table({"user_id": [9999, 9999], "item_id": [0, 1], "clicked": [1, 0], "time": [4e9, 4e9]})
     for more in (model.update(new).log, model.fold_in(new.drop_columns("time")).log):
         assert len(more) == len(more.cells) == len(log) + 2
@@ -204,14 +259,13 @@ def test_the_chances_of_a_part_are_those_to_be_shown_and_in_it(clicks):
     assert log.take(half).chances == pytest.approx(log.chances[half] * half.mean())
 
 
-@pytest.mark.parametrize("rate", [0.005, 0.001])
-def test_rare_conversions_are_answered_at_their_level(rate):
+def test_rare_conversions_are_answered_at_their_level():
     """A handful of conversions cannot tell what was not clicked: answers keep to the level of clicks."""
-    found = simulate_funnel(200, 40, 4000, click_rate=0.3, conversion_rate=rate, random_share=0.0, seed=1)
+    found = simulate_funnel(150, 30, 2500, click_rate=0.3, conversion_rate=0.005, random_share=0.0, seed=1)
     log, shown = unskew.read_log(found.rows), [found.rows[name].to_numpy() for name in ("user_id", "item_id")]
     n, truth = float(log.ratings.sum()), found.chance_converted(*shown).mean()
     assert n < 0.01 * len(log)
-    p = unskew.make("dce-bayes", factors=unskew.BayesianFactors(sweeps=40)).fit(log).predict(*shown)
+    p = unskew.make("dce-bayes", factors=QUICK).fit(log).predict(*shown)
     clicked = found.rows["clicked"].to_numpy() == 1
     assert p[clicked].sum() == pytest.approx(n, abs=2 * np.sqrt(n))
     assert p.max() < 0.1
@@ -238,7 +292,24 @@ def test_the_records_of_twenty_shops_bear_out_what_the_guide_says():
         )
 
 
-def test_positives_alone_give_an_order(funnel):
-    users, items = (funnel.rows[name].to_numpy() for name in ("user_id", "item_id"))
-    found = unskew.fit(funnel.rows, "rel-mf", target="implicit").predict(users, items, on_unknown="fallback")
-    assert np.corrcoef(found, funnel.chance_clicked(users, items))[0, 1] > 0.1
+def test_positives_alone_give_an_order_that_exposure_does_not_bend():
+    """Items are exposed by chances from .1 to 1, whatever is liked: odds divided by exposure order better."""
+    rng, shape = np.random.default_rng(3), (400, 50)
+    v, w = rng.normal(size=(400, 2)), rng.normal(size=(50, 2))
+    truth = expit(1.5 * v @ w.T - 0.5)
+    positive = rng.random(shape) < truth * rng.permutation(np.geomspace(0.1, 1, 50))
+    users, items = np.nonzero(positive)
+    log = unskew.read_log(pa.table({"user_id": users, "item_id": items}), target="implicit")
+    everybody = np.indices(shape).reshape(2, -1)
+    codes = log.user_ids.codes(everybody[0]), log.item_ids.codes(everybody[1])
+
+    def order(scores):
+        return np.mean([np.corrcoef(*rows)[0, 1] for rows in zip(scores.reshape(shape), truth, strict=True)])
+
+    model = unskew.fit(log, sweeps=60)
+    own = order(model.predict(*everybody, on_unknown="fallback"))
+    assert own > order(model.part("prediction").probability(*codes)) + 0.03
+    assert own > order(unskew.fit(log, "rel-mf").predict(*everybody, on_unknown="fallback")) + 0.05
+    assert any("answers tell an order and no level" in note for note in model.part("prediction").notes)
+    with pytest.raises(unskew.UnskewError, match="fit it again"):
+        model.part("prediction").continued(log, 5)

@@ -44,6 +44,7 @@ class Reading:
     user_features: options.UserFeatures = None
     item_features: options.ItemFeatures = None
     item_names: options.ItemNames = None
+    context: str | None = None  # set by log.context=COLUMN,COLUMN
     guessed: list[str] = field(default_factory=list, init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -163,6 +164,8 @@ class Reading:
             settings |= {"positive": None, "rating_scale": self._ends}
         elif scale is not None:
             settings |= {"positive": scale.positive, "rating_scale": (scale.low, scale.high)}
+        if self.context is not None:
+            settings["context"] = [name.strip() for name in str(self.context).split(",")]
         if not sides:
             further = {name: getattr(self, name) for name in ("user_features", "item_features", "item_names")}
             settings |= {name: value for name, value in further.items() if value is not None}

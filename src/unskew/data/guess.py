@@ -53,6 +53,7 @@ _KNOWN = {
     "conversion_time": "conversiontime conversiondate convertedat purchasetime purchasedat boughtat",
     "request": "request requestid impressionid queryid",
     "position": "position pos slot rank",
+    "examination": "examination",
     "policy": "policy policyid policyname",
     "pscore": "pscore propensity propensityscore actionprob",
     "is_random": "israndom random randomized",

@@ -15,12 +15,13 @@ from unskew.data.ids import as_arrow, plain
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
 from unskew.data.scale import as_ratings
-from unskew.errors import DataError
+from unskew.errors import DataError, ParameterError, words
 
 Flags = NDArray[np.bool_]
 Target = Literal["click", "conversion", "click-and-conversion", "implicit"]
 OVER_ALL = ("click", "click-and-conversion")  # targets that are wanted over all pairs and known of what was shown
-CONTEXT = ("request", "position", "policy", "pscore", "is_random", "sample_rate")  # what a row may have besides
+CONTEXT = ("request", "position", "examination", "policy", "pscore", "is_random", "sample_rate")  # what a row may have
+NAMED, MOST_LEVELS = "context.", 1_000  # of columns of context that were asked for by name
 OFF = 3.0  # standard errors from which on logged chances are doubted
 RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
 
@@ -34,8 +35,10 @@ class Wanted(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | None, where: str) -> Wanted:
-    """Return what to look for in a table with these columns.
+def wanted(
+    given: Mapping[str, str | None], names: Iterable[str], target: str | None, where: str, context: Any = ()
+) -> Wanted:
+    """Return what to look for in a table with these columns; `context` are names of further ones.
 
     `target` is what answers are wanted for: "click" (would it be clicked if shown, over all pairs), "conversion"
     (would it convert if clicked, over everything shown), "click-and-conversion" (over all pairs) or "implicit" (would
@@ -58,8 +61,12 @@ def wanted(given: Mapping[str, str | None], names: Iterable[str], target: str | 
                 raise DataError(f"{where} has no column that is known to hold {event}: set {role}= to the right one.")
     if given["seen"] is None:
         del given["seen"]
+    asked = words(context, "context") if context else []
     if target is None and "seen" not in given:
+        if asked:
+            raise ParameterError(f"context={asked!r} is known of impressions, and {where} holds ratings: set target=.")
         return Wanted(given)
+    given |= {f"{NAMED}{name}": name for name in asked}
     free = [role for role in (*CONTEXT, "conversion_time") if role not in given]
     optional = ("time", *free, *(("rating",) if target == "implicit" else ()))
     return Wanted(given | dict.fromkeys(free), optional, target, notes)
@@ -114,10 +121,20 @@ def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[Li
     return ListedRows(listed.users[rows], listed.items[rows], listed.seen[rows], cells[again]), ratings[rows]
 
 
+def grouped(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the number of each row's group of equal keys, and the rows of each; `np.unique` takes twice the memory."""
+    order = np.argsort(keys, kind="stable")
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = np.diff(keys[order]) != 0
+    place = np.empty(len(keys), np.int32)
+    place[order] = np.cumsum(new, dtype=np.int32) - 1
+    return place, np.diff(np.flatnonzero(np.append(new, True)))
+
+
 def shares(keys: NDArray[np.int64]) -> NDArray[np.float32] | None:
     """Return the share of its pair that each row stands for, where pairs may have several rows; None if none has."""
-    _, place, count = np.unique(keys, return_inverse=True, return_counts=True)
-    return None if count.max() == 1 else (1 / count[place]).astype(np.float32)
+    place, count = grouped(keys)
+    return None if count.max() == 1 else (1 / count).astype(np.float32)[place]
 
 
 def chances_shown(users: NDArray[Any], items: NDArray[Any], pscore: NDArray[Any], n_items: int) -> NDArray[Any]:
@@ -126,7 +143,7 @@ def chances_shown(users: NDArray[Any], items: NDArray[Any], pscore: NDArray[Any]
     n are the rows of its user and p is the mean logged chance of the pair's rows: exact for chances that depend on user
     and item alone. A sum over shown pairs of 1 / chance is then unbiased over all pairs (Horvitz & Thompson, 1952).
     """
-    _, place, count = np.unique(pair_keys(users, items, n_items), return_inverse=True, return_counts=True)
+    place, count = grouped(pair_keys(users, items, n_items))
     p = (np.bincount(place, pscore) / count)[place]
     with np.errstate(divide="ignore"):  # of chances of 1
         return np.asarray(-np.expm1(np.bincount(users)[users] * np.log1p(-p)), np.float32)
@@ -141,16 +158,20 @@ def implied(pscore: NDArray[Any], n_items: int) -> list[str]:
     return [f"1 / pscore has a mean of {mean:,.4g} where true chances over all {n_items:,} items give that number"]
 
 
+def counted_as(bad: Flags, what: str) -> list[str]:
+    """Say how many rows are bad, in what, and which is the first."""
+    return [f"{int(bad.sum()):,} rows {what}, the first is row {int(bad.argmax()) + 1}"] if bad.any() else []
+
+
 def time_remarks(times: Any, bought: Any, won: Flags | None, at: Callable[[str], str], now: float) -> list[str]:
     """Return what is odd about times, in words; each is counted and its first row named."""
-
-    def counted_as(bad: Flags, what: str) -> list[str]:
-        return [f"{int(bad.sum()):,} rows {what}, the first is row {int(bad.argmax()) + 1}"] if bad.any() else []
 
     notes = []
     for role, column in (("time", times), ("conversion_time", bought)):
         if column is not None and not (column[~np.isnan(column)] > now).all():  # where all are, the unit is another
             notes += counted_as(column > now, f"have a time in the future in {at(role)}")
+    if times is not None:
+        notes += counted_as(np.diff(times, prepend=times[:1]) < 0, f"stand behind a later one in {at('time')}")
     if bought is not None:
         if times is not None:
             notes += counted_as(bought < times, f"have a time in {at('conversion_time')} before they were shown")
@@ -164,13 +185,22 @@ def _held(number: float) -> str:
 
 
 def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int) -> dict[str, NDArray[Any]]:
-    """Check what rows have besides: requests and policies as numbers, positions, logged chances, what is random."""
+    """Check what rows have besides: requests and policies as numbers, positions, logged chances, what is random.
+
+    Of columns of context every value is a level, and so is a missing one.
+    """
     found: dict[str, NDArray[Any]] = {}
-    for role in CONTEXT:
+    for role in (*CONTEXT, *(name for name in columns if name.startswith(NAMED))):
         if role not in columns:
             continue
-        if role in ("request", "policy"):
-            codes = plain(as_arrow(columns[role], at(role))).dictionary_encode()
+        if role in ("request", "policy") or role.startswith(NAMED):
+            named = role.startswith(NAMED)
+            codes = plain(as_arrow(columns[role], at(role))).dictionary_encode("encode" if named else "mask")
+            if named and len(codes.dictionary) > MOST_LEVELS:
+                raise DataError(
+                    f"{at(role)} holds {len(codes.dictionary):,} different values, which is more than {MOST_LEVELS:,} "
+                    "levels of a context: join them to fewer."
+                )
             column: NDArray[Any] = np.asarray(codes.indices.fill_null(-1), np.int32)
             names = [str(name).lower() for name in codes.dictionary.to_pylist()]
             if role == "policy" and "random" in names:
@@ -194,16 +224,24 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
 def remarks(items: NDArray[Any], won: Flags, seen: Flags | None, context: Mapping[str, NDArray[Any]]) -> list[str]:
     """Return what stands out in a log of impressions, in words; `won` are rows with the outcome, seen or not."""
     notes = []
-    if seen is not None and (count := int((won & ~seen).sum())):
-        notes.append(f"{count:,} rows have an outcome and were not seen: it is not read")
+    if seen is not None:
+        notes += counted_as(won & ~seen, "have an outcome and were not seen: it is not read")
     happened = won if seen is None else seen
     if "request" in context:
         request = context["request"]
-        if again := len(items) - len(np.unique(pair_keys(request, items, int(items.max()) + 1))):
-            notes.append(f"{again:,} rows repeat another of the same request, and count as rows")
-        wins = np.bincount(request[happened & (request >= 0)])
-        if several := int((wins > 1).sum()):
-            notes.append(f"{several:,} requests have several rows that were chosen")
+        keys = pair_keys(request, items, int(items.max()) + 1)
+        keys.sort()
+        again = keys[1:][keys[1:] == keys[:-1]]
+        if len(again):
+            repeats = np.flatnonzero(pair_keys(request, items, int(items.max()) + 1) == again[0])
+            words = "rows repeat another of the same request, and count as rows, one of them row"
+            notes.append(f"{len(again):,} {words} {repeats[1] + 1}")
+        several = np.bincount(request[happened & (request >= 0)]) > 1
+        if several.any():
+            first = int((request == several.argmax()).argmax()) + 1
+            notes.append(
+                f"{int(several.sum()):,} requests have several rows that were chosen, the first in row {first}"
+            )
     if "position" in context and len(np.unique(context["position"])) > 1:
         places = np.unique(context["position"][happened])
         if len(places) == 1:

@@ -23,7 +23,7 @@ import pyarrow.csv as pcsv
 
 from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
 from unskew.data.ids import as_text, is_text
-from unskew.data.impressions import wanted
+from unskew.data.impressions import NAMED, wanted
 from unskew.data.log import NAMES, RatingLog
 from unskew.data.rows import LogSettings, Rows, check_settings, names_like
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
@@ -138,14 +138,15 @@ def _from_files(
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
     first = File(paths[0], delimiter, header, [name for name in given.values() if name])
     layout, title = first.layout, settings.get("item_names")
-    look = wanted(named_as(given, first.names, names_like(settings)), first.names, settings.get("target"), first.name)
+    named = named_as(given, first.names, names_like(settings))
+    look = wanted(named, first.names, settings.get("target"), first.name, settings.get("context"))
     found, guessed = find_columns(first.samples, look.given, first.name, look.optional)
     extra = [title] if isinstance(title, str) and title in first.names else []
     if layout is not None:
         notes += layout.notes
         header = layout.header  # which the names of columns by their places must not decide anew
     kinds = dict.fromkeys([*found.values(), *extra], TEXT)
-    for role in found.keys() - {"user", "item", "request", "policy"}:
+    for role in found.keys() - {"user", "item", "request", "policy", *(r for r in found if r.startswith(NAMED))}:
         words = {str(value).strip().casefold() for value in first.samples[found[role]]}
         if words <= {"true", "false"}:
             kinds[found[role]] = pa.bool_()
@@ -156,8 +157,11 @@ def _from_files(
     LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
     columns = {role: rows[name] for role, name in found.items()}
+    others = {name: rows[name] for name in extra}
+    del rows, files, first  # or nothing of them is let go while the log is made
     read = Rows(columns, found, where, "pyarrow", (*notes, *look.notes, *guessed), layout is not None, look.target)
-    log = read.log({name: rows[name] for name in extra}, **settings)
+    del columns
+    log = read.log(others, **settings)
     return log if layout is None or layout.header else replace(log, names=NAMES)
 
 

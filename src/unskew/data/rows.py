@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -58,7 +59,8 @@ class LogSettings(TypedDict, total=False):
     `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
     "error", "last", "mean", or "keep", by which each of its m rows stands for 1/m of the pair. Rows with `seen` are
     kept unless "count" makes one of equal ones, that stands for as many. `sample_rate` is the share of such rows
-    that the log holds, one a row: each stands for 1 / sample_rate. `user_ids` and `item_ids` are catalogues: every
+    that the log holds, one a row: each stands for 1 / sample_rate. `context` are columns of impressions (device,
+    hour) on which the chance of a click depends besides user and item. `user_ids` and `item_ids` are catalogues: every
     id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the ids; ids that have
     features and no rating join the log. `item_names` are titles: a column of the same table, a frame with ids and
     titles, or a mapping. `like` is a log whose names of columns and whose scale are meant here too.
@@ -69,6 +71,7 @@ class LogSettings(TypedDict, total=False):
     duplicates: Duplicates
     target: Target | None
     window: float
+    context: Sequence[str]
     sample_rate: Any
     user_ids: Any
     item_ids: Any
@@ -79,7 +82,10 @@ class LogSettings(TypedDict, total=False):
 
 
 class Rows(NamedTuple):
-    """Columns by their roles, as they were given; `where` is the file they come from, if any."""
+    """Columns by their roles, as they were given; `where` is the file they come from, if any.
+
+    To make a log of them lets go of them.
+    """
 
     columns: dict[str, Any]
     called: dict[str, str] = {}  # noqa: RUF012
@@ -115,6 +121,9 @@ class Rows(NamedTuple):
         scale.refuse_strays(ratings, self._at("rating"))
         times = None if "time" not in self.columns else as_times(self.columns["time"], self._at("time"), notes)
         context = context_of(self.columns, self._at, len(users))
+        for role in self.columns.keys() & context.keys():
+            del self.columns[role]
+        pa.default_memory_pool().release_unused()
         if self.target is not None or seen is not None:
             notes += [] if won is None else remarks(items, won, seen, context)
             bought = None
@@ -261,6 +270,8 @@ class Rows(NamedTuple):
         given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
         frame = None if given is None else FeatureFrame.of(given, side, self.called.get(side) or getattr(NAMES, side))
         codes, ids = encoded(self.columns[side], self._at(side), self.narrow, known)
+        if not isinstance(settings.get("item_names"), str):  # a column that goes with the ids
+            del self.columns[side]  # columns are let go once they are read
         if frame is not None and known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
             ids = ids.extended(frame.ids)
             notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
@@ -301,7 +312,8 @@ class Rows(NamedTuple):
 def log_of_frame(frame: Any, named: dict[str, str | None], settings: Any) -> RatingLog:
     """Return the log of a frame; columns that are not named are guessed."""
     columns = columns_of(frame)
-    look = wanted(named_as(named, columns, names_like(settings)), columns, settings.get("target"), "the frame")
+    given = named_as(named, columns, names_like(settings))
+    look = wanted(given, columns, settings.get("target"), "the frame", settings.get("context"))
     found, guessed = find_columns(samples_of(columns), look.given, "the frame", look.optional)
     held = {role: columns[name] for role, name in found.items()}
     rows = Rows(held, found, "", library_of(frame), (*look.notes, *guessed), target=look.target)

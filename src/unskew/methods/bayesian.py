@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
+from unskew.data.population import draw_unseen
 from unskew.errors import ParameterError
 from unskew.methods.base import Method
 from unskew.nets.base import Part, State
@@ -25,6 +26,7 @@ from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
 from unskew.propensity.conditional import Choice, Folded, fit_choice
 from unskew.propensity.exposure import FittedExposure, better_exposure, with_rates
+from unskew.propensity.scorers import SpectralScorer
 from unskew.selection.level import level, shift
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.settings import check_settings, setting
@@ -32,6 +34,7 @@ from unskew.special import log_expit, log_ndtr, ndtr, ndtri_exp
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
 Array = NDArray[Any]
+DRAWN_A_ROW = 4  # pairs that are drawn for a positive row
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,6 +75,8 @@ class Corrected(Posterior):
         return np.asarray(ndtr(self.answer_margin(users, items, unexplained)))
 
     def continued(self, log: RatingLog, sweeps: int, burn: int | None = None) -> Corrected:
+        if log.target == "implicit":
+            raise ParameterError("A model of positive rows alone is not continued: fit it again.")
         found = super().continued(log, sweeps, burn)
         return found if burn is None else found.recounted(log)
 
@@ -174,6 +179,32 @@ def corrected(
     return Corrected(**vars(posterior) | found | {"notes": notes, "exposure": exposure})
 
 
+@one_blas_thread
+def fit_positives(problem: Problem) -> Corrected:
+    """Fit a log of positive rows alone: a posterior of positive against drawn pairs, its odds divided by the exposure.
+
+    y = exposed x liked, so that P(liked) = P(y) / P(exposed) (Saito et al., WSDM 2020); the odds of being exposed are
+    the root of an item's share of the most frequent one's rows. Their level is not known: order is learned alone.
+    """
+    log, rng = problem.log, np.random.default_rng([problem.seed, 24])
+    users, items, _ = draw_unseen(log.seen(), log.users, DRAWN_A_ROW, rng)
+    ratings = np.concatenate([np.ones(len(log.users)), np.zeros(len(users))])
+    joined = log._replace(users=np.append(log.users, users), items=np.append(log.items, items), ratings=ratings)
+    settings = replace(problem.settings, exposure=False, history=False)  # who has which row is what is learned
+    posterior = sample(replace(problem, log=joined, settings=settings, liked_from=1.0)).posterior
+    counts = log.counts()[1]
+    none = [np.zeros((n, 0), np.float32) for n in (log.n_users, log.n_items)]
+    scorer = SpectralScorer(np.log(np.maximum(counts, 0.5) / counts.max()), *none)
+    base = float(np.log(len(log.users) / (log.n_users * log.n_items)))
+    name = "the root of an item's share of positive rows"
+    exposure = FittedExposure(name, scorer, np.array([0.5, 0.0, 0.0]), np.zeros(log.n_users), log.n_items, base)
+    divided = Targeted(
+        np.array([0.0, 1.0, -1.0]), np.zeros((1, 2)), np.zeros(log.n_users, np.int64), True, 0.0, 0.0, np.zeros((0, 3))
+    )
+    notes = [*posterior.notes, f"Exposure: {name}; answers tell an order and no level."]
+    return Corrected(**vars(posterior) | {"notes": notes, "exposure": exposure, "targeted": divided})
+
+
 def fit_exposure(
     problem: Problem, fold: Array, rng: np.random.Generator
 ) -> tuple[FittedExposure | ClickPropensity, Array, Folded | None]:
@@ -206,9 +237,11 @@ class CorrectedFactors(Sampled):
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
 
     def fit_in(self, context: FitContext) -> Corrected:
-        random = context.random_ratings
+        random, problem = context.random_ratings, Problem.in_context(context, self.factors)
+        if context.log.target == "implicit":
+            return fit_positives(problem)
         return fit_corrected(
-            Problem.in_context(context, self.factors), corrections=self.corrections, unexplained=self.unexplained,
+            problem, corrections=self.corrections, unexplained=self.unexplained,
             random=None if random is None else Pairs.of(random, random.ratings),
         )  # fmt: skip
 
@@ -236,12 +269,13 @@ class DCEBayes(Method):
     a targeted correction by all left-out ratings, on its logit and log p with experts by user group, applied if it
     lowers the cross-fitted weighted log-loss by two standard errors; (3) a level shift if liking drives seeing by more
     than two standard errors, with `unexplained` (k) of what the model cannot explain driving it too. Each says in a
-    line whether it acted.
+    line whether it acted. Positive rows alone (target "implicit") teach an order, over the exposure of items.
     """
 
     factors: BayesianFactors = setting(factory=BayesianFactors)
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
     corrections: ClassVar[bool] = True
+    from_positives: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.calibration.platt import Examples, solve_platt
+from unskew.data.impressions import NAMED
 from unskew.data.pairs import pair_fold
 from unskew.data.population import ListedRows
 from unskew.errors import DataError
@@ -17,7 +18,7 @@ from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, one_
 from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Float32, Int
 from unskew.propensity.base import FittedPropensity, Propensity, logit_of
-from unskew.special import log_expit
+from unskew.special import expit, log_expit
 from unskew.training.plan import Given
 
 FEW = 30  # clicks on random rows at a position, below which all rows tell of it
@@ -28,9 +29,10 @@ LARGE = 100_000  # rows: from here on half of them teach as much as four fifths
 class ClickPropensity(FittedPropensity):
     """P(seen) of a listed row, from a posterior of what was seen, its logits mapped by a + b logit.
 
-    It is that at an average position; `examination` is by how much each of `positions` multiplies it (the
-    position-based model: Craswell et al., WSDM 2008). Of new users and items, and of the average one (-1), nothing is
-    known: they have the base rate.
+    It is that in an average context, to which each level of a column of context adds one of `terms`, and at an average
+    position; `examination` is by how much each of `positions` multiplies it (the position-based model: Craswell et al.,
+    WSDM 2008), where positions stand in the column `placed_by`. Of new users and items, and of the average one (-1),
+    nothing is known: they have the base rate.
     """
 
     posterior: Posterior
@@ -40,6 +42,8 @@ class ClickPropensity(FittedPropensity):
     base_logit: float
     positions: Float
     examination: Float
+    terms: dict[str, Float]
+    placed_by: str = "position"
     name: str = "clicks over everything shown"
     state = flat
 
@@ -56,12 +60,17 @@ class ClickPropensity(FittedPropensity):
         return found
 
     def at(self, rows: ListedRows) -> Float:
-        """Return P(seen) of rows at their positions; a position that is new counts as an average one."""
-        p = self.pair(rows.users, rows.items)
-        if (position := rows.columns.get("position")) is None:
-            return p
+        """Return P(seen) of rows in their context at their positions; what is new there counts as the average."""
+        logits = self.logits(rows.users.astype(np.int64), rows.items.astype(np.int64)).astype(np.float64)
+        for name, effects in self.terms.items():
+            if (levels := rows.columns.get(f"{NAMED}{name}")) is not None:
+                logits += np.append(effects, 0.0)[np.where(levels < len(effects), levels, -1)]
+        p = expit(logits)
+        if (position := rows.columns.get(self.placed_by)) is None:
+            return np.asarray(p)
         place = np.minimum(np.searchsorted(self.positions, position), len(self.positions) - 1)
-        return np.minimum(p * np.where(self.positions[place] == position, self.examination[place], 1.0), 1.0)
+        found = p * np.where(self.positions[place] == position, self.examination[place], 1.0)
+        return np.asarray(np.minimum(found, 1.0))
 
 
 @one_blas_thread
@@ -79,21 +88,60 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
         own = fold == k
         logits[own] = problem.without_fold(fold, int(k)).logits(shown.users[own], shown.items[own])
     weights = np.ones(n) if listed.cells is None else listed.cells.astype(float)
-    examples = Examples(logits, listed.seen.astype(float), weights, listed.users, np.zeros((1, 1), np.float32))
-    slope, intercept = (float(found[0]) for found in solve_platt(examples))
-    base = float(logit_of(np.average(listed.seen, weights=weights)))
-    log_p = log_expit(intercept + slope * logits)
+    base, terms = float(logit_of(np.average(listed.seen, weights=weights))), dict[str, Float]()
+    if any(name.startswith(NAMED) for name in listed.columns):
+        intercept, slope, terms, added = in_context(listed, logits, weights)
+    else:
+        examples = Examples(logits, listed.seen.astype(float), weights, listed.users, np.zeros((1, 1), np.float32))
+        slope, intercept = (float(found[0]) for found in solve_platt(examples))
+        added = np.zeros(1)
+    log_p = log_expit(intercept + slope * logits + added)
     positions, place, examination = examined(listed, np.exp(log_p) * weights, weights)
-    posterior = sample(problem).posterior
-    fitted = ClickPropensity(posterior, (intercept, slope), n_users, n_items, base, positions, examination)
+    posterior, by = sample(problem).posterior, "examination" if "examination" in listed.columns else "position"
+    fitted = ClickPropensity(posterior, (intercept, slope), n_users, n_items, base, positions, examination, terms, by)
     return fitted, np.minimum(log_p + np.log(examination)[place], 0.0)
+
+
+def in_context(listed: ListedRows, logits: Float, weights: Float) -> tuple[float, float, dict[str, Float], Float]:
+    """Fit log-odds a + b logit + a term for each level of each column of context, terms ~ N(0, 1), by Newton's steps.
+
+    Terms of a column are 0 on average over the rows. Also what they add to each row.
+    """
+    from scipy.sparse import csr_array, hstack  # slow to import, and answers need none
+
+    columns = {n.removeprefix(NAMED): c.astype(np.int64) for n, c in listed.columns.items() if n.startswith(NAMED)}
+    n, sizes = len(logits), {name: int(levels.max()) + 1 for name, levels in columns.items()}
+    hot = [csr_array((np.ones(n), (np.arange(n), c)), shape=(n, sizes[name])) for name, c in columns.items()]
+    design = hstack([csr_array(np.column_stack([np.ones(n), logits])), *hot], format="csr")
+    beta, prior = np.zeros(design.shape[1]), np.ones(design.shape[1])
+    beta[1], prior[:2] = 1.0, 1e-6
+    for _ in range(50):
+        p = expit(design @ beta)
+        slope = design.T @ (weights * (listed.seen - p)) - prior * beta
+        curvature = (design.T @ (design * (weights * p * (1 - p))[:, None])).toarray() + np.diag(prior)
+        step = np.linalg.solve(curvature, slope)
+        beta += step
+        if np.abs(step).max() < 1e-8:
+            break
+    ends = 2 + np.cumsum([0, *sizes.values()])
+    terms = {name: beta[ends[k] : ends[k + 1]].copy() for k, name in enumerate(columns)}
+    for name, levels in columns.items():
+        centre = float(np.average(terms[name][levels], weights=weights))
+        terms[name] -= centre
+        beta[0] += centre
+    added = np.sum([terms[name][levels] for name, levels in columns.items()], axis=0)
+    return float(beta[0]), float(beta[1]), terms, added
 
 
 def examined(listed: ListedRows, expected: Float, weights: Float) -> tuple[Float, Int, Float]:
     """Find how often each position is seen for what is expected of its rows, alike on average: by random rows if any.
 
-    Where a policy puts the best first, positions of its rows tell what it chose as well as what is looked at.
+    Where a policy puts the best first, positions of its rows tell what it chose as well as what is looked at. A column
+    "examination" gives it.
     """
+    if (given := listed.columns.get("examination")) is not None:
+        positions, place = np.unique(given, return_inverse=True)
+        return positions.astype(float), place, positions * (expected.sum() / (expected * given).sum())
     position = listed.columns.get("position")
     if position is None:
         return np.zeros(1), np.zeros(len(listed), np.int64), np.ones(1)

@@ -55,7 +55,8 @@ class FittedExposure(FittedPropensity):
 
 def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Generator) -> FittedExposure:
     """Find each user's rate, in blocks of users; above 20 million cells over the top items and a sample of the rest."""
-    (counts, popularity), n_items = log.counts(), log.n_items
+    seen, n_items = log.seen(), log.n_items  # a pair of several rows is seen once
+    counts, popularity = np.diff(seen.indptr), np.asarray(seen.sum(axis=0)).ravel()
     chosen, stands_for = np.arange(n_items), np.ones(n_items)
     if log.n_users * n_items > MOST_CELLS and n_items > 2 * SAMPLED_ITEMS:
         order = np.argsort(-popularity, kind="stable")
@@ -66,7 +67,7 @@ def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Genera
     for rows in np.array_split(np.arange(log.n_users), -(-log.n_users * len(chosen) // 1_000_000)):
         eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ found.coefficients
         rates.append(solved_rates(eta.reshape(len(rows), -1), stands_for, target[rows]))
-    base_logit = float(logit_of(len(log.users) / (log.n_users * n_items)))
+    base_logit = float(logit_of(seen.nnz / (log.n_users * n_items)))
     return FittedExposure(found.name, found.scorer, found.coefficients, np.concatenate(rates), n_items, base_logit)
 
 
