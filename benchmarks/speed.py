@@ -284,6 +284,25 @@ def command(job: Job) -> Measured:
     return Measured({"command: processor seconds": float(own), "command: Python alone": float(start)}, {})
 
 
+def reading(job: Job) -> Measured:
+    """Read five million rows of CSV as a log, with ids, scale, times and checks, and as `pyarrow.csv` reads a table."""
+    import pyarrow.csv as pcsv
+
+    log = drawn(60_000, 8_000, 5_000_000, job.seed)
+    with TemporaryDirectory() as folder:
+        path, times = Path(folder) / "ratings.csv", 1.5e9 + np.arange(len(log))
+        rows = log.to_arrow().append_column("timestamp", [times.astype(np.int64)])
+        pcsv.write_csv(rows.take(np.random.default_rng(job.seed).permutation(len(rows))), path)
+        figures = {}
+        for name, clock in (("processor time", time.process_time), ("clock", time.perf_counter)):
+            both = [
+                [seconds(partial(read, path), clock) for read in (unskew.read_log, pcsv.read_csv)] for _ in range(5)
+            ]
+            own, theirs = np.median(both, axis=0)
+            figures[f"reading: times of pyarrow.csv, {name}"] = float(own / theirs)
+    return Measured(figures, {"rows": len(log)})
+
+
 def cluster(job: Job) -> Measured:
     """Weigh a sweep of ten million ratings on one and on two workers of a local Dask cluster, and without.
 
@@ -381,7 +400,7 @@ TIMED = {
     "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat", "drawn")),
     "equal": (equal, ("movielens", "million")), "epoch": (epochs, ("million",)),
     "tenfold": (tenfold, ("drawn",)), "lists": (lists, ("drawn",)), "predict": (command, ("drawn",)),
-    "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)),
+    "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)), "read": (reading, ("drawn",)),
 }  # fmt: skip
 
 
