@@ -352,6 +352,9 @@ def test_a_collapsed_assignment_is_counted_and_noted(rng):
     assert fitted.collapsed
     assert "collapsed" in fitted.notes[0]
     assert not fit_of(ExpertPlatt(n_experts=1, steps=1), e).collapsed
+    one = np.ones((1, 1))
+    shared = [PlattMaps(one, one, one, 0, usage=(most, 1 - most)).collapsed for most in (0.99, 0.991)]
+    assert shared == [False, True]  # more than 99% with one expert
     seeing = ExpertPlatt(n_experts=2).fit(e, rng=rng)
     assert not seeing.collapsed
     assert seeing.entropy > 0.5
