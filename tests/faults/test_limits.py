@@ -94,7 +94,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(name, ratings, mine,
 
 
 @pytest.mark.parametrize(
-    ("read_only", "because"), [(True, "read-only file system"), (False, "no space left on device")]
+    ("read_only", "because"), [(True, "may not be written to"), (False, "no space left on device")]
 )
 def test_a_place_without_room_or_right_to_write_is_a_sentence(
     read_only, because, ratings, mine, commanded, mounted, tmp_path
