@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import unskew
+from unskew.cli import app
 from unskew.data.impressions import chances_shown, shares
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
@@ -302,3 +304,14 @@ def test_a_log_keeps_at_most_16_bytes_a_row_besides_its_columns():
         held += [] if log.listed is None else log.listed.arrays().values()
         kept = sum(array.nbytes for array in held if isinstance(array, np.ndarray))
         assert kept <= (32 + 16) * len(shown)
+
+
+def test_a_file_of_impressions_is_divided_with_all_rows_and_columns(rows, tmp_path):
+    pcsv.write_csv(rows, tmp_path / "shown.csv")
+    asked = ["split", str(tmp_path / "shown.csv"), "--out", str(tmp_path / "parts")]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    train, test = (pcsv.read_csv(tmp_path / "parts" / f"{name}.csv") for name in ("train", "test"))
+    assert len(train) + len(test) == len(rows)
+    assert train.column_names == rows.column_names
+    assert max(train["time"].to_pylist()) <= min(test["time"].to_pylist())
+    assert len(unskew.read_log(tmp_path / "parts" / "train.csv").listed) == len(train)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import unskew
 from unskew.cli import options
 from unskew.cli.output import Answer, check_folder, write_table
-from unskew.cli.reading import SOURCE_HELP, RatingsInTime
+from unskew.cli.reading import SOURCE_HELP, RatingsInTime, is_model
 from unskew.errors import ParameterError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from unskew.data.split import Split
+
 EXAMPLE = "unskew split ratings.csv --by user --test 0.2 --out parts"
-BY_HELP = "The latest ratings, a random share of each user's, or a random share of all."
+BY_HELP = (
+    "The latest rows, whole requests, a random share of each user's, or a random share of all; of impressions the "
+    "latest or whole requests if these are known, else random."
+)
 
 
 def command(
     log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
     reading: RatingsInTime,
     out: Annotated[Path, options.file("--out", "Where to write the two files.", "FOLDER")],
-    by: Annotated[Literal["time", "user", "random"], options.flag("--by", BY_HELP)] = "random",
+    by: Annotated[Literal["time", "request", "user", "random"] | None, options.flag("--by", BY_HELP)] = None,
     test: Annotated[float, options.share("--test", "The share of ratings to set aside.")] = 0.2,
     seed: options.Seed = 0,
 ) -> Answer:
@@ -31,14 +39,36 @@ def command(
     predicted, not how well those of all pairs are.
     """
     check_folder(out)
-    names: dict[str, Any] = {"random": "global"}
-    split = unskew.holdout_split(reading.log(log), test, by=names.get(by, by), seed=seed)
+    chosen: Any = "global" if by == "random" else by
+    split = unskew.holdout_split(reading.log(log), test, by=chosen, seed=seed)
+    parts = tuple(rows.to_arrow(as_stood=True) for rows in (split.train, split.holdout))
+    if split.log.impressions:
+        parts = _impressions(log, split)
     try:
         out.mkdir(exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{out} cannot be made a folder: {error.strerror}.") from error
-    for name, rows in (("train", split.train), ("test", split.holdout)):
-        write_table(out / f"{name}.csv", rows.to_arrow(as_stood=True))
-    facts = {"train": len(split.train_rows), "test": len(split.holdout_rows), "folder": str(out)}
-    text = f"wrote {facts['train']:,} ratings to {out / 'train.csv'} and {facts['test']:,} to {out / 'test.csv'}"
+    for name, rows in zip(("train", "test"), parts, strict=True):
+        write_table(out / f"{name}.csv", rows)
+    facts = {"train": len(parts[0]), "test": len(parts[1]), "folder": str(out)}
+    text = f"wrote {facts['train']:,} rows to {out / 'train.csv'} and {facts['test']:,} to {out / 'test.csv'}"
     return Answer(text, facts | {"guessed": reading.guessed})
+
+
+def _impressions(source: str, split: Split) -> tuple[pa.Table, ...]:
+    """Return the rows of a file of impressions in two parts, seen or not, with all of their columns."""
+    import numpy as np
+
+    from unskew.data.read import read_frame
+
+    held = split.held_out
+    if held is None:
+        held = np.zeros(len(split.log), np.bool_)
+        held[split.holdout_rows] = True
+    table = read_frame(source) if Path(source).exists() and not is_model(source) else None
+    if table is None or len(table) != len(held):
+        raise ParameterError(
+            f"{source} cannot be divided row by row, as random traffic is apart from its other rows, or rows are "
+            "joined: leave random rows out."
+        )
+    return table.filter(~held), table.filter(held)
