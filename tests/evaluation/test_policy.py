@@ -148,9 +148,14 @@ def test_each_policy_of_open_bandit_is_told_from_the_others_log(bandit: Path, ca
     shown = np.zeros((n_items, int(position.max()) + 1))
     np.add.at(shown, (logs["bts"][2], logs["bts"][3]), 1)
     shares = (shown / shown.sum(0).clip(1))[items, position]
-    from_random = estimate_value(r, p, shares)
-    assert from_random["ips"].low < own["bts"].high
-    assert from_random["ips"].high > own["bts"].low
+    q = (np.bincount(items, r, n_items) + 1) / (np.bincount(items, minlength=n_items) + 200)  # clicks by item
+    q_t = ((shown / shown.sum(0).clip(1)) * q[:, None]).sum(0)[position]
+    from_random, w = estimate_value(r, p, shares, imputed=(q[items], q_t)), shares / p
+    by_formula = {"ips": np.mean(w * r), "snips": np.sum(w * r) / np.sum(w), "dr": np.mean(q_t + w * (r - q[items]))}
+    for estimator, value in by_formula.items():
+        assert from_random[estimator].value == pytest.approx(value)
+        assert from_random[estimator].low < own["bts"].high
+        assert from_random[estimator].high > own["bts"].low
 
 
 def test_a_row_of_open_bandit_with_an_absurd_chance_is_noticed(bandit: Path) -> None:
@@ -159,6 +164,9 @@ def test_a_row_of_open_bandit_with_an_absurd_chance_is_noticed(bandit: Path) -> 
     assert value.effective < 10
     assert any("of all weight" in note for note in value.notes)
     assert any("2.1 rows' worth" in note for note in value.notes)
+    r, p, items, _ = impressions(bandit, "all", "bts")
+    clipped = estimate_value(r, np.maximum(p, 0.05), np.full(len(r), 1 / len(np.unique(items))))
+    assert any("where true chances give 1" in note for note in clipped.notes)
 
 
 def test_a_wrong_order_or_a_clipped_chance_is_noticed() -> None:
