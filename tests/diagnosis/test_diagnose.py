@@ -57,6 +57,13 @@ def test_text_and_json_hold_the_same_answers_and_the_assumption(found, model):
     assert model.diagnose(called="my model").json() == found.json()  # the same seed, the same findings
 
 
+def test_no_number_of_random_ratings_would_decide_between_equals(world):
+    found = unskew.make("naive").fit(world.log, seed=1).diagnose()
+    assert "Both order alike; of random ratings, no affordable number would decide." in found["gain"].meaning
+    assert "An A/B test would" in found.why
+    assert not any("would decide" in step for step in found.next_steps)
+
+
 def test_next_steps_name_the_source_as_it_is_called(found):
     assert any("unskew diagnose 'my model' --random-ratings random.csv" in step for step in found.next_steps)
 
@@ -85,7 +92,8 @@ def test_random_ratings_speak_before_the_log(model, world):
     assert level.low < world.test.positive_rate < level.high
 
 
-def test_a_log_is_biased_where_liking_drives_seeing_and_a_frame_is_a_log(world):
+def test_a_log_is_biased_where_liking_drives_seeing_and_a_frame_is_a_log():
+    world = unskew.simulate(300, 120, density=0.25, selection="taste", strength=0.5, interaction=1.5, seed=3)
     found = unskew.diagnose(world.log)
     assert [one.key for one in found] == ["data", "bias", "reach", "assumption"]
     band = found["bias"].numbers["over all pairs"]

@@ -131,8 +131,64 @@ def test_the_first_of_a_users_list_are_shown():
     assert found.value == pytest.approx(np.mean([0.1, 0.2, 0.5, 0.7]) + np.mean([0.7, 0.4]))
 
 
+def test_with_one_mean_only_what_models_tell_apart_counts():
+    evidence, rng = some_evidence(3, 20), np.random.default_rng(1)
+    a, b = rng.random(60), rng.random(60)
+    q, held = evidence.corners["alike"].q, evidence.held
+    level = [each - each[~held].mean() for each in (q, a, b)]
+    direct = (level[0] - level[1]) ** 2 - (level[0] - level[2]) ** 2
+    residual = -2 * (level[1] - level[2]) * (evidence.y - q)
+    found = gains.squared_gain(evidence, a, b, "alike", aligned=True)
+    assert found.value == pytest.approx(direct[~held].mean() + residual[held].mean())
+    moved = gains.squared_gain(evidence, a + 0.3, b - 0.1, "alike", aligned=True)
+    assert moved == pytest.approx(found)
+    assert gains.squared_gain(evidence, a, a - 0.2, "alike", aligned=True).value == pytest.approx(0, abs=1e-12)
+
+
+def test_stars_order_pairs_that_liking_does_not():
+    liked, stars = np.array([1.0, 1, 0]), np.array([1.0, 0.5, 0])
+    evidence = replace(evidence_of([0] * 3, liked, [0] * 3, liked), stars=(stars, stars))
+    shares = {(3, 2, 1): (1, 1), (2, 3, 1): (1, 0.75), (1, 2, 3): (0, 0), (3, 1, 2): (0.5, 0.75)}
+    for marks, expected in shares.items():  # a better above a worse pair, by how much they differ
+        assert [each.value for each in gains.orders_of(evidence, np.array(marks, float))] == pytest.approx(expected)
+
+
+def test_stars_are_imputed_on_the_unit_scale_by_fits_without_them(world):
+    log = world.log
+    stars = np.where(log.ratings > 0, 4, 2) + (log.items + log.users) % 2  # from 2 to 5
+    ids = {"user_ids": range(log.n_users), "item_ids": range(log.n_items)}
+    found = judge.gather(unskew.RatingLog.from_arrays(log.users, log.items, stars, positive=4, **ids))
+    y, q = found.stars
+    place = dict(zip(zip(log.users, log.items, strict=True), stars, strict=True))
+    rows = zip(found.users[found.held], found.items[found.held], strict=True)
+    np.testing.assert_allclose(y[found.held], [(place[row] - 2) / 3 for row in rows])
+    expected = 2 / 3 * found.corners["alike"].q + 1 / 6  # as odd and even stars are alike
+    assert np.abs(q - expected).mean() < 0.05
+    assert judge.gather(log).stars is None
+
+
 def gain_of(order: float, *squared: float) -> Gain:
     return Gain(Estimate(order, 1.0), tuple(Estimate(each, 1.0) for each in squared), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("stars", "aligned", "decision"),
+    [
+        (2.3, (0, 0, 0), "use"),
+        (2.2, (0, 0, 0), "test"),
+        (None, (2.3, 2.3, 2.3), "use"),
+        (None, (2.3, 2.3, 2.2), "test"),
+        (-2.3, (2.3, 2.3, 2.3), "test"),
+        (None, (-2.3, -2.3, -2.3), "stop"),
+    ],
+)
+def test_order_by_stars_and_error_with_one_mean_decide(stars, aligned, decision):
+    """Where there are stars their order decides, and not that of liked and disliked alone."""
+    order = 0.0 if stars is None else 9.0
+    found = gain_of(order, 0, 0, 0)._replace(aligned=tuple(Estimate(each, 1.0) for each in aligned))
+    found = found._replace(stars=None if stars is None else Estimate(stars, 1.0))
+    assert found.decision == decision
+    assert (found.looks() == []) == (decision != "use" and stars != -2.3)
 
 
 @pytest.mark.parametrize(
@@ -370,6 +426,9 @@ def test_known_propensities_weigh_by_their_odds(world):
     p[7] = 0.0
     with pytest.raises(DataError, match=r"the propensity\[7\] = 0.0 is none of a seen pair"):
         unskew.estimate_risk(lambda u, i: np.zeros(len(u)), world.log, propensity=p)
+    p[7] = 1e-9  # one rating would have to stand for nearly everything
+    with pytest.raises(DataError, match=r"are worth 1 equal ones, and 30 are needed to judge by: collect random"):
+        unskew.compare(lambda u, i: np.zeros(len(u)), lambda u, i: np.ones(len(u)), world.log, propensity=p)
 
 
 @pytest.mark.parametrize(

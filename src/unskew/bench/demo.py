@@ -1,8 +1,9 @@
 """A small world in which people rate what they like: what methods believe of themselves, and what is true.
 
-Every method learns from one log with its default settings. What it believes is its own estimate of its squared error
-from ratings it has not learned from; what is true is over all pairs, which only a simulated world can tell. Then the
-judge, who knows the log alone, decides between plain training and the default, and the truth stands next to that.
+Every method learns from one log with its default settings, the Bayesian one by fewer sweeps. What it believes is its
+own estimate of its squared error from ratings it has not learned from; what is true is over all pairs, which only a
+simulated world can tell. Then the judge, who knows the log alone, decides between plain training and the default, and
+the truth stands next to that.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from unskew.methods.robust import DRJL, TDR
 from unskew.methods.weighting import IPS, Naive
 from unskew.metrics.ranking import POSITIVE_FROM, UserLists
 from unskew.model import Recommender
+from unskew.posterior.factors import BayesianFactors
 from unskew.runtime import bar
 from unskew.training.options import Training
 
@@ -33,13 +35,14 @@ WORLD: dict[str, Any] = {  # people rate what they turn out to like; their taste
     **{"n_users": 180, "n_items": 80, "density": 0.2, "selection": "utility", "strength": 0.6},
     **{"n_factors": 2, "interaction": 1.5},
 }
+SWEEPS = 150  # of the default's 1,000, so that nobody waits: the true error falls by .19 in both
 METHODS: dict[str, Method] = {
     "Naive": Naive(),
     "IPS": IPS(),
     "DR-JL": DRJL(),
     "DCE-DR": DoublyCalibrated(DRJL()),
     "DCE-TDR": DoublyCalibrated(TDR()),
-    "DCE-Bayes": DCEBayes(),
+    "DCE-Bayes": DCEBayes(factors=BayesianFactors(sweeps=SWEEPS)),
 }
 
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 
 from unskew.evaluation.compare import ASSUMPTION, Comparison
-from unskew.evaluation.gain import Z
 from unskew.findings import DECISIONS, Decision, Finding, Findings
 
 FOR_THE_LEVEL = 0.25 * (1.96 / 0.03) ** 2  # random ratings that tell a share within 3 points
@@ -42,13 +41,15 @@ def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], 
         return f"Nothing here can be judged: {comparison.witnesses.refusal}"
     points = 100 * gain.order.value
     if decision == "use":
-        if gain.order.z > Z:
+        size = "tells what people like from what they do not better than plain training, whatever drives seeing"
+        if "order" in gain.looks() and points > 0:
             size = f"orders what people like better than plain training, by {points:.1f} points, beyond chance"
-        else:
+        elif "squared" in gain.looks():
             size = "gives chances closer to the truth than plain training, whatever drives seeing"
         return f"{level} This model {size}.".strip()
     if decision == "stop":
-        worse = f"{-points:.1f} points fewer liked items ranked above disliked ones" if points < 0 else "larger errors"
+        ordered = "order" in gain.looks(-1) and points < 0
+        worse = f"{-points:.1f} points fewer liked items ranked above disliked ones" if ordered else "larger errors"
         return f"Plain training is better: this model has {worse}, beyond chance. {level}".strip()
     needed = comparison.needed
     how = "An A/B test would" if needed is None else f"{needed:,} random ratings, or an A/B test, would"
@@ -75,8 +76,9 @@ def _steps(
         steps.append(f"Give it a share of traffic: `unskew recommend {source} --out lists.csv`.")
     again = f"`unskew diagnose {source} --random-ratings random.csv --out report.html`"
     if comparison.n_random == 0:
-        n = comparison.needed if decision == "test" and comparison.needed else FOR_THE_ASSUMPTION
-        purpose = "decide" if decision == "test" else "expose a gross violation of what this rests on"
+        decides = decision == "test" and comparison.needed is not None
+        n = comparison.needed if decides else FOR_THE_ASSUMPTION
+        purpose = "decide" if decides else "expose a gross violation of what this rests on"
         steps.append(f"Ask {n:,} random pairs for their ratings, which would {purpose}; then {again}.")
     if found["bias"].answer != "no" and comparison.n_random < FOR_THE_LEVEL:
         steps.append(f"{FOR_THE_LEVEL:,.0f} random ratings tell what share is liked within 3 points.")

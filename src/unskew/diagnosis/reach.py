@@ -9,7 +9,6 @@ from unskew.evaluation.judge import Evidence
 from unskew.findings import Finding, Interval
 
 LEAST, MOST = 0.8, 1.25  # of the unseen pairs, by the weights of the ratings
-FEWEST = 30.0  # equal ratings
 
 
 def data(log: RatingLog) -> Finding:
@@ -38,18 +37,13 @@ def reach(evidence: Evidence) -> Finding:
     corner, held = evidence.corners["alike"], evidence.held
     weight = corner.weight[held]
     covered, largest = float(weight.sum() / corner.base.sum()), float(weight.max() / weight.sum())
-    few, effective = evidence.effective < FEWEST, evidence.effective
+    effective = evidence.effective
     numbers = {
         "ratings": Interval(evidence.n_held, form=",.0f"),
         "worth equal ratings": Interval(effective, form=",.0f"),
         "stand for, of the unseen pairs": Interval(covered, form=".0%"),
         "share of the largest weight": Interval(largest, form=".1%"),
     }
-    if few:
-        headline = f"No: {effective:.0f} ratings would have to stand for everything"
-        return Finding(
-            "reach", "no", headline, "Nothing here can be judged.", numbers, action="Collect random ratings."
-        )
     meaning = f"Weighted by how rarely their like is seen, they are worth {effective:,.0f} equal ratings"
     meaning += f" and stand for {covered:.0%} of the pairs that nobody rated (100% is ideal)."
     inside = LEAST <= covered <= MOST

@@ -14,7 +14,7 @@ from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.estimators import known_propensity
 from unskew.evaluation.fits import Values
-from unskew.evaluation.gain import Gain, Z, gain, together
+from unskew.evaluation.gain import Estimate, Gain, Z, gain, hull, together
 from unskew.evaluation.impressions import Judge, values_of
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
@@ -110,20 +110,23 @@ class Comparison:
         (first, second), found = self.names, self.deciding
         if found is None:
             return f"Nothing here can be judged: {self.witnesses.refusal}"
-        order, ends = found.order.interval(), sorted(-end for end in found.band[1:3])
+        ends = sorted(0.0 - end for end in found.band[1:3])
         error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
+        if found.aligned:
+            ends = sorted(0.0 - end for end in hull(found.aligned)[1:3])
+            error += f" (with one mean {ends[0]:+.4f} to {ends[1]:+.4f})"
         basis = f", depending on what drives seeing, by {len(self.witnesses.log):,} ratings left out in turn"
         basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
-        figures = (
-            f"{100 * order.value:+.1f} points of liked items ranked above disliked ones "
-            f"(95% interval {100 * order.low:+.1f} to {100 * order.high:+.1f}), {error}{basis}"
-        )
+        stars = "" if found.stars is None else f"; by stars {_points(found.stars)}"
+        figures = f"{_points(found.order)} points of liked items ranked above disliked ones{stars}, {error}{basis}"
         if self.decision != "test":
             return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
-        many = "no affordable number of random ratings would" if self.needed is None else f"{self.needed:,} would"
+        many = "no affordable number" if self.needed is None else f"{self.needed:,}"
+        least = (
+            f"It can show a gain of {100 * found.smallest:.1f} points or more" if found.smallest else "Both order alike"
+        )
         return (
-            f"This log cannot tell {second} from {first}: {figures}. It can show a gain of "
-            f"{100 * found.smallest:.1f} points or more; of random ratings, {many} decide."
+            f"This log cannot tell {second} from {first}: {figures}. {least}; of random ratings, {many} would decide."
         )
 
     def finding(self) -> Finding:
@@ -133,9 +136,12 @@ class Comparison:
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
                 numbers[f"order, {basis}"] = found.order.interval("+.1%")
+                if found.stars is not None:
+                    numbers[f"order by stars, {basis}"] = found.stars.interval("+.1%")
                 numbers[f"squared error gained, {basis}"] = found.band
-                for corner, each in zip(CORNERS, found.squared if found is self.by_log else (), strict=False):
+                for corner, each, one_mean in zip(CORNERS, found.squared, found.aligned, strict=False):
                     numbers[f"squared error gained {corner}"] = each.interval("+.4f")
+                    numbers[f"the same of models with one mean, {corner}"] = one_mean.interval("+.4f")
         headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
@@ -213,6 +219,11 @@ def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Jud
     notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
     witnesses = Witnesses(judge.log, None, random, "")
     return OfImpressions(names, None, by_random, witnesses, gains, len(judge.seen), notes)
+
+
+def _points(gain: Estimate) -> str:
+    value, low, high = (100 * end for end in gain.interval()[:3])
+    return f"{value:+.1f} (95% interval {low:+.1f} to {high:+.1f})"
 
 
 def compare(

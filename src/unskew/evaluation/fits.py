@@ -20,7 +20,7 @@ from unskew.model import Recommender
 from unskew.nets.base import Part
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, Fitted, Problem, sample
+from unskew.posterior.factors import BayesianFactors, Fitted, Problem, one_blas_thread, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.selection.slope import Slope, estimate_slope
@@ -90,6 +90,7 @@ def by_fold(model: Recommender, fold: NDArray[np.int64], advance: Callable[[], N
     return found
 
 
+@one_blas_thread
 def _sampled_by_fold(
     model: Recommender, method: DCEBayes, fold: NDArray[np.int64], parts: list[NDArray[np.bool_]],
     advance: Callable[[], None],

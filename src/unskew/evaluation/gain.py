@@ -2,8 +2,10 @@
 
 Every estimate is doubly robust and self-normalised, mean over unseen of g(q) + sum w (g(y) - g(q)) / sum w, linear in
 the residuals, its error two-way by user and item. Order within users survives selection on the rating, P(seen | x, r) =
-g(x) t(r), as t cancels in it; the squared error does not, so its sign must hold at three corners of the band of how
-liking drives seeing, and its interval reaches from end to end of that band.
+g(x) t(r), as t cancels in it; where ratings have more than two levels, pairs of them in order tell more than liked and
+disliked ones. The squared error does not survive, so its sign must hold at three corners of the band of how liking
+drives seeing, and its interval reaches from end to end of that band. What selection on the rating moves in it is
+-2 (imputed - true level) (mean of one - mean of the other): nothing is left of that once both have one mean.
 """
 
 from __future__ import annotations
@@ -55,11 +57,20 @@ def mean_of(evidence: Evidence, corner: Corner, direct: Values, residual: Values
     return Estimate(float(first + second), evidence.error(influence))
 
 
-def squared_gain(evidence: Evidence, before: Values, after: Values, corner: str) -> Estimate:
-    """Return by how much the squared error falls: (y - before)^2 - (y - after)^2, linear in y."""
+def squared_gain(evidence: Evidence, before: Values, after: Values, corner: str, aligned: bool = False) -> Estimate:
+    """Return by how much the squared error falls: (y - before)^2 - (y - after)^2, linear in y.
+
+    With `aligned` levels the means over the unseen pairs of each fold are taken off: those of the models and of y.
+    """
     here = evidence.corners[corner]
+    q, before, after = (_centred(evidence, here, each) if aligned else each for each in (here.q, before, after))
     constant, slope = before**2 - after**2, -2 * (before - after)
-    return mean_of(evidence, here, constant + slope * here.q, slope * (evidence.y - here.q))
+    return mean_of(evidence, here, constant + slope * q, slope * (evidence.y - here.q))
+
+
+def _centred(evidence: Evidence, here: Corner, values: Values) -> Values:
+    means = np.bincount(evidence.fold, here.base * values) / np.bincount(evidence.fold, here.base)
+    return np.asarray(values - means[evidence.fold])
 
 
 class Order(NamedTuple):
@@ -127,6 +138,16 @@ def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
     return order_share(evidence, Order(after.right - before.right, after.all, *map(np.stack, sides)))
 
 
+def _graded(evidence: Evidence) -> list[Evidence]:
+    """Return the rows as liked and disliked and, where ratings have more levels, as they stand."""
+    return [evidence] if evidence.stars is None else [evidence, evidence.by_stars]
+
+
+def orders_of(evidence: Evidence, scores: Values) -> list[Order]:
+    """Return how a model orders liked and disliked pairs and, where ratings have more levels, pairs of these."""
+    return [order_of(rows, scores, rows.corners["activity"]) for rows in _graded(evidence)]
+
+
 class Gain(NamedTuple):
     """What is gained by the second of two models over the first, and what follows."""
 
@@ -134,15 +155,21 @@ class Gain(NamedTuple):
     squared: tuple[Estimate, ...]  # at the corners
     needed: float  # random ratings that would decide
     band: Interval = Interval(np.nan)  # of squared error over the pairs that nobody chose, whatever drives seeing
+    stars: Estimate | None = None  # order by ratings as they stand
+    aligned: tuple[Estimate, ...] = ()  # squared error of models of one mean, at the corners
+
+    def looks(self, sign: int = 1) -> list[str]:
+        """Name what gains beyond chance, or with -1 loses: order, squared error, that of models moved to one mean."""
+        named = {"order": (self.stars or self.order,), "squared": self.squared, "aligned": self.aligned}
+        return [name for name, found in named.items() if found and all(sign * each.z > Z for each in found)]
 
     @property
     def decision(self) -> Decision:
-        """use: order or squared error gains beyond chance and neither loses; stop: the other way round; else test."""
-        gains = self.order.z > Z, all(each.z > Z for each in self.squared)
-        losses = self.order.z < -Z, all(each.z < -Z for each in self.squared)
-        if any(gains) == any(losses):
+        """use: order or a squared error gains beyond chance and none loses; stop: the other way round; else test."""
+        gains, losses = self.looks(), self.looks(-1)
+        if bool(gains) == bool(losses):
             return "test"
-        return "use" if any(gains) else "stop"
+        return "use" if gains else "stop"
 
     @property
     def smallest(self) -> float:
@@ -150,11 +177,12 @@ class Gain(NamedTuple):
         return SHOWN * self.order.error
 
 
-def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Order] = ()) -> Gain:
-    """Judge two models by their answers to the evidence's rows, and their `orders` by activity if these are known."""
+def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Sequence[Order]] = ()) -> Gain:
+    """Judge two models by their answers to the evidence's rows, and by what `orders_of` finds, if that is known."""
     at = {name: squared_gain(evidence, before, after, name) for name in evidence.corners}
     here = evidence.corners["activity"]
-    orders = orders or [order_of(evidence, scores, here) for scores in (before, after)]
+    orders = orders or [orders_of(evidence, scores) for scores in (before, after)]
+    liked, *stars = (order_gain(rows, *each) for rows, *each in zip(_graded(evidence), *orders, strict=True))
     constant, slope = before**2 - after**2, -2 * (before - after)
     per_pair = constant + slope * here.q
     share = here.base / here.base.sum()
@@ -162,8 +190,11 @@ def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Ord
     variance = float(share @ per_pair**2 - (share @ per_pair) ** 2 + share @ slope**2 * unknown)
     size = at["activity"].value ** 2
     needed = DECIDES * variance / size if size > 1e-18 else np.inf
-    squared, ends = ([at[name] for name in names if name in at] for names in (CORNERS, BAND))
-    return Gain(order_gain(evidence, *orders), tuple(squared), needed, hull(ends, "+.4f"))
+    corners, ends = ([name for name in names if name in at] for names in (CORNERS, BAND))
+    aligned = (squared_gain(evidence, before, after, name, aligned=True) for name in corners if not evidence.drawn)
+    band = hull([at[name] for name in ends], "+.4f")
+    squared = tuple(at[name] for name in corners)
+    return Gain(liked, squared, needed, band, stars[0] if stars else None, tuple(aligned))
 
 
 def together(by_log: Gain | None, by_random: Gain | None) -> Decision:

@@ -8,7 +8,7 @@ them, p the chance that it is left out among all pairs outside the training rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,7 @@ LEAST_UNSEEN = 20  # a user
 RAISED = 1.64  # errors by which the slope is raised at the ends of the band
 UNKNOWN = 1.0  # the slope at the ends of the band of a log that cannot tell it; .5 is strong
 FLOOR, CAP = 0.1, 0.9  # of p: a tenth of the user's mean, and at most this
-FEWEST = 100
+FEWEST, FEWEST_EQUAL = 100, 30  # ratings, and equal ones that their weights must leave
 INSIDE = 1e-4, 1 - 1e-4  # of imputed ratings
 
 
@@ -59,6 +59,7 @@ class Evidence:
     whole: bool  # whether every unseen pair is here
     slope: Slope
     level: Interval  # mean rating over unseen pairs: from the lowest end of the band to what the imputation says
+    stars: tuple[Values, Values] | None = None  # ratings of held rows and imputed ones as they stand, on the unit scale
     drawn: bool = False  # whether rows are random draws from the pairs that are meant, and not what users chose
 
     @classmethod
@@ -70,7 +71,7 @@ class Evidence:
         corners = dict.fromkeys(("activity", "alike"), Corner(y, np.ones(n), np.zeros(n)))
         users, items = given.users.astype(np.int64), given.items.astype(np.int64)
         unknown, held = Slope(0.0, np.inf, 0.0), np.zeros(n, bool)
-        return cls(log, fold[:0], fold, users, items, held, y, corners, False, unknown, level, drawn)
+        return cls(log, fold[:0], fold, users, items, held, y, corners, False, unknown, level, drawn=drawn)
 
     def error(self, by_user: Values, by_item: Values | None = None) -> float:
         """Return the standard error of a sum of terms by row; of pairs within users if `by_item` is given too."""
@@ -78,6 +79,14 @@ class Evidence:
             return two_way_error(self.users, self.items, by_user, by_item)
         terms = by_user if by_item is None else np.bincount(self.users, by_user)
         return float(np.sqrt(np.square(terms).sum()))
+
+    @cached_property
+    def by_stars(self) -> Evidence:
+        """The same rows, users by activity, with ratings as they stand in place of liked and disliked, if known."""
+        if self.stars is None:
+            return self
+        y, q = self.stars
+        return replace(self, y=y, corners={"activity": self.corners["activity"]._replace(q=q)}, stars=None)
 
     @cached_property
     def n_held(self) -> int:
@@ -126,9 +135,15 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it
     fold = Pairs.of(log).folds(N_FOLDS, np.random.default_rng([seed, 41]))
     rows = _rows(log, fold, np.random.default_rng([seed, 42]))
-    facts = ("evidence", N_FOLDS, MOST_UNSEEN, fingerprint(log), seed, propensity is None)
+    facts = ("evidence with stars", N_FOLDS, MOST_UNSEEN, fingerprint(log), seed, propensity is None)
     found = kept(facts, lambda: _fitted(log, fold, rows, seed, propensity is None), folder)
-    return _read(log, fold, rows, found, propensity)
+    evidence = _read(log, fold, rows, found, propensity)
+    if not evidence.effective >= FEWEST_EQUAL:
+        raise DataError(
+            f"the log's {len(log):,} ratings, weighted by how rarely their like is seen, are worth "
+            f"{evidence.effective:.0f} equal ones, and {FEWEST_EQUAL} are needed to judge by: collect random ratings."
+        )
+    return evidence
 
 
 def _rows(log: RatingLog, fold: NDArray[np.int64], rng: np.random.Generator) -> Rows:
@@ -155,7 +170,7 @@ def _rows(log: RatingLog, fold: NDArray[np.int64], rng: np.random.Generator) -> 
 
 def _fitted(log: RatingLog, fold: NDArray[np.int64], rows: Rows, seed: int, with_exposure: bool) -> Arrays:
     """Fit by folds: imputed ratings as the log stands and at the low end of the band, log-odds of being seen, slope."""
-    raw, low, odds = (np.zeros(len(rows.fold), np.float32) for _ in range(3))
+    raw, low, odds, stars = (np.zeros(len(rows.fold), np.float32) for _ in range(4))
     imputations, own = [], [rows.fold == k for k in range(N_FOLDS)]
     pairs = [(rows.users[each], rows.items[each]) for each in own]
     for k in range(N_FOLDS):
@@ -164,13 +179,21 @@ def _fitted(log: RatingLog, fold: NDArray[np.int64], rows: Rows, seed: int, with
             raise DataError("one user or one item has all ratings: there is nothing to judge models by.")
         imputations.append(imputation_of(training, seed + 1000 * k))
         raw[own[k]] = imputations[k].expected(*pairs[k])
+        if _has_levels(log):
+            stars[own[k]] = imputations[k].posterior.expected(*pairs[k])
         if with_exposure:
             odds[own[k]] = exposure_of(training, seed + k).logits(*pairs[k])
     slope = slope_of(log, fold, imputations, seed)
     raised = max(slope.value + RAISED * slope.error, 0.0) if np.isfinite(slope.error) else UNKNOWN
     for k, imputation in enumerate(imputations):
         low[own[k]] = imputation.expected(*pairs[k], raised)
-    return {"raw": raw, "low": low, "odds": odds, "slope": np.array([slope.value, slope.error, slope.calibration])}
+    found = np.array([slope.value, slope.error, slope.calibration])
+    return {"raw": raw, "low": low, "odds": odds, "stars": stars, "slope": found}
+
+
+def _has_levels(log: RatingLog) -> bool:
+    """Return whether more is known of a rating than that it is liked or not."""
+    return log.binary and log.stars is not None and len(np.unique(log.stars)) > 2
 
 
 def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, propensity: Values | None) -> Evidence:
@@ -198,10 +221,16 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
         "low, activity": Corner(low, base * activity, tilted * activity),
         "low, alike": Corner(low, base, tilted),
     }
+    stars = None
+    if _has_levels(log):
+        assert log.stars is not None
+        least, most = float(log.stars.min()), float(log.stars.max())
+        both = np.where(held, log.stars[rows.place], least), found["stars"].astype(np.float64)
+        stars = ((both[0] - least) / (most - least), (both[1] - least) / (most - least))
     levels = [float((base * q).sum() / base.sum()) for q in (raw, low)]
     level = Interval(levels[0], min(levels), max(levels), ".1%" if log.binary else ".3f")
     whole, slope = log.n_pairs - len(log) <= MOST_UNSEEN, Slope(*map(float, found["slope"]))
-    return Evidence(log, fold, *rows[:3], held, y, corners, whole, slope, level)
+    return Evidence(log, fold, *rows[:3], held, y, corners, whole, slope, level, stars)
 
 
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:
