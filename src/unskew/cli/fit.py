@@ -67,7 +67,7 @@ def command(
 
     from unskew.diagnosis.diagnose import known_already
 
-    lines = [fill(line, WIDTH) for line in known_already(model)]
+    lines = [fill(line, WIDTH, subsequent_indent="  ") for line in known_already(model)]
     lines.append(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
     facts = _facts(model, target, reading.guessed)
     if diagnose:

@@ -105,14 +105,13 @@ def _table(
 
 
 def known_already(model: Recommender) -> list[str]:
-    """Tell what a fit knows without the judge in three lines: data, what each step did, and what lists are like."""
+    """Tell what a fit knows without the judge: data, what each step did, a line each, and what lists are like."""
     log = model.log
     level, shown = Levels(log, None, None), shown_by(model, some_users(model))
     known = [str(each) for each in (model.weights, model.random_ratings) if each is not None]
-    steps = " ".join(" ".join([str(model.history), *known]).split())
     population = "all pairs" if log.listed is None else "what was shown"
     return [
         f"{data(log).headline} ({log.density:.1%} of {population}), {level.log} {level.what} in the log",
-        steps,
+        *(f"- {step}" for step in "\n".join([str(model.history), *known]).splitlines()),
         f"lists of {K} show {shown.coverage(K):.0%} of the items; one first item for {shown.same_first():.0%} of all",
     ]
