@@ -218,6 +218,8 @@ def measure(job: cases.Job) -> cases.Measured:
         squared = gains_of.squared_gain(evidence, a, b, "alike")
         found |= {f"{pair}{key}": decided(each) for key, each in gains.items() if key != ": true"}
         found |= {
+            f"{pair}: for it": max(by_log.strengths().values()),
+            f"{pair}: against it": max(by_log.strengths(-1).values()),
             f"{pair}: true order": true.order.value,
             f"{pair}: true squared": true.squared[0].value,
             f"{pair}: z of order": (order.value - true.order.value) / max(order.error, 1e-9),

@@ -177,7 +177,7 @@ class OfImpressions(Comparison):
 
     @property
     def decision(self) -> Decision:
-        """use where a gain is above 0 by 2.24 errors and none below; random ratings overrule."""
+        """use where a gain is above 0 by 2.39 errors and none below; random ratings overrule."""
         if self.by_random is not None and self.by_random.decision != "test":
             return self.by_random.decision
         z = [1.96 * gain.value / max(gain.high - gain.value, 1e-300) for gain in self.gains.values()]

@@ -20,8 +20,8 @@ from unskew.evaluation.judge import Corner, Evidence
 from unskew.findings import Decision, Interval
 from unskew.metrics.intervals import normal_interval
 
-Z = 2.24  # standard errors that decide: 1.96 for two looks
-DECIDES = 9.49  # (2.24 + .84)^2: this many variances over the squared gain decide in four of five samples
+Z = 2.39  # standard errors that decide: 1.96 for one look, this for three (Bonferroni)
+DECIDES = 10.43  # (2.39 + .84)^2: this many variances over the squared gain decide in four of five samples
 SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
 CORNERS = ("activity", "low, activity", "low, alike")
 BAND = ("alike", "low, alike")
@@ -158,10 +158,17 @@ class Gain(NamedTuple):
     stars: Estimate | None = None  # order by ratings as they stand
     aligned: tuple[Estimate, ...] = ()  # squared error of models of one mean, at the corners
 
-    def looks(self, sign: int = 1) -> list[str]:
-        """Name what gains beyond chance, or with -1 loses: order, squared error, that of models moved to one mean."""
+    def strengths(self, sign: int = 1) -> dict[str, float]:
+        """Return by how many standard errors order, squared error, and that of models moved to one mean gain.
+
+        With -1 by how many they lose; of squared errors at the corner where it is least.
+        """
         named = {"order": (self.stars or self.order,), "squared": self.squared, "aligned": self.aligned}
-        return [name for name, found in named.items() if found and all(sign * each.z > Z for each in found)]
+        return {name: min(sign * each.z for each in found) for name, found in named.items() if found}
+
+    def looks(self, sign: int = 1) -> list[str]:
+        """Name what gains, or with -1 loses, beyond chance."""
+        return [name for name, z in self.strengths(sign).items() if z > Z]
 
     @property
     def decision(self) -> Decision:
