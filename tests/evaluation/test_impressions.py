@@ -111,9 +111,9 @@ def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log
     [
         ({"metrics": ["auc"]}, "impressions cannot tell auc; ask for mse"),
         ({"metrics": ["value"], "source": [0.5, 0.5]}, "has 2 chances for 24,000 rows"),
-        ({"metrics": ["value"], "source": lambda u, i: [0.5]}, "gave 1 chances for 24,000 pairs"),
+        ({"metrics": ["value"], "source": lambda u, i: [0.5]}, "gave 1 values for 24,000 pairs"),
         ({"metrics": ["value"], "source": lambda u, i: np.full(len(u), 1.5)}, "target chance of row 1 is 1.5"),
-        ({"propensity": [0.5]}, "1 propensities for 24,000 rows"),
+        ({"propensity": [0.5]}, "1 propensities for 24,000"),
         ({"propensity": np.zeros(24_000)}, "the propensity"),
     ],
 )

@@ -424,7 +424,7 @@ def test_known_propensities_weigh_by_their_odds(world):
     expected = [known[key] for key in found.users[rows] * 80 + found.items[rows]]
     np.testing.assert_allclose(found.corners["alike"].weight[rows], expected)
     p[7] = 0.0
-    with pytest.raises(DataError, match=r"the propensity\[7\] = 0.0 is none of a seen pair"):
+    with pytest.raises(DataError, match=r"the propensity\[7\] = 0.0 is none of what was seen"):
         unskew.estimate_risk(lambda u, i: np.zeros(len(u)), world.log, propensity=p)
     p[7] = 1e-9  # one rating would have to stand for nearly everything
     with pytest.raises(DataError, match=r"are worth 1 equal ones, and 30 are needed to judge by: collect random"):

@@ -12,13 +12,12 @@ import numpy as np
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
-from unskew.evaluation.estimators import known_propensity
 from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import Estimate, Gain, Z, gain, hull, together
 from unskew.evaluation.impressions import Judge, values_of
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
-from unskew.evaluation.scores import judged, scores_of
+from unskew.evaluation.scores import judged, known_propensity, scores_of
 from unskew.findings import DECISIONS, Decision, Finding, Interval
 from unskew.model import Recommender
 from unskew.selection.random_ratings import in_codes

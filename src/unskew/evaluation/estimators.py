@@ -22,9 +22,8 @@ from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, orde
 from unskew.evaluation.impressions import USUAL, Judge, values_of
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
 from unskew.evaluation.kept import fingerprint, kept
-from unskew.evaluation.scores import asked, judged
+from unskew.evaluation.scores import judged, known_propensity
 from unskew.findings import Interval, Table
-from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
 
@@ -161,20 +160,6 @@ def simple_scores(evidence: Evidence, seed: int) -> dict[str, Values]:
     parts = [evidence.log.take(evidence.fold_of_ratings != k) for k in range(N_FOLDS)]
     models = [baselines(part, (seed + k) % 2**63) for k, part in enumerate(parts)]
     return {name: evidence.scores([each[name] for each in models]) for name in models[0]}
-
-
-def known_propensity(source: Any, log: RatingLog) -> Values | None:
-    """Return known chances of being seen, one a rating, from a function or an array."""
-    if source is None:
-        return None
-    if callable(source):
-        users, items = np.asarray(log.user_ids)[log.users], np.asarray(log.item_ids)[log.items]
-        source = asked(source, users, items, "the propensity")
-    found = finite_vector(source, "the propensity")
-    if len(found) != len(log):
-        raise DataError(f"there are {len(found):,} propensities for {len(log):,} ratings; give one for each rating.")
-    refuse_rows((found <= 0) | (found > 1), found, "the propensity", "is none of a seen pair: above 0 and at most 1")
-    return found
 
 
 def interval_of(evidence: Evidence, metric: Metric, estimator: str, scores: Values) -> Interval | None:

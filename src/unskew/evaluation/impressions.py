@@ -8,7 +8,7 @@ those that were logged or given; else they are learned from the other rows, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,8 +23,8 @@ from unskew.errors import DataError, ParameterError
 from unskew.evaluation.fits import Answers, Values, exposure_of
 from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.policy import PolicyValue, estimate_value
-from unskew.evaluation.scores import asked, scores_of
-from unskew.metrics.checks import finite_vector, refuse_rows
+from unskew.evaluation.scores import by_ids, known_propensity, scores_of
+from unskew.metrics.checks import finite_vector
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
 from unskew.posterior.answers import Posterior
@@ -57,7 +57,7 @@ class Judge:
     @classmethod
     def of(cls, log: RatingLog, seed: int, propensity: Any = None, learns: bool = True) -> Judge:
         """Divide a log by time, or by request, unless nothing is to be learned: then all of its rows judge."""
-        judge = cls(log, None, log, known_chances(propensity, log), seed)
+        judge = cls(log, None, log, known_propensity(propensity, log), seed)
         if not learns and not judge.learns_chances:
             return judge
         split = holdout_split(log, SHARE, by=usual(log), seed=seed)
@@ -174,7 +174,7 @@ class Judge:
                 mean = np.bincount(first[0], self.reward(*first), self.log.n_users) / k
                 imputed = self.reward(users, items), mean[users]
         elif callable(source):
-            policy = chances_of(source, self.log, name)
+            policy = by_ids(source, self.log, name)
             target = policy(users, items)
             if dr:
                 q_t = self.over_items(lambda u, i: policy(u, i) * self.reward(u, i) * n)
@@ -191,34 +191,6 @@ class Judge:
         """Return the imputed outcome of a row that shows a pair: of what came of clicks, with a click."""
         q = np.asarray(self.imputation.probability(users, items))
         return q if self.held.listed is None else q * self.clicks.pair(users, items)
-
-
-def known_chances(source: Any, log: RatingLog) -> Values | None:
-    """Return known chances that outcomes are visible, one for each row that was shown, from a function or an array."""
-    if source is None:
-        return None
-    rows = log if log.listed is None else log.listed
-    if callable(source):
-        users, items = np.asarray(log.user_ids)[rows.users], np.asarray(log.item_ids)[rows.items]
-        source = asked(source, users, items, "the propensity")
-    found = finite_vector(source, "the propensity")
-    if len(found) != len(rows):
-        raise DataError(f"there are {len(found):,} propensities for {len(rows):,} rows; give one for each.")
-    refuse_rows((found <= 0) | (found > 1), found, "the propensity", "is none of what was seen: above 0 and at most 1")
-    return found
-
-
-def chances_of(policy: Callable[[Any, Any], Any], log: RatingLog, name: str) -> Answers:
-    """Return a policy, a function of (users, items) by their ids, as one of codes."""
-    user_ids, item_ids = np.asarray(log.user_ids), np.asarray(log.item_ids)
-
-    def chance(users: Codes, items: Codes) -> Values:
-        found = finite_vector(asked(policy, user_ids[users], item_ids[items], name), name)
-        if len(found) != len(users):
-            raise DataError(f"{name} gave {len(found):,} chances for {len(users):,} pairs; give one for each pair.")
-        return found
-
-    return chance
 
 
 def means_over_items(function: Answers, people: Codes, n_items: int, seed: int) -> Values:

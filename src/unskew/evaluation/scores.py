@@ -17,7 +17,7 @@ from unskew.errors import DataError, UnskewError
 from unskew.evaluation.fits import Answers, Codes, Values, by_fold
 from unskew.evaluation.judge import N_FOLDS, Evidence
 from unskew.evaluation.kept import fingerprint, kept
-from unskew.metrics.checks import finite_vector
+from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.model import Recommender
 from unskew.runtime import bar, say
 from unskew.store.model import fingerprint as with_features
@@ -64,7 +64,11 @@ def scores_of(source: Any, log: RatingLog, name: str = "the scores") -> Answers:
     elif isinstance(source, str | os.PathLike):
         answer = _of_frame(read_frame(source), log, os.fspath(source))
     elif hasattr(source, "predict") or callable(source):
-        answer = _of_function(getattr(source, "predict", source), log, name)
+        given = by_ids(getattr(source, "predict", source), log, name)
+
+        def answer(users: Codes, items: Codes) -> Values:
+            return _unit(given(users, items), log)
+
     elif hasattr(source, "columns") or hasattr(source, "column_names"):
         answer = _of_frame(source, log, name)
     else:
@@ -101,16 +105,30 @@ def _codes(model: Recommender, log: RatingLog) -> tuple[Codes, Codes]:
     return model.log.user_ids.codes(log.user_ids.arrow), model.log.item_ids.codes(log.item_ids.arrow)
 
 
-def _of_function(function: Callable[[Any, Any], Any], log: RatingLog, name: str) -> Answers:
+def by_ids(function: Callable[[Any, Any], Any], log: RatingLog, name: str) -> Answers:
+    """Return a function of (users, items) by their ids as one of codes."""
     user_ids, item_ids = np.asarray(log.user_ids), np.asarray(log.item_ids)
 
     def answer(users: Codes, items: Codes) -> Values:
         found = finite_vector(asked(function, user_ids[users], item_ids[items], name), name)
         if len(found) != len(users):
             raise DataError(f"{name} gave {len(found):,} values for {len(users):,} pairs; give one for each pair.")
-        return _unit(found, log)
+        return found
 
     return answer
+
+
+def known_propensity(source: Any, log: RatingLog) -> Values | None:
+    """Return known chances of being seen, one a rating or a row that was shown, from a function or an array."""
+    if source is None:
+        return None
+    rows, called = (log, "ratings") if log.listed is None else (log.listed, "rows")
+    found = by_ids(source, log, "the propensity")(rows.users, rows.items) if callable(source) else source
+    found = finite_vector(found, "the propensity")
+    if len(found) != len(rows):
+        raise DataError(f"there are {len(found):,} propensities for {len(rows):,} {called}; give one for each.")
+    refuse_rows((found <= 0) | (found > 1), found, "the propensity", "is none of what was seen: above 0 and at most 1")
+    return found
 
 
 def asked(function: Callable[[Any, Any], Any], users: Any, items: Any, name: str) -> Any:
