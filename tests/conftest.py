@@ -12,8 +12,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from unskew import registry
+
+# The same examples in every run, so that a change is what breaks a test; the long run draws others.
+settings.register_profile("usual", derandomize=not os.environ.get("UNSKEW_LONG"))
+settings.load_profile("usual")
 
 COMPILING = """
 import unskew
