@@ -304,6 +304,7 @@ def test_parquet_text_that_is_not_utf8_is_refused(file):
         ("log.csv", b"user,item,rating\na,1,4\nb,2,inf\n", "row 2 of column 'rating' of log.csv holds the infinite"),
         ("log.xlsx", zipped(**{"[Content_Types].xml": "", "xl/a": ""}), "log.xlsx is a spreadsheet: save it as CSV"),
     ],
+    ids=lambda value: "bytes" if isinstance(value, bytes) else None,  # packed ones hold the time
 )
 def test_files_without_rows_and_broken_ones_are_refused(file, name, content, sentence):
     assert sentence in refused(file(content, name))
