@@ -68,7 +68,8 @@ def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tm
     (tmp_path / "random.csv").write_text((files / "test.csv").read_text() + "new,1,4\nnobody,2,1\n")
     words = ("fit", files / "ratings.csv", *NAIVE, "--random-ratings", tmp_path / "random.csv", "--out", tmp_path / "m")
     text = " ".join(run(*words).stdout.split())
-    assert " ".join(str(unskew.load(tmp_path / "m").random_ratings).split()) in text
+    for step in str(unskew.load(tmp_path / "m").random_ratings).splitlines():
+        assert f"- {' '.join(step.split())}" in text
     assert "2 more are of users or items that the log does not know" in text
     facts = json.loads(run(*words, "--json").stdout)
     assert facts["random_ratings"]["n_unknown"] == 2
