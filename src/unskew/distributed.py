@@ -10,9 +10,10 @@ those that are left, and the sweep is drawn again.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -68,12 +69,10 @@ def connected(address: str) -> Any:
         from distributed import Client
     except ImportError as error:
         raise ParameterError(f"a scheduler needs {error.name}: pip install 'unskew[dask]'.") from None
-    try:
+    with suppress(OSError, ValueError, TimeoutError):
         return Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TimeoutError):
-        raise ParameterError(
-            f"No scheduler of Dask answers at {address}: give its address, such as tcp://host:8786."
-        ) from None
+    gc.collect()  # a client that found nobody ends its loop when it is collected, and in another thread waits forever
+    raise ParameterError(f"No scheduler of Dask answers at {address}: give its address, such as tcp://host:8786.")
 
 
 def read_log(path: str | PathLike[str], client: Any, **settings: Any) -> RatingLog:

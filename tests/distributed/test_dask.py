@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("tcp://127.0.0.1:1", "nowhere"):
         with pytest.raises(ParameterError, match=f"No scheduler of Dask answers at {address}"), on(address):
             pass
+    from distributed import Client
+
+    assert not any(isinstance(left, Client) for left in gc.get_objects())
 
 
 @pytest.fixture(scope="module")
