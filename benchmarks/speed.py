@@ -28,7 +28,7 @@ from unskew.data.log import RatingLog
 from unskew.findings import Table
 from unskew.metrics.table import roc_auc
 from unskew.posterior.exposure import Pairs
-from unskew.posterior.factors import BayesianFactors, Problem
+from unskew.posterior.factors import BayesianFactors, Problem, one_blas_thread
 from unskew.training.loop import Loop
 
 SWEEPS, TIMES, FEW, FACTORS, REQUESTS = 8, 5, 3, 16, 200
@@ -52,6 +52,7 @@ def sampler_of(log: RatingLog, seed: int, threads: int = 1) -> Any:
     return found
 
 
+@one_blas_thread
 def sweep(job: Job) -> Measured:
     """Time a Gibbs sweep per million ratings: processor time on one thread, the clock's on both, that of peers."""
     log = job.case.train
