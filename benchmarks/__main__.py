@@ -21,10 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import unskew
-from benchmarks import tables
-from benchmarks.cases import Job
-from benchmarks.experiments import EXPERIMENTS, Experiment
+from benchmarks import funnel, judge, loop, peers, quality, speed, tables
+from benchmarks.cases import Experiment, Job
 
+EXPERIMENTS = {
+    "quality": quality.EXPERIMENT,
+    "peers": peers.EXPERIMENT,
+    "speed": speed.EXPERIMENT,
+    "funnel": funnel.EXPERIMENT,
+    "loop": loop.EXPERIMENT,
+    "judge": judge.EXPERIMENT,
+}
 RECORDS = Path(__file__).parent / "records"
 BAD_INPUT, INTERRUPTED = 2, 130
 

@@ -6,6 +6,7 @@ Real data lies in a folder that the user names: `coat/`, `jester/complete.csv.gz
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -50,11 +51,21 @@ class Measured(NamedTuple):
     versions: dict[str, str] = {}  # noqa: RUF012
 
 
-class Selection(NamedTuple):
-    """Which pairs of a complete block are seen, and the probability by which each of them was."""
+class Experiment(NamedTuple):
+    """Methods, cases by name (made from the data folder and the seed), seeds, and what a job is measured by.
 
-    seen: NDArray[np.bool_]
-    probability: NDArray[np.float64]
+    `applies` says which methods are run on which cases; `tuned` that settings of one seed serve all others; `table`
+    makes a table of the records where means say too little.
+    """
+
+    about: str
+    methods: tuple[str, ...]
+    cases: Mapping[str, Callable[[Path, int], Any]]
+    n_seeds: int
+    measure: Callable[[Job], Measured]
+    applies: Callable[[str, str], bool] = lambda method, case: True
+    tuned: bool = False
+    table: Callable[[list[dict[str, Any]]], str] | None = None
 
 
 def log_of(users: Array, items: Array, ratings: Array, positive: float, shape: tuple[int, int]) -> unskew.RatingLog:
@@ -82,30 +93,24 @@ def coat(data: Path, seed: int = 0, features: bool = False) -> Case:
 
 
 @lru_cache(maxsize=1)
-def movielens(data: Path, seed: int = 0) -> Case:
-    """MovieLens latest-small: a random fifth as the test."""
+def movielens(data: Path, seed: int = 0, by_time: bool = False) -> Case:
+    """MovieLens latest-small: a random fifth, or the last fifth of each user's ratings by time, as the test.
+
+    Films without a training rating are left out, and 4 and above is liked.
+    """
     rows = table_of(data / "movielens-latest-small" / "ratings.csv.gz")
-    return _movielens("movielens", rows, np.random.default_rng(0).random(len(rows)) < 0.2)
-
-
-@lru_cache(maxsize=1)
-def movielens_by_time(data: Path, seed: int = 0) -> Case:
-    """MovieLens latest-small: the last fifth of each user's ratings as the test."""
-    rows = table_of(data / "movielens-latest-small" / "ratings.csv.gz")
-    rows = rows[np.lexsort((rows[:, 3], rows[:, 0]))]
-    counts = np.unique(rows[:, 0], return_counts=True)[1]
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return _movielens("movielens by time", rows, place >= 0.8 * np.repeat(counts, counts))
-
-
-def _movielens(name: str, rows: Array, held_out: Array) -> Case:
-    """Divide ratings; films without a training rating are left out, and 4 and above is liked."""
+    held_out = np.random.default_rng(0).random(len(rows)) < 0.2
+    if by_time:
+        rows = rows[np.lexsort((rows[:, 3], rows[:, 0]))]
+        counts = np.unique(rows[:, 0], return_counts=True)[1]
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        held_out = place >= 0.8 * np.repeat(counts, counts)
     films = np.unique(rows[~held_out, 1])
     rows, held_out = rows[known := np.isin(rows[:, 1], films)], held_out[known]
     users, items = np.unique(rows[:, 0], return_inverse=True)[1], np.searchsorted(films, rows[:, 1])
     shape = int(users.max()) + 1, len(films)
     train, test = (log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out))
-    return Case(train, test, name)
+    return Case(train, test, "movielens by time" if by_time else "movielens")
 
 
 @lru_cache(maxsize=1)
@@ -123,31 +128,35 @@ def taste(stars: Array, rank: int = 8) -> NDArray[np.float64]:
     return np.asarray(of_users + of_items + (left[:, :rank] * size[:rank]) @ right[:rank])
 
 
-def select(stars: Array, law: str, slope: float, seed: int, density: float = JESTER_DENSITY) -> Selection:
-    """Draw which pairs are seen: P = sigmoid(c + L), c such that the mean is `density`, a_u ~ N(0, .6), b_i ~ N(0, 1).
+def drawn(log_odds: Array, density: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw which pairs are seen: P = sigmoid(c + log-odds), c such that the mean is `density`; and P."""
+    constant = brentq(lambda c: expit(c + log_odds).mean() - density, -30, 30)
+    probability = expit(constant + log_odds)
+    return rng.random(log_odds.shape) < probability, probability
 
-    L = 0 (uniform), a + b (popularity), a + b/2 + slope (star - mean star) (rating) or a + b/2 + slope g (taste),
-    g what `taste` gives.
+
+def select(stars: Array, law: str, slope: float, seed: int, density: float = JESTER_DENSITY) -> tuple[Array, Array]:
+    """Draw which pairs of a complete block are seen, and return the probability of each, too.
+
+    Log-odds are 0 (uniform), a + b (popularity), a + b/2 + slope (star - mean star) (rating) or a + b/2 + slope g
+    (taste), g what `taste` gives, a_u ~ N(0, .6), b_i ~ N(0, 1).
     """
     rng = np.random.default_rng([seed, 7])
     a, b = rng.normal(0, 0.6, (len(stars), 1)), rng.normal(0, 1, (1, stars.shape[1]))
-    laws: dict[str, Array] = {
-        "uniform": np.zeros(stars.shape),
-        "popularity": a + b,
-        "rating": a + b / 2 + slope * (stars - stars.mean()),
-        "taste": a + b / 2 + slope * taste(stars),
+    laws: dict[str, Callable[[], Array]] = {
+        "uniform": lambda: np.zeros(stars.shape),
+        "popularity": lambda: a + b,
+        "rating": lambda: a + b / 2 + slope * (stars - stars.mean()),
+        "taste": lambda: a + b / 2 + slope * taste(stars),
     }
-    log_odds = laws[law]
-    constant = brentq(lambda c: expit(c + log_odds).mean() - density, -30, 30)
-    probability = expit(constant + log_odds)
-    return Selection(rng.random(stars.shape) < probability, probability)
+    return drawn(laws[law](), density, rng)
 
 
 @lru_cache(maxsize=1)
 def jester(law: str, slope: float, data: Path, seed: int) -> Case:
     """Jester under a known law of selection, judged on every pair that was not seen."""
     stars = jester_stars(data)
-    seen = select(stars, law, slope, seed).seen
+    seen, _ = select(stars, law, slope, seed)
     pairs = np.indices(stars.shape)
     train, test = (log_of(pairs[0][part], pairs[1][part], stars[part], 3, seen.shape) for part in (seen, ~seen))
     return Case(train, test, f"jester, {law}")
@@ -164,8 +173,11 @@ million = partial(simulated, "taste", n_users=6000, n_items=3700, density=0.045)
 """A simulated million ratings of 6,000 users on 3,700 items, chosen by taste."""
 tiny = partial(simulated, "taste", Path(), 0, n_users=200, n_items=150, test_per_user=5)
 """A world of a few thousand ratings, on which kernels are compiled before anything is timed."""
-
-
-def nothing(data: Path, seed: int) -> Case:
-    """Return the tiny world, for what draws its logs itself."""
-    return tiny()
+LAWS = {"uniform": 0.0, "popularity": 0.0, "rating .3": 0.3, "rating .6": 0.6, "rating .9": 0.9, "taste .6": 0.6}
+REAL = {
+    "coat": coat,
+    "coat with features": partial(coat, features=True),
+    "movielens": movielens,
+    "movielens by time": partial(movielens, by_time=True),
+}
+JESTER = {f"jester, {name}": partial(jester, name.split()[0], slope) for name, slope in LAWS.items()}

@@ -13,25 +13,25 @@ purpose.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 import unskew
 from benchmarks import cases
+from benchmarks.cases import Array
 from unskew.evaluation import gain as gains_of
 from unskew.evaluation import judge
 from unskew.evaluation.fits import imputation_of
 from unskew.evaluation.gain import Gain
 from unskew.evaluation.judge import Corner, Evidence
 
-Array = NDArray[Any]
 PAIRS = {  # the first against the second
     "plain, bayes": ("naive", "bayes"),
     "means, bayes": ("means", "bayes"),
@@ -43,10 +43,11 @@ PAIRS = {  # the first against the second
     "bayes, lower": ("bayes", "lower"),
     "bayes, boosted": ("bayes", "boosted"),
 }
+REGROUPED = {"bayes, regrouped": ("bayes", "regrouped")}  # where liking drives rating for half of the items only
+DECIDED = {"use": 1.0, "test": 0.0, "stop": -1.0}
 LEVEL_ORDER, LEVEL_SQUARED = 0.004, 0.001  # below which two models are level
-SIMULATED = (
-    *("uniform", "popularity", "segments", "rating", "liking", "taste", "taste and segments", "half of the items"),
-)
+SIMULATED = "uniform", "popularity", "segments", "rating", "liking", "taste", "taste and segments", "half of the items"
+SHOWN = ("right", "wrong", "open")
 COLLECTED = 10  # times that random ratings are collected
 
 
@@ -86,12 +87,7 @@ def simulated(law: str, data: Path, seed: int) -> World:
         "taste and segments": a + b + slope * taste + 0.4 * segment,
         "half of the items": a + b / 2 + 1.2 * (stars - 2) * half,
     }[law]
-    share = min(7500 / (n * m), 0.4)
-    low, high = -30.0, 30.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if expit(middle + log_odds).mean() > share else (middle, high)
-    seen = rng.random((n, m)) < expit(low + log_odds)
+    seen, _ = cases.drawn(log_odds, min(7500 / (n * m), 0.4), rng)
     by_rating = law in ("rating", "liking", "half of the items")
     return World(stars, seen, by_rating, np.ones((n, m), bool), law == "half of the items")
 
@@ -99,7 +95,7 @@ def simulated(law: str, data: Path, seed: int) -> World:
 def jester(law: str, slope: float, data: Path, seed: int) -> World:
     """The first 400 users of Jester under a law of selection."""
     stars = cases.jester_stars(data)[400 * (seed % 3) : 400 * (seed % 3) + 400]
-    seen = cases.select(stars, law, slope, 300 + seed, density=0.18).seen
+    seen = cases.select(stars, law, slope, 300 + seed, density=0.18)[0]
     return World(stars, seen, law == "rating", np.ones(stars.shape, bool))
 
 
@@ -112,14 +108,14 @@ def coat(data: Path, seed: int) -> World:
 
 def means(log: unskew.RatingLog) -> Array:
     """Answer by shrunk means of users and items."""
+
+    def shrunk(codes: Array, n: int, rest: Array) -> Array:
+        return np.asarray(np.bincount(codes, rest, n) / (np.bincount(codes, minlength=n) + 5))
+
     level, users, items = log.positive_rate, np.zeros(log.n_users), np.zeros(log.n_items)
     for _ in range(10):
-        users = np.bincount(log.users, log.ratings - level - items[log.items], log.n_users) / (
-            np.bincount(log.users, minlength=log.n_users) + 5
-        )
-        items = np.bincount(log.items, log.ratings - level - users[log.users], log.n_items) / (
-            np.bincount(log.items, minlength=log.n_items) + 5
-        )
+        users = shrunk(log.users, log.n_users, log.ratings - level - items[log.items])
+        items = shrunk(log.items, log.n_items, log.ratings - level - users[log.users])
     return np.clip(level + users[:, None] + items[None, :], 0.01, 0.99)
 
 
@@ -176,10 +172,6 @@ def wrong_judge(evidence: Evidence, what: str) -> Evidence:
     return replace(evidence, corners=corners, stars=stars)
 
 
-def decided(gain: Gain) -> float:
-    return {"use": 1.0, "test": 0.0, "stop": -1.0}[gain.decision]
-
-
 def measure(job: cases.Job) -> cases.Measured:
     """Every pair of models: the decision, the truth, and whether intervals hold it."""
     world, seed = cast("World", job.case), job.seed
@@ -195,28 +187,20 @@ def measure(job: cases.Job) -> cases.Measured:
         "slope": evidence.slope.value,
         "band holds": float(low - 0.01 <= level <= high + 0.01),
     }
-    pairs = PAIRS | ({"bayes, regrouped": ("bayes", "regrouped")} if world.half else {})
+    judges = {"": evidence}
+    if seed % 3 == 1:
+        judges |= {f", wrong {what}": wrong_judge(evidence, what) for what in ("imputation", "propensity")}
     rng = np.random.default_rng([seed, 77])
     places = np.argwhere(~world.seen & world.known)
-    judges = {": decided": evidence, ": true": truth} | {
-        f": decided, wrong {what}": wrong_judge(evidence, what)
-        for what in ("imputation", "propensity")
-        if seed % 3 == 1
-    }
-    orders: dict[str, dict[str, list[gains_of.Order]]] = {key: {} for key in judges} | {"alike": {}}
-    for model, scores in answers.items():
-        for key, each in judges.items():
-            orders[key][model] = gains_of.orders_of(each, scores)
-        orders["alike"][model] = [gains_of.order_of(evidence, scores, evidence.corners["alike"])]
-    for pair, (one, other) in pairs.items():
+    for pair, (one, other) in (PAIRS | (REGROUPED if world.half else {})).items():
         if other not in answers:
             continue
         a, b = answers[one], answers[other]
-        gains = {key: gains_of.gain(each, a, b, (orders[key][one], orders[key][other])) for key, each in judges.items()}
-        by_log, true = gains[": decided"], gains[": true"]
-        order = gains_of.order_gain(evidence, *orders["alike"][one], *orders["alike"][other])
-        squared = gains_of.squared_gain(evidence, a, b, "alike")
-        found |= {f"{pair}{key}": decided(each) for key, each in gains.items() if key != ": true"}
+        gains = {name: gains_of.gain(each, a, b) for name, each in judges.items()}
+        by_log, true = gains[""], gains_of.gain(truth, a, b)
+        orders = (gains_of.order_of(evidence, scores, evidence.corners["alike"]) for scores in (a, b))
+        order, squared = gains_of.order_gain(evidence, *orders), gains_of.squared_gain(evidence, a, b, "alike")
+        found |= {f"{pair}: decided{name}": DECIDED[each.decision] for name, each in gains.items()}
         found |= {
             f"{pair}: for it": max(by_log.strengths().values()),
             f"{pair}: against it": max(by_log.strengths(-1).values()),
@@ -226,12 +210,11 @@ def measure(job: cases.Job) -> cases.Measured:
             f"{pair}: z of squared": (squared.value - true.squared[0].value) / max(squared.error, 1e-9),
             f"{pair}: band of squared holds": float(by_log.band.covers(true.squared[0].value)),
         }
-        asked = 250 if pair == "bayes, regrouped" else math.ceil(min(true.needed, 1e6))
-        if (pair == "bayes, regrouped" or by_log.decision == "test") and 50 <= asked <= min(5000, len(places)):
+        asked = 250 if pair in REGROUPED else math.ceil(min(true.needed, 1e6))
+        if (pair in REGROUPED or by_log.decision == "test") and 50 <= asked <= min(5000, len(places)):
             found[f"{pair}: asked"] = float(asked)
             results = [collected(world, log, places, asked, rng, evidence, a, b, by_log) for _ in range(COLLECTED)]
-            found[f"{pair}: use by random"] = float(np.mean([each == "use" for each in results]))
-            found[f"{pair}: stop by random"] = float(np.mean([each == "stop" for each in results]))
+            found |= {f"{pair}: {word} by random": results.count(word) / COLLECTED for word in ("use", "stop")}
     return cases.Measured(found, {})
 
 
@@ -264,10 +247,11 @@ def kind_of(case: str) -> str:
     return next((kind for word, kind in kinds.items() if word in case), "exposure")
 
 
-def counted(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+def counted(records: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
     """Count decisions that are right, wrong and open: all, by pair, by law and by judges that are wrong on purpose."""
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(KINDS, 0))
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
+        law = f"seeing driven by {kind_of(record['case'])}"
         for key in [key for key in record["metrics"] if ": decided" in key]:
             pair, _, judged_by = key.partition(": decided")
             true, found = sign_of(record["metrics"], pair), record["metrics"][key]
@@ -275,7 +259,6 @@ def counted(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
                 kind = f"{'mixed' if true is None else 'level'}, {'decided' if found else 'open'}"
             else:
                 kind = "open" if not found else "right" if found == true else "wrong"
-            law = f"seeing driven by {kind_of(record['case'])}"
             groups = [f"a judge with a {judged_by[2:]}"] if judged_by else [law, "all", pair]
             for group in groups[:1] if "half" in law else groups:
                 counts[group][kind] += 1
@@ -288,13 +271,17 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{len(records)} worlds are recorded.", "", f"| | {' | '.join(SHOWN)} |", f"|---|{'---:|' * len(SHOWN)}"]
     lines += [f"| {group} | {' | '.join(str(own[kind]) for kind in SHOWN)} |" for group, own in sorted(counts.items())]
     every = counts["all"]
-    decided = every["right"] + every["wrong"]
+    decided, level = every["right"] + every["wrong"], every["level, decided"]
+
+    def right(pair: str) -> tuple[int, int]:
+        return counts[pair]["right"], sum(counts[pair][kind] for kind in SHOWN)
+
     shares = {
         "wrong, of those decided: at most 1%": (every["wrong"], decided),
-        "level pairs decided: at most 5%": (every["level, decided"], every["level, decided"] + every["level, open"]),
-        "*use* where the Bayesian model is better: at least 95%": _right(counts, "plain, bayes"),
-        "*stop* if 30% of users are shuffled: 100%": _right(counts, "bayes, 30% shuffled"),
-        "*stop* if boosted by popularity: at least 75%": _right(counts, "bayes, boosted"),
+        "level pairs decided: at most 5%": (level, level + every["level, open"]),
+        "*use* where the Bayesian model is better: at least 95%": right("plain, bayes"),
+        "*stop* if 30% of users are shuffled: 100%": right("bayes, 30% shuffled"),
+        "*stop* if boosted by popularity: at least 75%": right("bayes, boosted"),
         "a pure shift of level decided wrongly: never": (counts["bayes, lower"]["wrong"], len(records)),
         "any true difference decided: at least 60%": (decided, decided + every["open"]),
     }
@@ -302,42 +289,53 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([*lines, "", "| aim | found |", "|---|---|", *found, *coverage(records)])
 
 
-def _right(counts: Mapping[str, Mapping[str, int]], pair: str) -> tuple[int, int]:
-    return counts[pair]["right"], sum(counts[pair][kind] for kind in ("right", "wrong", "open"))
-
-
-SHOWN = ("right", "wrong", "open")
-KINDS = (*SHOWN, "level, decided", "level, open", "mixed, decided", "mixed, open")
-
-
 def coverage(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """How often 95% intervals and the band hold the truth, and what random ratings decide."""
     usual = [r for r in records if r["case"] != "half of the items"]
-    every = [(r, key, value) for r in usual for key, value in r["metrics"].items()]
-    order = [abs(value) < 1.96 for _, key, value in every if key.endswith("z of order")]
-    own = [(r["case"], abs(z) < 1.96) for r, key, z in every if key.endswith("z of squared")]
     ruled = {r["case"] for r in usual if r["metrics"]["by rating"]}
-    free = [(case, holds) for case, holds in own if case not in ruled]
-    band = [r["metrics"]["band holds"] for r in usual]
-    wide = [(kind_of(r["case"]), value) for r, key, value in every if key.endswith("band of squared holds")]
-    by_kind = [[value for own, value in wide if own == kind] for kind in sorted({kind for kind, _ in wide})]
+
+    def of(ending: str) -> list[tuple[str, float]]:
+        """Return a figure of every pair of models, with its case."""
+        return [(r["case"], value) for r in usual for key, value in r["metrics"].items() if key.endswith(ending)]
+
+    squared = [(case, abs(z) < 1.96) for case, z in of("z of squared") if case not in ruled]
+    by_kind = defaultdict(list)
+    for case, holds in of("band of squared holds"):
+        by_kind[kind_of(case)].append(holds)
     right = [
         metrics[f"{pair}: {'use' if sign_of(metrics, pair) == 1 else 'stop'} by random"]
         for metrics in (r["metrics"] for r in usual)
         for pair in PAIRS
         if f"{pair}: asked" in metrics and sign_of(metrics, pair) in (1, -1)
     ]
-    turned = [r["metrics"].get("bayes, regrouped: use by random", math.nan) for r in records]
-    turned = [value for value in turned if not math.isnan(value)]
+    turned = "bayes, regrouped: use by random"
     named = {
-        "95% intervals of order that hold the truth: at least .90": order,
+        "95% intervals of order that hold the truth: at least .90": [abs(z) < 1.96 for _, z in of("z of order")],
         "those of squared error, where nothing or exposure drives seeing: at least .93": [
-            ok for case, ok in free if "taste" not in case
+            holds for case, holds in squared if "taste" not in case
         ],
-        "the same where taste drives seeing": [ok for case, ok in free if "taste" in case],
-        "squared error over its band, where it holds least: at least .93": min(by_kind, key=np.mean, default=[]),
-        "band of the level within .01: at least .90": band,
+        "the same where taste drives seeing": [holds for case, holds in squared if "taste" in case],
+        "squared error over its band, where it holds least: at least .93": min(
+            (by_kind[kind] for kind in sorted(by_kind)), key=np.mean, default=[]
+        ),
+        "band of the level within .01: at least .90": [r["metrics"]["band holds"] for r in usual],
         "decided rightly by as many random ratings as asked for: .75 to .90": right,
-        "liking drives rating for half of the items: 250 random ratings turn the verdict": turned,
+        "liking drives rating for half of the items: 250 random ratings turn the verdict": [
+            r["metrics"][turned] for r in records if turned in r["metrics"]
+        ],
     }
     return [f"| {name} | {np.mean(values):.3f} of {len(values)} |" for name, values in named.items() if values]
+
+
+EXPERIMENT = cases.Experiment(
+    "decisions of the judge about pairs of models in worlds whose truth is known",
+    ("bayes",),
+    {
+        **{law: partial(simulated, law) for law in SIMULATED},
+        **{f"jester, {name}": partial(jester, name.split()[0], slope) for name, slope in cases.LAWS.items()},
+        "coat": coat,
+    },
+    14,
+    measure,
+    table=table,
+)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import unskew
-from benchmarks.cases import Array, Job, Measured
+from benchmarks.cases import Array, Experiment, Job, Measured
 from benchmarks.tables import Record, values
 from unskew.charts import Chart, Point, lines
 from unskew.findings import Interval, Table
@@ -84,3 +85,13 @@ def picture(records: list[Record]) -> Chart:
         "The share of all pairs that a recommender believes to be liked, less the truth, as it learns from its lists."
     )
     return lines("The loop bends what is believed", about, series, x="round", y="believed less true share liked")
+
+
+EXPERIMENT = Experiment(
+    "rounds of serving, rating and learning with several policies, in worlds of known taste",
+    tuple(LOOPS),
+    {name: partial(world, name) for name in WORLDS},
+    5,
+    measure,
+    table=table,
+)

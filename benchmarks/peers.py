@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
-from benchmarks.cases import Array, Job, Measured
+from benchmarks.cases import REAL, Array, Experiment, Job, Measured
 from benchmarks.quality import judged, list_figures, logistic
 from unskew import RatingLog
 
@@ -41,10 +41,6 @@ class Peer(NamedTuple):
     trial: Settings = {}  # noqa: RUF012
     lists: bool = False
     reads_features: bool = False
-
-    @property
-    def defaults(self) -> Settings:
-        return {name: each[0] if isinstance(each, (list, tuple)) else each for name, each in self.space.items()}
 
     def applies(self, case: str) -> bool:
         """Say whether it is run on a case: lists where time divides, features where it reads them."""
@@ -78,7 +74,8 @@ def tuned(peer: Peer, log: RatingLog) -> Settings:
     held_out = np.random.default_rng([0, 17]).random(len(log)) < HELD_OUT
     rest, tenth = log.take(~held_out), log.take(held_out)
     searched = {name: values for name, values in peer.space.items() if isinstance(values, (list, tuple))}
-    defaults, fewer = halved(peer.defaults, log), halved(peer.trial, log)
+    usual = {name: each[0] if name in searched else each for name, each in peer.space.items()}
+    defaults, fewer = halved(usual, log), halved(peer.trial, log)
     began = time.process_time()
 
     def loss(trial: Any) -> float:
@@ -224,13 +221,18 @@ def lenskit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
     return np.where(np.isnan(found), np.nanmean(found), found)
 
 
-def implicit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
-    """implicit's alternating least squares on liked ratings; what was rated is not shown again."""
+def implicit_model(log: RatingLog, seed: int, s: Settings) -> Any:
+    """implicit's alternating least squares on liked ratings."""
     from implicit.cpu.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(**s, random_state=seed, num_threads=1)
     model.fit(matrix(log.take(log.ratings > 0)), show_progress=False)
-    return np.asarray(model.recommend(np.arange(log.n_users), matrix(log), N=TOP)[0])
+    return model
+
+
+def implicit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+    """What was rated is not shown again."""
+    return np.asarray(implicit_model(log, seed, s).recommend(np.arange(log.n_users), matrix(log), N=TOP)[0])
 
 
 def top_unseen(scores: Array, log: RatingLog) -> Array:
@@ -273,3 +275,12 @@ PEERS = {
     "liked-ridge": Peer("scipy", liked_ridge, {"penalty": (200.0, 1.0, 3000.0)}, lists=True),
     "popularity": Peer("scipy", popularity, {"counted": ["rated", "liked"]}, lists=True),
 }
+EXPERIMENT = Experiment(
+    "other libraries, tuned, on Coat and MovieLens",
+    tuple(PEERS),
+    REAL,
+    5,
+    measure,
+    lambda method, case: PEERS[method].applies(case),
+    tuned=True,
+)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Mixture, usage_of
 from unskew.calibration.platt import Examples, PlattMaps
@@ -138,12 +139,7 @@ class PublishedFactors(Factors):
 def noisy(alpha: Array, tau: float, rng: np.random.Generator) -> Array:
     """beta = softmax((log alpha + g) / tau) with Gumbel noise g, a row for every pair."""
     uniform = np.clip(rng.random(alpha.shape, dtype=F), F(1e-10), F(1 - 1e-7))
-    return _softmax((np.log(alpha + F(1e-10)) - np.log(-np.log(uniform))) / F(tau), 1)
-
-
-def _softmax(z: Array, axis: int) -> Array:
-    e = np.exp(z - z.max(axis, keepdims=True))
-    return np.asarray(e / e.sum(axis, keepdims=True))
+    return softmax((np.log(alpha + F(1e-10)) - np.log(-np.log(uniform))) / F(tau), 1)
 
 
 class NoisyExperts(PlattMaps):
@@ -222,7 +218,7 @@ class PublishedExperts(ExpertPlatt):
 
         alpha = softmax(W x), beta = softmax((log alpha + g) / tau); for a softmax d q_k / d z_l = q_k ([k = l] - q_l).
         """
-        alpha = _softmax(x @ gate.T, 1)
+        alpha = softmax(x @ gate.T, 1)
         beta = noisy(alpha, tau, rng)
         c = 1 / (1 + np.exp(-(s[:, None] * maps[:, 0] + maps[:, 1])))
         of_m = self._loss_slope((beta * c).sum(1), y, w)[:, None]
@@ -235,7 +231,7 @@ class PublishedExperts(ExpertPlatt):
 
     def _loss_slope(self, m: Array, y: Array, w: Array) -> Array:
         if self.objective == "contrast":
-            return np.asarray(y.sum() * _softmax(m, 0) - y)
+            return np.asarray(y.sum() * softmax(m, 0) - y)
         inside = (m >= 1e-7) & (m <= 1 - 1e-7)
         m = np.where(inside, m, F(0.5))
         return np.where(inside, w * (m - y) / (m * (1 - m)), F(0))

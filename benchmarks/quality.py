@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +16,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, ndtr
 
 import unskew
-from benchmarks.cases import Array, Figures, Job, Measured, tiny
+from benchmarks.cases import JESTER, REAL, Array, Experiment, Figures, Job, Measured, simulated, tiny
 from unskew import BayesianFactors, Method, RatingLog, Recommender, World
 from unskew.metrics import UserLists, calibration_error
 from unskew.posterior.exposure import Pairs
@@ -182,3 +182,12 @@ def logistic(x: Array, y: Array, weight: Array | float = 1.0) -> tuple[float, fl
 
     a, b = minimize(loss, np.zeros(2), jac=True, method="BFGS", options={"gtol": 1e-9}).x
     return float(a - b * centre / size), float(b / size)
+
+
+EXPERIMENT = Experiment(
+    "the default, naive training and methods of the paper on all real cases and two simulated worlds",
+    ("naive", "dr-jl", "dce-dr", "dce-tdr", "bayes", "dce-bayes"),
+    {**REAL, **JESTER, **{f"simulated, {by}": partial(simulated, by) for by in ("taste", "popularity")}},
+    5,
+    measure,
+)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import unskew
-from benchmarks.cases import Job, Measured, tiny
-from benchmarks.peers import HELD_OUT, PEERS, matrix
+from benchmarks.cases import Experiment, Job, Measured, coat, million, movielens, tiny
+from benchmarks.peers import HELD_OUT, PEERS, implicit_model, matrix
 from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
 from benchmarks.tables import Record, read
 from unskew.data.log import RatingLog
@@ -43,6 +43,19 @@ def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_ti
     return clock() - began
 
 
+def medians(
+    *runs: Callable[[], Any], times: int = TIMES, clock: Callable[[], float] = time.process_time
+) -> list[float]:
+    """Return the median times of calls that take turns."""
+    return [float(x) for x in np.median([[seconds(run, clock) for run in runs] for _ in range(times)], axis=0)]
+
+
+def same_bits(one: Any, other: Any) -> float:
+    """Return 1 if two samplers are in one state, 0 if not."""
+    first, second = one.state(), other.state()
+    return float(all(np.array_equal(first[key], second[key]) for key in first))
+
+
 def sampler_of(log: RatingLog, seed: int, threads: int = 1) -> Any:
     """Return a sampler of 16 factors on ratings of five levels, which a draw makes of a simulated log's two."""
     rng = np.random.default_rng(seed)
@@ -59,20 +72,16 @@ def sweep(job: Job) -> Measured:
     samplers = [sampler_of(log, job.seed, threads) for threads in (1, 2)]
     for sampler in samplers:
         sampler.sweep()
-    own = float(np.median([seconds(samplers[0].sweep) for _ in range(TIMES)]))
-    one, two = np.median([[seconds(s.sweep, time.perf_counter) for s in samplers] for _ in range(SWEEPS)], axis=0)
+    (own,) = medians(samplers[0].sweep)
+    one, two = medians(*(sampler.sweep for sampler in samplers), times=SWEEPS, clock=time.perf_counter)
     while samplers[1].sweeps < samplers[0].sweeps:
         samplers[1].sweep()
-    first, second = (sampler.state() for sampler in samplers)
-    same = all(np.array_equal(first[key], second[key]) for key in first)
     found = {"processor seconds": own, "seconds": one, "seconds, 2 threads": two}
-    figures = {f"sweep: {name}": float(x) * 1e6 / len(log) for name, x in found.items()}
-    figures |= {"sweep: gain": float(one / two), "sweep: same bits": float(same)}
+    figures = {f"sweep: {name}": x * 1e6 / len(log) for name, x in found.items()}
+    figures |= {"sweep: gain": one / two, "sweep: same bits": same_bits(*samplers)}
     for name, peer in (("smurff", smurff_sweep), ("myfm", myfm_sweep)):
-        try:
+        with suppress(ImportError):
             figures[f"sweep: {name}'s time over ours"] = peer(log) / own
-        except ImportError:
-            continue
     return Measured(figures, {"d": FACTORS, "levels": samplers[0].n_levels})
 
 
@@ -85,7 +94,7 @@ def smurff_sweep(log: RatingLog) -> float:
     session.addTrainAndTest(matrix(log).astype(float), None, smurff.FixedNoise(1.0))
     session.init()
     session.step()
-    return float(np.median([seconds(session.step) for _ in range(TIMES)]))
+    return medians(session.step)[0]
 
 
 def myfm_sweep(log: RatingLog) -> float:
@@ -120,8 +129,7 @@ def paper(job: Job) -> Measured:
     warm_up("dce-dr")
     method, small = unskew.make("dce-dr"), job.case.name == "coat"
     log = job.case.train if small else unskew.simulate(15_400, 1_000, density=0.02024, seed=job.seed).log
-    fit = partial(method.fit, log, training=QUIET)
-    taken = float(np.median([seconds(fit) for _ in range(TIMES if small else 1)]))
+    (taken,) = medians(partial(method.fit, log, training=QUIET), times=TIMES if small else 1)
     authors = AUTHORS["coat" if small else "yahoo"]
     return Measured({"paper: seconds": taken, "paper: authors' time over ours": authors / taken}, {"ratings": len(log)})
 
@@ -172,11 +180,8 @@ def tuned_on_movielens() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]
 
 
 def implicit_scores(log: RatingLog, asked: RatingLog, seed: int, s: dict[str, Any]) -> Any:
-    """Return the inner products of implicit's alternating least squares on liked ratings."""
-    from implicit.cpu.als import AlternatingLeastSquares
-
-    model = AlternatingLeastSquares(**s, random_state=seed, num_threads=1)
-    model.fit(matrix(log.take(log.ratings > 0)), show_progress=False)
+    """Return the inner products of implicit's vectors."""
+    model = implicit_model(log, seed, s)
     return (model.user_factors[asked.users] * model.item_factors[asked.items]).sum(axis=1)
 
 
@@ -221,9 +226,9 @@ def tenfold(job: Job) -> Measured:
     samplers = [sampler_of(log, job.seed) for log in logs]
     for sampler in samplers:
         sampler.sweep()
-    times = np.median([[seconds(s.sweep) / len(s.users) for s in samplers] for _ in range(TIMES)], axis=0)
+    one, ten = (x / len(log) for x, log in zip(medians(*(s.sweep for s in samplers)), logs, strict=True))
     more = (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1e6
-    return Measured({"tenfold: per rating": float(times[1] / times[0]), "tenfold: GB": more}, {"d": FACTORS})
+    return Measured({"tenfold: per rating": ten / one, "tenfold: GB": more}, {"d": FACTORS})
 
 
 def drawn(n_users: int, n_items: int, n: int, seed: int) -> RatingLog:
@@ -250,37 +255,22 @@ def lists(job: Job) -> Measured:
     def ours() -> None:
         model.recommend(k=10, exclude_seen=False, library="pyarrow")
 
-    theirs, own = np.median([[seconds(plain), seconds(ours)] for _ in range(3)], axis=0)
-    return Measured({"lists: over NumPy's": float(own / theirs), "lists: seconds": float(own)}, {"users": n_users})
+    theirs, own = medians(plain, ours, times=FEW)
+    return Measured({"lists: over NumPy's": own / theirs, "lists: seconds": own}, {"users": n_users})
 
 
 def command(job: Job) -> Measured:
     """Time `unskew predict` of ten pairs, the whole command, and Python's own start."""
     with TemporaryDirectory() as folder:
-        log = tiny().train
+        log, pairs, out = tiny().train, Path(folder) / "pairs.csv", Path(folder) / "found.csv"
         unskew.make("naive").fit(log, training=QUIET).save(Path(folder) / "model")
         rows = "".join(f"{log.user_ids[u]},{log.item_ids[u + 1]}\n" for u in range(10))
-        (Path(folder) / "pairs.csv").write_text(f"user_id,item_id\n{rows}")
-        words = [
-            sys.executable,
-            "-m",
-            "unskew",
-            "predict",
-            f"{folder}/model",
-            f"{folder}/pairs.csv",
-            "--out",
-            f"{folder}/found.csv",
+        pairs.write_text(f"user_id,item_id\n{rows}")
+        commands = ["-m", "unskew", "predict", f"{folder}/model", f"{pairs}", "--out", f"{out}"], ["-c", ""]
+        runs = [
+            partial(subprocess.run, [sys.executable, *words], check=True, capture_output=True) for words in commands
         ]
-
-        def run(words: list[str]) -> None:
-            subprocess.run(words, check=True, capture_output=True)
-
-        def children() -> float:
-            return float(sum(os.times()[2:4]))
-
-        times = [
-            [seconds(partial(run, each), children) for each in (words, [sys.executable, "-c", ""])] for _ in range(5)
-        ]
+        times = [[seconds(run, lambda: sum(os.times()[2:4])) for run in runs] for _ in range(TIMES)]
     own, start = np.min(times, axis=0)
     return Measured({"command: processor seconds": float(own), "command: Python alone": float(start)}, {})
 
@@ -294,13 +284,10 @@ def reading(job: Job) -> Measured:
         path, times = Path(folder) / "ratings.csv", 1.5e9 + np.arange(len(log))
         rows = log.to_arrow().append_column("timestamp", [times.astype(np.int64)])
         pcsv.write_csv(rows.take(np.random.default_rng(job.seed).permutation(len(rows))), path)
-        figures = {}
+        figures, runs = {}, [partial(read, path) for read in (unskew.read_log, pcsv.read_csv)]
         for name, clock in (("processor time", time.process_time), ("clock", time.perf_counter)):
-            both = [
-                [seconds(partial(read, path), clock) for read in (unskew.read_log, pcsv.read_csv)] for _ in range(5)
-            ]
-            own, theirs = np.median(both, axis=0)
-            figures[f"reading: times of pyarrow.csv, {name}"] = float(own / theirs)
+            own, theirs = medians(*runs, clock=clock)
+            figures[f"reading: times of pyarrow.csv, {name}"] = own / theirs
     return Measured(figures, {"rows": len(log)})
 
 
@@ -316,7 +303,7 @@ def cluster(job: Job) -> Measured:
 
     log = drawn(60_000, 3_700, 10_000_000, job.seed)
     settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
-    figures: dict[str, float] = {}
+    figures, sums, clocks = dict[str, float](), list[float](), list[float]()
     for n in (1, 2):
         with LocalCluster(n_workers=n, **settings) as made, Client(made) as client, on(client):
             sampler = sampler_of(log, job.seed)
@@ -324,20 +311,17 @@ def cluster(job: Job) -> Measured:
             before, began, clock = client.run(time.process_time), time.process_time(), time.perf_counter()
             for _ in range(FEW):
                 sampler.sweep()
-            figures[f"cluster: seconds by the clock, {n} workers"] = (time.perf_counter() - clock) / FEW
-            own = (time.process_time() - began) / FEW
+            by_clock, own = (time.perf_counter() - clock) / FEW, (time.process_time() - began) / FEW
             after = client.run(time.process_time)
             busiest = max(after[name] - before[name] for name in after) / FEW
+            figures[f"cluster: seconds by the clock, {n} workers"] = by_clock
             figures |= {f"cluster: client's seconds, {n} workers": own, f"cluster: busiest worker's, {n}": busiest}
-            state = sampler.state()
+            sums.append(own + busiest)
+            clocks.append(by_clock)
     alone = sampler_of(log, job.seed)
-    figures["cluster: seconds, none"] = float(np.median([seconds(alone.sweep) for _ in range(FEW + 1)]))
-    figures["cluster: same bits"] = float(all(np.array_equal(alone.state()[key], state[key]) for key in state))
-    one, two = (
-        figures[f"cluster: client's seconds, {n} workers"] + figures[f"cluster: busiest worker's, {n}"] for n in (1, 2)
-    )
-    clocks = [figures[f"cluster: seconds by the clock, {n} workers"] for n in (1, 2)]
-    figures |= {"cluster: gain": one / two, "cluster: gain by the clock": clocks[0] / clocks[1]}
+    figures["cluster: seconds, none"] = medians(alone.sweep, times=FEW + 1)[0]
+    figures["cluster: same bits"] = same_bits(alone, sampler)
+    figures |= {"cluster: gain": sums[0] / sums[1], "cluster: gain by the clock": clocks[0] / clocks[1]}
     sides = alone.user_side, alone.item_side
     rows, means = ([getattr(side, name).nbytes + side.scale.nbytes for side in sides] for name in ("rows", "mean"))
     figures |= {"cluster: MB out, a worker": sum(rows) / 1e6, "cluster: MB back, all": (sum(rows) + sum(means)) / 1e6}
@@ -419,3 +403,14 @@ def table(records: list[Record]) -> str:
             held.setdefault((record["case"], name), []).append(value)
     rows = [[case, name, f"{np.median(each):.3g}", str(len(each))] for (case, name), each in sorted(held.items())]
     return Table("Speed", ["case", "figure", "median", "runs"], rows).markdown()
+
+
+EXPERIMENT = Experiment(
+    "sampler, default, lists, command and cluster, each against something in the same process",
+    tuple(TIMED),
+    {"million": million, "coat": coat, "movielens": movielens, "drawn": lambda data, seed: tiny()},
+    3,
+    measure,
+    lambda method, case: case in TIMED[method][1],
+    table=table,
+)

@@ -76,7 +76,7 @@ def test_slopes_of_the_experts_are_differences(objective):
     s, y, w, x = drawn.normal(size=20), drawn.integers(2, size=20) * 1.0, drawn.random(20), drawn.normal(size=(20, 5))
 
     def loss(maps, gate):
-        alpha = published._softmax(x @ gate.T, 1)
+        alpha = published.softmax(x @ gate.T, 1)
         m = (published.noisy(alpha, 0.7, rng()) / (1 + np.exp(-(s[:, None] * maps[:, 0] + maps[:, 1])))).sum(1)
         if objective == "contrast":
             return -(y * np.log(np.exp(m) / np.exp(m).sum())).sum()

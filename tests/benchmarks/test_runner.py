@@ -23,8 +23,8 @@ import unskew
 ROOT = Path(__file__).parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
-MODULES = ("cases", "experiments", "judge", "loop", "peers", "quality", "speed", "tables", "__main__")
-cases, experiments, judge, loop, peers, quality, speed, tables, runner = (
+MODULES = ("cases", "judge", "loop", "peers", "quality", "speed", "tables", "__main__")
+cases, judge, loop, peers, quality, speed, tables, runner = (
     importlib.import_module(f"benchmarks.{name}") for name in MODULES
 )
 WORLD = unskew.simulate(80, 50, density=0.3, seed=0)
@@ -35,8 +35,8 @@ tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5
 def small(monkeypatch, tmp_path):
     """An experiment of seconds: two methods on a world without files; gives the options of its command."""
     known = {"tiny": tiny, "other": tiny}
-    made = experiments.Experiment("a tiny world", ("naive", "snips"), known, 2, quality.measure)
-    monkeypatch.setitem(experiments.EXPERIMENTS, "small", made)
+    made = cases.Experiment("a tiny world", ("naive", "snips"), known, 2, quality.measure)
+    monkeypatch.setitem(runner.EXPERIMENTS, "small", made)
     monkeypatch.setattr(quality, "warm_up", lambda name: None)
     return ["small", "--records", str(tmp_path)]
 
@@ -66,8 +66,8 @@ def test_a_run_resumes_and_replaces_only_when_asked(small, tmp_path, monkeypatch
         fitted.append((job.case.name, job.method, job.seed))
         return cases.Measured({"mse": 0.25 + len(fitted)}, {})
 
-    plain = experiments.EXPERIMENTS["small"]
-    monkeypatch.setitem(experiments.EXPERIMENTS, "small", plain._replace(measure=measure))
+    plain = runner.EXPERIMENTS["small"]
+    monkeypatch.setitem(runner.EXPERIMENTS, "small", plain._replace(measure=measure))
     assert runner.main(["run", *small, "--case", "tiny", "--method", "snips"]) == 0
     assert runner.main(["run", *small, "--case", "tiny"]) == 0
     assert [(method, seed) for _, method, seed in fitted] == [("snips", 0), ("snips", 1), ("naive", 0), ("naive", 1)]
@@ -86,8 +86,8 @@ def test_settings_are_tuned_once_for_all_seeds(small, monkeypatch):
         given.append(job.settings)
         return cases.Measured({"mse": 0.2}, job.settings or {"rank": len(given)})
 
-    plain = experiments.EXPERIMENTS["small"]
-    monkeypatch.setitem(experiments.EXPERIMENTS, "small", plain._replace(measure=measure, tuned=True))
+    plain = runner.EXPERIMENTS["small"]
+    monkeypatch.setitem(runner.EXPERIMENTS, "small", plain._replace(measure=measure, tuned=True))
     assert runner.main(["run", *small, "--case", "tiny", "--method", "naive"]) == 0
     assert runner.main(["run", *small, "--case", "tiny", "--method", "naive", "--again"]) == 0
     assert given == [None, {"rank": 1}, None, {"rank": 3}]
@@ -254,8 +254,8 @@ def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
     liking = {"rating": stars, "taste": cases.taste(stars)}.get(law, np.zeros(stars.shape))
     liking = liking - liking.mean(0) - liking.mean(1, keepdims=True)
     assert np.allclose(rest - rest.mean(), slope * (liking - liking.mean()))
-    assert np.array_equal(cases.select(stars, law, slope, seed=1).seen, seen)
-    assert not np.array_equal(cases.select(stars, law, slope, seed=2).seen, seen)
+    assert np.array_equal(cases.select(stars, law, slope, seed=1)[0], seen)
+    assert not np.array_equal(cases.select(stars, law, slope, seed=2)[0], seen)
 
 
 def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
