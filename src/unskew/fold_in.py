@@ -92,7 +92,7 @@ def given_ratings(log: RatingLog, source: Any) -> Given:
     if not len(given):
         raise DataError("there are no ratings: the data has no rows.")
     log.scale.refuse_strays(given, where["rating"])
-    times = as_times(columns[found["time"]], where["time"], []) if "time" in found else None
+    times = as_times(columns[found["time"]], where["time"]) if "time" in found else None
     return Given(users, items, log.scale.to_unit(given), given.astype(np.float32), times, ids, item_ids)
 
 

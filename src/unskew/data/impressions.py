@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -108,17 +109,13 @@ def visible(ratings: Any, seen: Flags, where: str, seen_where: str) -> Any:
 
 def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[ListedRows, NDArray[Any]]:
     """Equal rows (pair, seen or not, rating) as one that stands for as many; what else they held is lost."""
-    keys = pair_keys(listed.users, listed.items, n_items)
     level = np.where(listed.seen, np.unique(ratings, return_inverse=True)[1] + 1, 0)
-    order = np.lexsort((level, keys))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (np.diff(keys[order]) != 0) | (np.diff(level[order]) != 0)
-    first, place = order[new], np.cumsum(new) - 1
-    weight = np.ones(len(order)) if listed.cells is None else listed.cells[order]
-    cells = np.bincount(place, weight).astype(np.float32)
-    again = np.argsort(first)  # in the order of the file
-    rows = first[again]
-    return ListedRows(listed.users[rows], listed.items[rows], listed.seen[rows], cells[again]), ratings[rows]
+    keys = pair_keys(pair_keys(listed.users, listed.items, n_items), level, int(level.max()) + 1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    cells = np.bincount(place, listed.cells).astype(np.float32)
+    order = np.argsort(first)  # that of the file
+    rows = first[order]
+    return replace(listed.take(rows), cells=cells[order], columns={}), ratings[rows]
 
 
 def grouped(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -147,6 +144,30 @@ def chances_shown(users: NDArray[Any], items: NDArray[Any], pscore: NDArray[Any]
     p = (np.bincount(place, pscore) / count)[place]
     with np.errstate(divide="ignore"):  # of chances of 1
         return np.asarray(-np.expm1(np.bincount(users)[users] * np.log1p(-p)), np.float32)
+
+
+def as_drawn(
+    users: Any, items: Any, context: Mapping[str, NDArray[Any]], n_items: int, notes: list[str]
+) -> tuple[Flags | None, NDArray[np.float32] | None]:
+    """Tell which rows of impressions are random traffic, and the chances of the others to be shown at all if logged."""
+    random = context.get("is_random")
+    if random is not None and random.all():
+        notes.append("every row is random traffic: what was shown was not chosen, and all rows are trained on")
+    if random is None or random.all() or not random.any():
+        random = None
+    else:
+        words = "are random traffic: half of their pairs correct what the others teach, half judge it"
+        notes.append(f"{int(random.sum()):,} rows {words}")
+    if "pscore" not in context:
+        return random, None
+    notes += implied(context["pscore"], n_items)
+    rest = np.ones(len(users), np.bool_) if random is None else ~random
+    if "policy" in context and len(np.unique(context["policy"][rest])) > 1:
+        notes.append("pscore is of several policies, and what the others would have shown is not known: not used")
+        return random, None
+    chances = np.ones(len(users), np.float32)
+    chances[rest] = chances_shown(users[rest], items[rest], context["pscore"][rest], n_items)
+    return random, chances
 
 
 def implied(pscore: NDArray[Any], n_items: int) -> list[str]:
@@ -193,28 +214,28 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
     for role in (*CONTEXT, *(name for name in columns if name.startswith(NAMED))):
         if role not in columns:
             continue
-        if role in ("request", "policy") or role.startswith(NAMED):
-            named = role.startswith(NAMED)
-            codes = plain(as_arrow(columns[role], at(role))).dictionary_encode("encode" if named else "mask")
-            if named and len(codes.dictionary) > MOST_LEVELS:
+        if role == "is_random":
+            column: NDArray[Any] = as_flags(columns[role], at(role))
+        elif role in ("request", "policy") or role.startswith(NAMED):
+            missing = "encode" if role.startswith(NAMED) else "mask"
+            codes = plain(as_arrow(columns[role], at(role))).dictionary_encode(missing)
+            if role.startswith(NAMED) and len(codes.dictionary) > MOST_LEVELS:
                 raise DataError(
                     f"{at(role)} holds {len(codes.dictionary):,} different values, which is more than {MOST_LEVELS:,} "
                     "levels of a context: join them to fewer."
                 )
-            column: NDArray[Any] = np.asarray(codes.indices.fill_null(-1), np.int32)
-            names = [str(name).lower() for name in codes.dictionary.to_pylist()]
-            if role == "policy" and "random" in names:
+            column = np.asarray(codes.indices.fill_null(-1), np.int32)
+            names = [str(name).lower() for name in codes.dictionary.to_pylist()] if role == "policy" else []
+            if "random" in names:
                 found["is_random"] = column == names.index("random")  # unless a column says so, below
-        elif role == "is_random":
-            column = as_flags(columns[role], at(role))
         else:
             column = as_ratings(columns[role], at(role))
-            low = 0 if role == "position" else np.nextafter(0, 1)
-            most = np.inf if role == "position" else 1
-            if (bad := ~((column >= low) & (column <= most))).any():
-                row, span = int(bad.argmax()), "0 or more" if role == "position" else "above 0 and at most 1"
+            place = role == "position"
+            if (good := (column >= 0) if place else (column > 0) & (column <= 1)).all():
+                column = column.astype(np.float32)
+            else:
+                row, span = int(good.argmin()), "0 or more" if place else "above 0 and at most 1"
                 raise DataError(f"row {row + 1} of {at(role)} holds {_held(column[row])}: it must be {span}.")
-            column = column.astype(np.float32)
         if len(column) != n_rows:
             raise DataError(f"{at(role)} has {len(column):,} rows for {n_rows:,} of the log: give one a row.")
         found[role] = column
@@ -229,19 +250,16 @@ def remarks(items: NDArray[Any], won: Flags, seen: Flags | None, context: Mappin
     happened = won if seen is None else seen
     if "request" in context:
         request = context["request"]
-        keys = pair_keys(request, items, int(items.max()) + 1)
-        keys.sort()
-        again = keys[1:][keys[1:] == keys[:-1]]
-        if len(again):
-            repeats = np.flatnonzero(pair_keys(request, items, int(items.max()) + 1) == again[0])
+        place, count = grouped(pair_keys(request, items, int(items.max()) + 1))
+        if len(count) < len(place):
+            repeat = np.flatnonzero(place == (count > 1).argmax())[1] + 1
             words = "rows repeat another of the same request, and count as rows, one of them row"
-            notes.append(f"{len(again):,} {words} {repeats[1] + 1}")
+            notes.append(f"{len(place) - len(count):,} {words} {repeat}")
         several = np.bincount(request[happened & (request >= 0)]) > 1
         if several.any():
             first = int((request == several.argmax()).argmax()) + 1
-            notes.append(
-                f"{int(several.sum()):,} requests have several rows that were chosen, the first in row {first}"
-            )
+            words = "requests have several rows that were chosen, the first in row"
+            notes.append(f"{int(several.sum()):,} {words} {first}")
     if "position" in context and len(np.unique(context["position"])) > 1:
         places = np.unique(context["position"][happened])
         if len(places) == 1:

@@ -110,19 +110,27 @@ class RatingLog:
 
     @classmethod
     def from_arrays(
-        cls, users: Any, items: Any, ratings: Any, seen: Any = None, **settings: Unpack[LogSettings]
+        cls,
+        users: Any,
+        items: Any,
+        ratings: Any,
+        seen: Any = None,
+        sample_rate: Any = None,
+        **settings: Unpack[LogSettings],
     ) -> RatingLog:
         """Return a log from array-likes of equal length; see `LogSettings`.
 
         With `seen` (0 or 1 a row) answers are wanted over the rows given, and the ratings of unseen ones are not read:
         seen = clicked and ratings = bought, for all that was shown. Without it, answers are wanted over all pairs.
+        `sample_rate` is the share of such rows that the log holds: each stands for 1 / sample_rate.
         """
-        from unskew.data.rows import Rows  # which imports this module
+        from unskew.data.rows import Rows, check_settings  # which imports this module
 
+        check_settings(settings)
         columns = {"user": users, "item": items, "rating": ratings}
-        given = {"seen": seen, "sample_rate": settings.get("sample_rate")}
+        given = {"seen": seen, "sample_rate": sample_rate}
         columns |= {role: values for role, values in given.items() if values is not None}
-        return Rows(columns, target=settings.get("target")).log(**settings)
+        return Rows(columns, target=settings.get("target")).log((), settings)
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
+from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column
 from unskew.data.ids import as_text, is_text
-from unskew.data.impressions import NAMED, wanted
+from unskew.data.impressions import NAMED
 from unskew.data.log import NAMES, RatingLog
-from unskew.data.rows import LogSettings, Rows, check_settings, names_like
+from unskew.data.rows import LogSettings, Rows, check_settings, find_roles
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
@@ -38,6 +38,7 @@ HEAD = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once, and the longest row
 MANY = 100_000  # rows of Parquet that threads read: those started for few rows can abort a process that ends meanwhile
 TEXT = pa.string()
+OF_TEXT = ("user", "item", "request", "policy")  # roles whose columns stay as they are spelled
 STANDARD_INPUT = "-"
 LOGGER = logging.getLogger(__name__)
 
@@ -70,7 +71,6 @@ def read_log(
         ('customer', [1.0, 0.0, 1.0])
     """
     given = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
-    check_settings(settings)
     named = [name for name in given.values() if name is not None]
     if not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
         raise ParameterError(f"user, item, rating and time must name different columns, not {given}.")
@@ -120,10 +120,8 @@ def read_frame(
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
     found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
-    tokens = [field.name for field in table.schema if b"token" in (field.metadata or {})]
-    texts = {*ids, *found.values(), *tokens}
-    columns = {name: table[name] if name in texts else _typed(table[name], name) for name in table.column_names}
-    return pa.table(columns)
+    texts = {*ids, *found.values()}.union(*(file.tokens for file in files))
+    return pa.table({name: table[name] if name in texts else _typed(table[name], name) for name in table.column_names})
 
 
 def is_path(value: Any) -> bool:
@@ -133,35 +131,36 @@ def is_path(value: Any) -> bool:
 def _from_files(
     path: str, given: dict[str, str | None], delimiter: str | None, header: bool | None, settings: Any
 ) -> RatingLog:
+    check_settings(settings)
     paths, notes = files_of(path), list[str]()
     if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
     first = File(paths[0], delimiter, header, [name for name in given.values() if name])
+    called, guessed, target = find_roles(first.samples, given, first.name, settings)
     layout, title = first.layout, settings.get("item_names")
-    named = named_as(given, first.names, names_like(settings))
-    look = wanted(named, first.names, settings.get("target"), first.name, settings.get("context"))
-    found, guessed = find_columns(first.samples, look.given, first.name, look.optional)
-    extra = [title] if isinstance(title, str) and title in first.names else []
     if layout is not None:
         notes += layout.notes
         header = layout.header  # which the names of columns by their places must not decide anew
-    kinds = dict.fromkeys([*found.values(), *extra], TEXT)
-    for role in found.keys() - {"user", "item", "request", "policy", *(r for r in found if r.startswith(NAMED))}:
-        words = {str(value).strip().casefold() for value in first.samples[found[role]]}
+    extra = [title] if isinstance(title, str) and title in first.names else []
+    kinds = dict.fromkeys([*called.values(), *extra], TEXT)
+    for role, name in called.items():
+        words = {str(value).strip().casefold() for value in first.samples[name]}
+        if role in OF_TEXT or role.startswith(NAMED):
+            continue
         if words <= {"true", "false"}:
-            kinds[found[role]] = pa.bool_()
+            kinds[name] = pa.bool_()
         elif role != "time" or all(map(is_number, words)):
-            kinds[found[role]] = pa.float64()
+            kinds[name] = pa.float64()
     files = [first, *(File(other, delimiter, header, list(kinds)) for other in paths[1:])]
-    rows = _joined([file.read(kinds) for file in files], path)
-    LOGGER.debug("read %s rows of %s", f"{len(rows):,}", path)
+    table = _joined([file.read(kinds) for file in files], path)
+    LOGGER.debug("read %s rows of %s", f"{len(table):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
-    columns = {role: rows[name] for role, name in found.items()}
-    others = {name: rows[name] for name in extra}
-    del rows, files, first  # or nothing of them is let go while the log is made
-    read = Rows(columns, found, where, "pyarrow", (*notes, *look.notes, *guessed), layout is not None, look.target)
+    columns = {role: table[name] for role, name in called.items()}
+    others = {name: table[name] for name in extra}
+    del table, files, first  # or nothing of them is let go while the log is made
+    rows = Rows(columns, called, (*notes, *guessed), target, where, narrow=layout is not None)
     del columns
-    log = read.log(others, **settings)
+    log = rows.log(others, settings)
     return log if layout is None or layout.header else replace(log, names=NAMES)
 
 
@@ -188,7 +187,7 @@ class File:
             raise ParameterError(f"delimiter must be a character such as ';', but is {delimiter!r}.")
         self.name = "standard input" if path == STANDARD_INPUT else Path(path).name
         self.layout: Layout | None = None  # of text
-        self.tokens: set[int] = set()  # places of columns that RecBole declares to be text
+        self.tokens: set[str] = set()  # columns that RecBole declares to be text
         self.skipped = 0  # lines before the first row of text
         self._rows: pa.Table | None = None  # of records
         with self._in_words():
@@ -240,8 +239,8 @@ class File:
         self.names = [name.strip() for name in first] if layout.header else [str(at + 1) for at in range(len(first))]
         typed = [TYPED.fullmatch(name) for name in self.names]
         if all(typed):
-            self.tokens = {at for at, name in enumerate(typed) if name and name[2] == "token"}
             self.names = [name[1] for name in typed if name]
+            self.tokens = {name[1] for name in typed if name and name[2] == "token"}
         rows = rest if layout.header else [first, *rest]
         self.samples = {name: [row[at] for row in rows if len(row) > at] for at, name in enumerate(self.names)}
         self.skipped = next(at for at, line in enumerate(every) if line.strip()) + layout.header
@@ -303,11 +302,7 @@ class File:
         broken = isinstance(ending, (str, bytes)) and len(ending.splitlines()) > 1
         if broken and not self._content[-64:].rstrip().endswith(b'"'):
             raise DataError(f"a quotation mark is left open near row {len(found)} of {self.name}: close or double it.")
-        fields = [
-            pa.field(name, types[str(at)], metadata={"token": ""} if at in self.tokens else None)
-            for at, name in zip(places, names, strict=True)
-        ]
-        return pa.table([found[str(at)] for at in places], schema=pa.schema(fields))
+        return found.select(list(map(str, places))).rename_columns(names)
 
     def _source(self) -> pa.BufferReader:
         return pa.BufferReader(pa.py_buffer(self._content))

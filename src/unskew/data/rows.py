@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.features import FeatureFrame
+from unskew.data.features import FeatureFrame, Features
 from unskew.data.guess import (
     FEWEST,
     Names,
@@ -30,11 +30,10 @@ from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, i
 from unskew.data.impressions import (
     OVER_ALL,
     Target,
+    as_drawn,
     as_flags,
-    chances_shown,
     context_of,
     counted,
-    implied,
     ones,
     remarks,
     shares,
@@ -58,12 +57,12 @@ class LogSettings(TypedDict, total=False):
     `positive` is the lowest rating that counts as liked, guessed by default; `positive=None` with
     `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
     "error", "last", "mean", or "keep", by which each of its m rows stands for 1/m of the pair. Rows with `seen` are
-    kept unless "count" makes one of equal ones, that stands for as many. `sample_rate` is the share of such rows
-    that the log holds, one a row: each stands for 1 / sample_rate. `context` are columns of impressions (device,
-    hour) on which the chance of a click depends besides user and item. `user_ids` and `item_ids` are catalogues: every
-    id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the ids; ids that have
-    features and no rating join the log. `item_names` are titles: a column of the same table, a frame with ids and
-    titles, or a mapping. `like` is a log whose names of columns and whose scale are meant here too.
+    kept unless "count" makes one of equal ones, that stands for as many. `target` is what impressions are read for, see
+    `unskew.data.impressions.wanted`; rows younger than `window` seconds are left out. `context` are columns of
+    impressions (device, hour) on which the chance of a click depends besides user and item. `user_ids` and `item_ids`
+    are catalogues: every id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the
+    ids; ids that have features and no rating join the log. `item_names` are titles: a column of the same table, a frame
+    with ids and titles, or a mapping. `like` is a log whose names of columns and whose scale are meant here too.
     """
 
     positive: float | Literal["guess"] | None
@@ -72,7 +71,6 @@ class LogSettings(TypedDict, total=False):
     target: Target | None
     window: float
     context: Sequence[str]
-    sample_rate: Any
     user_ids: Any
     item_ids: Any
     user_features: Any
@@ -89,54 +87,50 @@ class Rows(NamedTuple):
 
     columns: dict[str, Any]
     called: dict[str, str] = {}  # noqa: RUF012
+    notes: tuple[str, ...] = ()  # what was guessed
+    target: str | None = None  # what answers are wanted for, of impressions
     where: str = ""
     library: str = "pyarrow"
-    guessed: tuple[str, ...] = ()
     narrow: bool = False  # text that spells integers throughout becomes integers
-    target: str | None = None  # what answers are wanted for, of impressions
 
-    def log(self, others: Any = (), **settings: Any) -> RatingLog:
+    def log(self, others: Any, settings: Any) -> RatingLog:
         """Return the log of these rows; `others` are further columns of the same table, by name."""
-        check_settings(settings)
-        if (window := settings.pop("window", None)) is not None:
-            return self._closed(window).log(others, **settings)
-        if self.target == "implicit" and "rating" in self.columns:
-            flags = as_flags(self.columns["rating"], self._at("rating"))
-            return self._kept(flags, "are not positive", "rating").log(others, **settings)
-        notes = list(self.guessed)
+        rows = self
+        if settings.get("window") is not None:
+            rows = rows._closed(settings["window"])
+        if rows.target == "implicit" and "rating" in rows.columns:
+            rows = rows._kept(as_flags(rows.columns["rating"], rows._at("rating")), "are not positive", "rating")
+        return rows._log(others, settings)
+
+    def _log(self, others: Any, settings: Any) -> RatingLog:
+        notes = list(self.notes)
         seen, ratings, won = self._outcomes()
-        (users, user_ids, of_users), (items, item_ids, of_items) = (
-            self._side(side, settings, notes) for side in ("user", "item")
-        )
-        if not len(users) == len(items) == len(ratings):
+        users, user_ids, user_features = self._side("user", settings, notes)
+        items, item_ids, item_features = self._side("item", settings, notes)
+        n_rows = len(ratings)
+        if not len(users) == len(items) == n_rows:
             raise DataError(
                 f"{self._at('user')}, {self._at('item')} and {self._at('rating')} must be equally long, "
-                f"but have {len(users):,}, {len(items):,} and {len(ratings):,} rows."
+                f"but have {len(users):,}, {len(items):,} and {n_rows:,} rows."
             )
-        n_rows = len(ratings)
         if not n_rows:
             raise DataError(f"there are no ratings: {self.where or 'the data'} has no rows.")
         Scale(0).refuse_strays(ratings, self._at("rating"))  # what is no number is no part of a scale
         scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
-        times = None if "time" not in self.columns else as_times(self.columns["time"], self._at("time"), notes)
-        context = context_of(self.columns, self._at, len(users))
+        times, context = self._times("time", notes), context_of(self.columns, self._at, n_rows)
         for role in self.columns.keys() & context.keys():
             del self.columns[role]
         pa.default_memory_pool().release_unused()
         if self.target is not None or seen is not None:
+            bought = None if self.target == "click" else self._times("conversion_time", notes)
             notes += [] if won is None else remarks(items, won, seen, context)
-            bought = None
-            if "conversion_time" in self.columns and self.target != "click":
-                bought = as_times(self.columns["conversion_time"], self._at("conversion_time"), notes)
             notes += time_remarks(times, bought, won, self._at, time.time())
-        kept = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
-        how, listed, cells, random = settings.get("duplicates", kept), None, None, np.zeros(n_rows, np.bool_)
-        chances: Any = None
+        usual = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
+        how, random, chances, listed = settings.get("duplicates", usual), None, None, None
         if self.target in OVER_ALL and how == "keep" and "sample_rate" not in context:
-            random, chances = _as_drawn(users, items, context, len(item_ids), notes)
-        if "sample_rate" in context:
-            cells = np.asarray(1 / context.pop("sample_rate"), np.float32)
+            random, chances = as_drawn(users, items, context, len(item_ids), notes)
+        cells = np.asarray(1 / context.pop("sample_rate"), np.float32) if "sample_rate" in context else None
         if seen is not None:
             listed = ListedRows(users, items, seen, cells, context if times is None else context | {"time": times})
             if how == "count":
@@ -145,29 +139,24 @@ class Rows(NamedTuple):
                 raise ParameterError(
                     f"duplicates is {how!r}: rows that are seen or not are kept, or 'count' joins them."
                 )
-            users, items, ratings = listed.users[listed.seen], listed.items[listed.seen], ratings[listed.seen]
-            times = None if listed.times is None else listed.times[listed.seen]
-            cells = None if listed.cells is None else listed.cells[listed.seen]
+            own = listed.take(listed.seen)
+            users, items, times, cells, ratings = own.users, own.items, own.times, own.cells, ratings[listed.seen]
         elif how == "keep":
             part = shares(pair_keys(users, items, len(item_ids)))
             cells = part if cells is None or part is None else cells * part
         else:
             context = {}  # of rows that are joined
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
-        if self.target != "implicit":
-            scale.refuse_one_class(ratings.min(), ratings.max())
         unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
         unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
-        share = float(unit.mean())
-        if scale.binary and min(share, 1 - share) < FEWEST and self.target != "implicit":
-            notes.append(f"only {min(share, 1 - share):.2%} of ratings are {'liked' if share < 0.5 else 'disliked'}")
-        features = [
-            None if frame is None else frame.aligned(ids) for frame, ids in ((of_users, user_ids), (of_items, item_ids))
-        ]
-        notes += [note for each in features if each is not None for note in each.notes]
+        if self.target != "implicit":
+            scale.refuse_one_class(ratings.min(), ratings.max())
+            share = float(unit.mean())
+            if scale.binary and min(share, 1 - share) < FEWEST:
+                side = "liked" if share < 0.5 else "disliked"
+                notes.append(f"only {min(share, 1 - share):.2%} of ratings are {side}")
         named = None if settings.get("item_names") is None else self._titles(settings, others, item_ids, notes)
         called = {role: name for role, name in self.called.items() if role in Names._fields}
-        names = Names(**names_like(settings))._replace(**called)
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
             LOGGER.info("%s%s", prefix, note)
@@ -178,13 +167,13 @@ class Rows(NamedTuple):
             user_ids,
             item_ids,
             scale,
-            user_features=features[0],
-            item_features=features[1],
+            user_features,
+            item_features,
             duplicates_merged=n_rows - (len(unit) if listed is None else len(listed)),
             stars=stars,
             times=times,
             titles=named,
-            names=names,
+            names=Names(**names_like(settings))._replace(**called),
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
             cells=cells,
@@ -193,7 +182,7 @@ class Rows(NamedTuple):
             listed=listed,
             context=context if context and listed is None and self.target in OVER_ALL else None,
         )
-        if random.any():
+        if random is not None:
             log = log.with_random(random)
             scale.refuse_one_class(*(float(end(ratings[~random])) for end in (np.min, np.max)))
         return log
@@ -203,21 +192,21 @@ class Rows(NamedTuple):
 
         What is known to have come later than that has not come.
         """
-        times = as_times(self.columns["time"], self._at("time"), []) if "time" in self.columns else None
+        times = self._times("time", [])
         if times is None or not window >= 0:
             raise DataError(
                 f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
             )
         rows = self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
-        shown, bought = (as_times(rows.columns.get(role, []), role, []) for role in ("time", "conversion_time"))
-        if shown is None or bought is None or not len(bought) or self.target in ("click", "implicit"):
+        shown, bought = rows._times("time", []), rows._times("conversion_time", [])
+        if shown is None or bought is None or self.target in ("click", "implicit"):
             return rows
         late, ratings = bought - shown > window, plain(as_arrow(rows.columns["rating"], rows._at("rating")))
         if not late.any():
             return rows
         changed = pc.if_else(pa.array(late), pa.scalar(0).cast(ratings.type), ratings)
         note = f"{int(late.sum()):,} rows converted later than the window of {window:g}, and count as not converted"
-        return rows._replace(columns=rows.columns | {"rating": changed}, guessed=(*rows.guessed, note))
+        return rows._replace(columns=rows.columns | {"rating": changed}, notes=(*rows.notes, note))
 
     def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
         """Keep some of the rows, and count those left out; `without` is a role that is known of all of them."""
@@ -226,8 +215,8 @@ class Rows(NamedTuple):
             for role, column in self.columns.items()
             if role != without
         }
-        left = f"{int((~kept).sum()):,} rows that {others} are left out"
-        return self._replace(columns=columns, guessed=(*self.guessed, *(() if kept.all() else (left,))))
+        left = () if kept.all() else (f"{int((~kept).sum()):,} rows that {others} are left out",)
+        return self._replace(columns=columns, notes=self.notes + left)
 
     def _outcomes(self) -> tuple[Any, NDArray[np.float64], Any]:
         """Tell which rows were seen, their ratings, and which have the outcome; None where that is no question."""
@@ -249,6 +238,14 @@ class Rows(NamedTuple):
             return f"{role}s"
         return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
 
+    def _times(self, role: str, notes: list[str]) -> NDArray[np.float64] | None:
+        if role not in self.columns:
+            return None
+        times = as_times(self.columns[role], self._at(role))
+        if times is None:
+            notes.append(f"{self._at(role)} is not read, as it holds times in no form that is known")
+        return times
+
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
         if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
@@ -265,17 +262,21 @@ class Rows(NamedTuple):
 
     def _side(
         self, side: str, settings: Any, notes: list[str]
-    ) -> tuple[NDArray[np.int32], Vocabulary, FeatureFrame | None]:
+    ) -> tuple[NDArray[np.int32], Vocabulary, Features | None]:
         """Return codes, ids and features of users or items; who has features and no rating is known too."""
         given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
-        frame = None if given is None else FeatureFrame.of(given, side, self.called.get(side) or getattr(NAMES, side))
         codes, ids = encoded(self.columns[side], self._at(side), self.narrow, known)
         if not isinstance(settings.get("item_names"), str):  # a column that goes with the ids
             del self.columns[side]  # columns are let go once they are read
-        if frame is not None and known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
+        if given is None:
+            return codes, ids, None
+        frame = FeatureFrame.of(given, side, self.called.get(side) or getattr(NAMES, side))
+        if known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
             ids = ids.extended(frame.ids)
             notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
-        return codes, ids, frame
+        features = frame.aligned(ids)
+        notes += features.notes
+        return codes, ids, features
 
     def _titles(self, settings: Any, others: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
         """Return titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
@@ -311,13 +312,21 @@ class Rows(NamedTuple):
 
 def log_of_frame(frame: Any, named: dict[str, str | None], settings: Any) -> RatingLog:
     """Return the log of a frame; columns that are not named are guessed."""
+    check_settings(settings)
     columns = columns_of(frame)
-    given = named_as(named, columns, names_like(settings))
-    look = wanted(given, columns, settings.get("target"), "the frame", settings.get("context"))
-    found, guessed = find_columns(samples_of(columns), look.given, "the frame", look.optional)
-    held = {role: columns[name] for role, name in found.items()}
-    rows = Rows(held, found, "", library_of(frame), (*look.notes, *guessed), target=look.target)
-    return rows.log(columns, **settings)
+    called, notes, target = find_roles(samples_of(columns), named, "the frame", settings)
+    held = {role: columns[name] for role, name in called.items()}
+    return Rows(held, called, notes, target, library=library_of(frame)).log(columns, settings)
+
+
+def find_roles(
+    samples: Mapping[str, Sequence[Any]], named: dict[str, str | None], where: str, settings: Any
+) -> tuple[dict[str, str], tuple[str, ...], str | None]:
+    """Return the columns of a log by role, the guesses in words, and what answers are wanted for."""
+    given = named_as(named, samples, names_like(settings))
+    look = wanted(given, samples, settings.get("target"), where, settings.get("context"))
+    found, guessed = find_columns(samples, look.given, where, look.optional)
+    return found, (*look.notes, *guessed), look.target
 
 
 def names_like(settings: Any) -> dict[str, str]:
@@ -341,34 +350,12 @@ def check_settings(settings: Any) -> None:
         raise ParameterError(f"like must be a RatingLog, not a {type(settings['like']).__name__}.")
 
 
-def _as_drawn(
-    users: Any, items: Any, context: Any, n_items: int, notes: list[str]
-) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Tell which rows of impressions are random traffic, and the chances of the others to be shown at all if logged."""
-    random, chances = context.get("is_random", np.zeros(len(users), np.bool_)), None
-    if random.all():
-        notes.append("every row is random traffic: what was shown was not chosen, and all rows are trained on")
-        random = np.zeros(len(users), np.bool_)
-    elif random.any():
-        words = "are random traffic: half of their pairs correct what the others teach, half judge it"
-        notes.append(f"{int(random.sum()):,} rows {words}")
-    if "pscore" in context:
-        notes += implied(context["pscore"], n_items)
-        if "policy" in context and len(np.unique(context["policy"][~random])) > 1:
-            notes.append("pscore is of several policies, and what the others would have shown is not known: not used")
-        else:
-            chances = np.ones(len(users), np.float32)
-            rows = users[~random], items[~random], context["pscore"][~random]
-            chances[~random] = chances_shown(*rows, n_items)
-    return random, chances
-
-
 def _to_guess(positive: Any) -> bool:
     return isinstance(positive, str) and positive == "guess"
 
 
-def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] | None:
-    """Return times as seconds since 1970 or as the numbers they are; None, with a note, if they cannot be read."""
+def as_times(values: Any, where: str) -> NDArray[np.float64] | None:
+    """Return times as seconds since 1970 or as the numbers they are; None if they cannot be read."""
     column = plain(as_arrow(values, where))
     try:
         if is_text(column.type):
@@ -381,7 +368,6 @@ def as_times(values: Any, where: str, notes: list[str]) -> NDArray[np.float64] |
             return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     except (pa.ArrowException, DataError):
         pass
-    notes.append(f"{where} is not read, as it holds times in no form that is known")
     return None
 
 
