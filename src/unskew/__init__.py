@@ -8,13 +8,13 @@ from typing import Any
 
 import lazy_loader
 
-from unskew.gone import sentence_about_name
+from unskew.gone import about
 
 _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    gone = sentence_about_name(name)
+    gone = about("name", name)
     if gone is not None:
         raise AttributeError(gone)
     return _loaded(name)

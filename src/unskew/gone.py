@@ -34,30 +34,27 @@ NAMES = {
     "theory": "the module unskew.metrics.theory",
     "write_report": "diagnose, and the function write_page of unskew.report.page",
 }
-COMMANDS = {**{"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"}}
+COMMANDS = {"datasets": "use `unskew list`", "methods": "use `unskew list`", "odds": "use `unskew diagnose`"}
 CHECKPOINT = "a fit starts anew; benchmarks and tuning go on where they ended"
 CPU, ONE_FIT, FOUND = "nets compute on the CPU", "fit one model, by one seed", "leave it out; it is found by looking"
-RANDOM = "use `unskew fit --random-ratings`"
 OPTIONS = {
     **dict.fromkeys(("--estimator", "--metric"), "`unskew evaluate MODEL` shows all"),
     **dict.fromkeys(("--checkpoint", "--checkpoint-every"), CHECKPOINT),
-    **{
-        "--delimiter": FOUND,
-        "--header": FOUND,
-        "--device": CPU,
-        "--members": ONE_FIT,
-        "--no-checkpoint": "leave it out",
-    },
-    **{"--odds": "use `unskew diagnose`", "--slices": RANDOM, "--unbiased-curve": RANDOM, "--unbiased": RANDOM},
+    **dict.fromkeys(("--delimiter", "--header"), FOUND),
+    **dict.fromkeys(("--slices", "--unbiased", "--unbiased-curve"), "use `unskew fit --random-ratings`"),
     "--accept-altered": "leave it out; what differs from the original is noted",
     "--batch-size": "use --set training.batch_size=N",
     "--cache": "leave it out; logs are read into memory",
     "--clip": "the judge needs none",
     "--confidence": "intervals are of 95%",
     "--criterion": "use --set validation.criterion=NAME",
+    "--device": CPU,
     "--epochs": "use --set training.max_epochs=N",
+    "--members": ONE_FIT,
     "--new-user-features": "new users are known by their ratings alone",
+    "--no-checkpoint": "leave it out",
     "--no-header": "name columns by their places, such as --user 1",
+    "--odds": "use `unskew diagnose`",
     "--plot": "use `unskew diagnose --out report.html`",
     "--propensity": "the judge fits its own, and a method takes --set propensity=NAME",
     "--recipe": "name the file by --method",
@@ -70,6 +67,14 @@ TRAINING = {
     **dict.fromkeys(("member", "part"), "fit with another seed"),
 }
 SETTINGS = {"n_members": ONE_FIT}  # of methods
+SENTENCES = {  # by what went: its names, and how a sentence puts one with what to use
+    "method": (METHODS, "The method {!r} is gone: use {!r}."),
+    "name": (NAMES, "unskew.{} is gone: use {}."),
+    "command": (COMMANDS, "{} is gone: {}."),
+    "option": (OPTIONS, "{} is gone: {}."),
+    "training": (TRAINING, "Training has no option {!r} any more: {}."),
+    "setting": (SETTINGS, "The setting {!r} is gone: {}."),
+}
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Figures": {"scores": None, "shares": None},
@@ -83,35 +88,23 @@ FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
 }
 
 
-def sentence_about_method(name: str) -> str | None:
-    """Say what to use for a method that went; None for a name that never was one."""
-    return None if name not in METHODS else f"The method {name!r} is gone: use {METHODS[name]!r}."
+def about(kind: str, name: str) -> str | None:
+    """Return the sentence about a name that went; None for one that never was."""
+    known, sentence = SENTENCES[kind]
+    return sentence.format(name, known[name]) if name in known else None
 
 
-def sentence_about_name(name: str) -> str | None:
-    """Say what to use for a class or function that went; None for a name that never was one."""
-    return None if name not in NAMES else f"unskew.{name} is gone: use {NAMES[name]}."
+def about_words(complaint: str) -> str | None:
+    """Return the sentence about a command or an option that went, of which a parser complains in its own words."""
+    kind = next((kind for kind in ("command", "option") if complaint.lower().startswith(f"no such {kind}")), None)
+    found = (about(kind, word.strip("'\":.,")) for word in complaint.split()) if kind else ()
+    return next(filter(None, found), None)
 
 
-def sentence_about_words(complaint: str) -> str | None:
-    """Say what to use for a command or an option that went, of which a parser complains in its own words."""
-    for kind, known in (("command", COMMANDS), ("option", OPTIONS)):
-        if complaint.lower().startswith(f"no such {kind}"):
-            name = next((word for word in (each.strip("'\":.,") for each in complaint.split()) if word in known), None)
-            return None if name is None else f"{name} is gone: {known[name]}."
-    return None
-
-
-def refuse_gone_setting(name: str) -> None:
-    """Refuse a setting of methods that went."""
-    if name in SETTINGS:
-        raise ParameterError(f"The setting {name!r} is gone: {SETTINGS[name]}.")
-
-
-def refuse_gone_option(name: str) -> None:
-    """Refuse an option of training that went."""
-    if name in TRAINING:
-        raise ParameterError(f"Training has no option {name!r} any more: {TRAINING[name]}.")
+def refuse_gone(kind: str, name: str) -> None:
+    """Refuse a name that went."""
+    if (sentence := about(kind, name)) is not None:
+        raise ParameterError(sentence)
 
 
 def without_gone(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from inspect import getdoc
 from typing import Any
 
 from unskew.errors import ParameterError, nearest
-from unskew.gone import refuse_gone_setting, sentence_about_method
+from unskew.gone import refuse_gone
 
 KINDS = {  # with the group of entry points by which installed packages offer such things
     "method": "unskew.methods",
@@ -67,7 +67,7 @@ class Entry:
         inner = own.get(wrapped_by)
         of_base = settings_of(inner) if inner is not None else {}
         for name in settings:
-            refuse_gone_setting(name)
+            refuse_gone("setting", name)
             if name not in own | of_base:
                 raise ParameterError(
                     f"The {self.kind} {self.name!r} has no setting {name!r}{nearest(name, own | of_base)}"
@@ -211,8 +211,7 @@ def make(name: str, **settings: Any) -> Any:
         return known[name].build(**settings)
     if name in _taken:
         raise ParameterError(_taken[name])
-    if (sentence := sentence_about_method(name)) is not None:
-        raise ParameterError(sentence)
+    refuse_gone("method", name)
     raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")
 
 

@@ -65,26 +65,28 @@ def test_names_that_are_given_are_not_guessed():
         (["user_id|item_id|rating", "1|2|3"], "\t", "|"),
         (["1 2 3", "4 5 6"], ",", " "),
         (["1::2::3", "4::5::6"], ",", "::"),
+        (["1;2;3,5", "1;2;4"], ",", ";"),
+        (["1,Toy Story,5", "2,La Strada,4,x"], ",", ","),
         (["user_id,item_id,rating", "1,2,3"], ",", ","),
         (["one"], ",", ","),
     ],
 )
 def test_another_delimiter_is_taken_where_the_usual_one_splits_nothing(lines, usual, delimiter):
-    layout = layout_of(lines, usual, None, None, ())
+    layout = layout_of(lines, usual)
     assert layout.delimiter == delimiter
     assert (delimiter != usual) == any("columns are separated by" in note for note in layout.notes)
 
 
 def test_a_line_with_a_number_is_no_header_unless_a_name_in_it_was_asked_for():
     lines = ["user_id,item_id,5", "1,2,3"]
-    assert not layout_of(lines, ",", None, None, ()).header
-    assert layout_of(lines, ",", None, None, ("5",)).header
-    assert layout_of(lines, ",", None, True, ()).header
+    assert not layout_of(lines, ",").header
+    assert layout_of(lines, ",", ("5",)).header
+    assert not layout_of(["u,2,5"], ",", ("1", "2", "3")).header  # which are places
 
 
 def test_decimal_commas_are_recognised():
-    assert layout_of(["a;b", "1;3,5"], ",", None, None, ()).decimal == ","
-    assert layout_of(["a,b", "1,3"], ",", None, None, ()).decimal == "."
+    assert layout_of(["a;b", "1;3,5"], ",").decimal == ","
+    assert layout_of(["a,b", "1,3"], ",").decimal == "."
 
 
 def test_columns_without_names_go_by_place():

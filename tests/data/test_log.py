@@ -24,20 +24,6 @@ def small(**settings):
     return RatingLog.from_arrays(USERS, ITEMS, RATINGS, **settings)
 
 
-@pytest.mark.parametrize(
-    "frame", [pd.DataFrame(FRAME), pl.DataFrame(FRAME), pl.LazyFrame(FRAME), pa.table(FRAME)], ids=type
-)
-def test_pandas_polars_and_arrow_frames_give_the_same_log(frame):
-    log = RatingLog.from_frame(frame)
-    assert log.users.tolist() == [0, 1, 0, 2]
-    assert log.items.tolist() == [0, 0, 1, 2]
-    assert log.ratings.tolist() == [1, 0, 1, 0]
-    assert list(log.user_ids) == ["u", "v", "w"]
-    assert list(log.item_ids) == [30, 10, 20]
-    assert (len(log), log.n_users, log.n_items, log.n_pairs) == (4, 3, 3, 9)
-    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 1, 0]}
-
-
 def test_the_log_says_what_it_holds_in_one_line():
     users, items = np.divmod(np.arange(6960), 24)
     liked = np.arange(6960) < 3619
@@ -104,6 +90,7 @@ REFUSED = [  # users, items, ratings, settings and how that is refused
      "duplicates='last' .* and duplicates='mean'"),
     (AT, OF, np.arange(1000.0), {}, "1,000 different numbers from 0 to 999, which is no scale of ratings"),
     (AT, OF, np.ones(1000), {}, r"only the rating 1: .* what people clicked or bought does not tell"),
+    (USERS, ITEMS, RATINGS, {"item_ids": ["10", "30"]}, "row 4 of items holds 20, which the catalogue of 2 ids"),
     (AT, OF, RARE, {}, r"but that leaves 0.10% liked: say from where on ratings are liked"),
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from unskew.errors import UnskewError
-from unskew.gone import sentence_about_words
+from unskew.gone import about_words
 
 BAD_INPUT, INTERRUPTED = 2, 130
 UsageError: Any = typer.BadParameter.__bases__[0]
@@ -28,8 +28,6 @@ ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
     ("hoose another place", "ive another --out"),
-    (" (delimiter= changes this)", ""),
-    (" (header= changes this)", ""),
     (" (time= changes this)", ""),  # most commands have no use for times
     (", time= change this)", " change this)"),
 )
@@ -87,7 +85,7 @@ def _one_sentence(given: list[str]) -> Iterator[None]:
 def _usage(error: Any) -> str:
     """Return what is wrong with options and arguments, as everything else is written."""
     words = " ".join(error.format_message().split()).rstrip(".")
-    if (gone := sentence_about_words(words)) is not None:
+    if (gone := about_words(words)) is not None:
         return gone
     for theirs, ours in USAGE:
         words = words.replace(theirs, ours)

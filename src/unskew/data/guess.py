@@ -96,26 +96,24 @@ class Layout(NamedTuple):
             return [line.split(self.delimiter) for line in lines]
 
 
-def layout_of(lines: Sequence[str], usual: str, delimiter: str | None, header: bool | None, wanted: Any) -> Layout:
+def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> Layout:
     """Return how the first lines of a file are separated, whether the first one names columns, and what marks decimals.
 
-    `wanted` are names of columns that were asked for: a line that holds one of them is a header.
+    `wanted` are names of columns that were asked for: a line that holds one of them, which is no place, is a header.
     """
-    notes = []
-    if delimiter is None:
-        delimiter = usual
-        if len(lines[0].split(usual)) == 1 or (usual == ":" and "::" in lines[0]):
-            alike = [other for other in DELIMITERS if other != usual and _splits(lines, other)]
-            alike = [other for other in alike if other != " "] or alike  # spaces also stand between words
-            if alike and (len(alike) == 1 or alike[0] == "::"):
-                delimiter = alike[0]
-                notes.append(f"columns are separated by {delimiter!r} (delimiter= changes this)")
-    layout = Layout(delimiter, True)
-    first, *rest = layout.fields(lines)
-    if header is None:
-        header = any(field in wanted for field in first) or not any(map(is_number, first))
-        if not header:
-            notes.append("its first line is no header, as it holds a number (header= changes this)")
+    delimiter, notes = usual, []
+    alike = [other for other in DELIMITERS if _splits(lines, other)]
+    if usual not in alike:
+        spaces = usual not in lines[0] and alike == [" "]  # which also stand between words
+        alike = alike if spaces else [other for other in alike if other != " "]
+        if len(alike) == 1 or alike[:1] == ["::"]:
+            delimiter = alike[0]
+            notes.append(f"columns are separated by {delimiter!r}")
+    first, *rest = Layout(delimiter, True).fields(lines)
+    places = map(str, range(1, len(first) + 1))
+    header = not {*wanted}.difference(places).isdisjoint(first) or not any(map(is_number, first))
+    if not header:
+        notes.append("its first line is no header, as it holds a number")
     fields = [field for row in (rest if header else [first, *rest]) for field in row]
     decimal = "," if delimiter != "," and any(re.fullmatch(r"-?\d+,\d+", field.strip()) for field in fields) else "."
     if decimal == ",":

@@ -109,8 +109,9 @@ def visible(ratings: Any, seen: Flags, where: str, seen_where: str) -> Any:
 
 def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[ListedRows, NDArray[Any]]:
     """Equal rows (pair, seen or not, rating) as one that stands for as many; what else they held is lost."""
-    level = np.where(listed.seen, np.unique(ratings, return_inverse=True)[1] + 1, 0)
-    keys = pair_keys(pair_keys(listed.users, listed.items, n_items), level, int(level.max()) + 1)
+    levels, level = np.unique(ratings, return_inverse=True)
+    keys = pair_keys(listed.users, listed.items, n_items)
+    keys = pair_keys(keys, np.where(listed.seen, level + 1, 0), len(levels) + 1)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     cells = np.bincount(place, listed.cells).astype(np.float32)
     order = np.argsort(first)  # that of the file

@@ -51,18 +51,17 @@ def read_log(
     time: str | None = None,
     *,
     seen: str | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
     **settings: Unpack[LogSettings],
 ) -> RatingLog:
     """Read the log in a file with one row per rating, a folder of such files, a frame, a sparse matrix or three arrays.
 
     Files are CSV, TSV, text separated otherwise (MovieLens' u.data and ratings.dat), RecBole's .inter, JSON lines and
-    Parquet, also packed as .gz, .bz2, .zst or as a .zip of one file; "-" is standard input. Columns, delimiter, header
-    and the threshold of what is liked are guessed where they are not given, and `notes` of the log say how. Columns
-    without a header are called "1", "2" and so on. Ids in text are text, unless all of them spell integers. Features
-    and item names may be frames or paths of files. The files of a folder are read in the order of their names. Of a
-    SciPy sparse matrix rows are users and stored values ratings. Other settings: see `unskew.data.rows.LogSettings`.
+    Parquet, also packed as .gz, .bz2, .zst or as a .zip of one file; "-" is standard input. Delimiter and header are
+    found by looking, columns and the threshold of what is liked too where they are not given, and `notes` of the log
+    say how. Columns without a header are called "1", "2" and so on. Ids in text are text, unless all of them spell
+    integers. Features and item names may be frames or paths of files. The files of a folder are read in the order of
+    their names. Of a SciPy sparse matrix rows are users and stored values ratings. Other settings: see
+    `unskew.data.rows.LogSettings`.
 
     Examples:
         >>> import pyarrow as pa
@@ -83,9 +82,7 @@ def read_log(
             raise ParameterError("a RatingLog is read already: leave the settings for reading out.")
         return source
     if is_path(source):
-        return _from_files(os.fspath(source), given, delimiter, header, settings)
-    if delimiter is not None or header is not None:
-        raise ParameterError("delimiter and header are for files of text: leave them out.")
+        return _from_files(os.fspath(source), given, settings)
     if type(source).__module__.startswith("scipy.sparse") and getattr(source, "ndim", 0) == 2:
         matrix = source.tocoo()
         settings = {"user_ids": range(matrix.shape[0]), "item_ids": range(matrix.shape[1]), **settings}
@@ -104,19 +101,14 @@ def as_log(source: Any, model: Any = None) -> RatingLog:
 
 
 def read_frame(
-    path: str | os.PathLike[str],
-    ids: Sequence[str] = (),
-    *,
-    sides: Sequence[str] = ("user", "item"),
-    delimiter: str | None = None,
-    header: bool | None = None,
+    path: str | os.PathLike[str], ids: Sequence[str] = (), *, sides: Sequence[str] = ("user", "item")
 ) -> pa.Table:
     """Read a small frame (features, pairs to predict) as a pyarrow Table, from a file in any format of `read_log`.
 
     In text the columns of ids, named or guessed for these sides, stay text and every other column becomes numbers if
     all it holds are numbers, so that the id "012" is not mistaken for 12.
     """
-    files = [File(each, delimiter, header, ids) for each in files_of(os.fspath(path))]
+    files = [File(each, ids) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
     found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
@@ -128,19 +120,15 @@ def is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 
-def _from_files(
-    path: str, given: dict[str, str | None], delimiter: str | None, header: bool | None, settings: Any
-) -> RatingLog:
+def _from_files(path: str, given: dict[str, str | None], settings: Any) -> RatingLog:
     check_settings(settings)
     paths, notes = files_of(path), list[str]()
     if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
-    first = File(paths[0], delimiter, header, [name for name in given.values() if name])
+    first = File(paths[0], [name for name in given.values() if name])
     called, guessed, target = find_roles(first.samples, given, first.name, settings)
     layout, title = first.layout, settings.get("item_names")
-    if layout is not None:
-        notes += layout.notes
-        header = layout.header  # which the names of columns by their places must not decide anew
+    notes += layout.notes if layout is not None else ()
     extra = [title] if isinstance(title, str) and title in first.names else []
     kinds = dict.fromkeys([*called.values(), *extra], TEXT)
     for role, name in called.items():
@@ -151,7 +139,7 @@ def _from_files(
             kinds[name] = pa.bool_()
         elif role != "time" or all(map(is_number, words)):
             kinds[name] = pa.float64()
-    files = [first, *(File(other, delimiter, header, list(kinds)) for other in paths[1:])]
+    files = [first, *(File(other, list(kinds)) for other in paths[1:])]
     table = _joined([file.read(kinds) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(table):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
@@ -180,11 +168,7 @@ class File:
     `asked` are names of columns that are wanted: a first line of text that holds one of them is a header.
     """
 
-    def __init__(
-        self, path: str, delimiter: str | None = None, header: bool | None = None, asked: Sequence[str] = ()
-    ) -> None:
-        if delimiter is not None and (not delimiter or not delimiter.isascii() or set(delimiter) & set('"\r\n')):
-            raise ParameterError(f"delimiter must be a character such as ';', but is {delimiter!r}.")
+    def __init__(self, path: str, asked: Sequence[str] = ()) -> None:
         self.name = "standard input" if path == STANDARD_INPUT else Path(path).name
         self.layout: Layout | None = None  # of text
         self.tokens: set[str] = set()  # columns that RecBole declares to be text
@@ -200,7 +184,7 @@ class File:
             else:
                 place = Path(path.lower())
                 ending = Path(place.stem).suffix if place.suffix in PACKED_AS else place.suffix
-                self._look_at_text(head, "\t" if ending in TABS else ",", delimiter, header, asked)
+                self._look_at_text(head, "\t" if ending in TABS else ",", asked)
 
     def _look_at_table(self, records: bool) -> None:
         import pyarrow.json as pjson  # slow to import, as pyarrow.parquet is
@@ -216,9 +200,7 @@ class File:
         self.names = first.schema.names
         self.samples = {name: first.column(at)[:100].to_pylist() for at, name in enumerate(self.names)}
 
-    def _look_at_text(
-        self, head: bytes, usual: str, delimiter: str | None, header: bool | None, asked: Sequence[str]
-    ) -> None:
+    def _look_at_text(self, head: bytes, usual: str, asked: Sequence[str]) -> None:
         """Find out how text is separated and what its columns are called."""
         if b"\0" in head:
             raise DataError(f"{self.name} holds NUL bytes, as no text does: give text, JSON lines or Parquet.")
@@ -232,7 +214,7 @@ class File:
         lines = [line for line in every if line.strip()][:100]
         if not lines:
             raise DataError(f"{self.name} holds nothing but blank lines: it must name its columns and have rows.")
-        self.layout = layout = layout_of(lines, usual, delimiter, header, asked)
+        self.layout = layout = layout_of(lines, usual, asked)
         first, *rest = layout.fields(lines)
         if layout.header and not rest:
             raise DataError(f"{self.name} names its columns but has no rows: there is nothing to read.")

@@ -186,9 +186,8 @@ def coat(folder: Path, positive: float | None) -> Dataset:
 def yahoo_r3(folder: Path, positive: float | None) -> Dataset:
     """Read the published files or, comma separated and counted from 0, user.txt and random.txt."""
     variant = not (folder / YAHOO_R3.files[0]).is_file() and (folder / KUAIREC.files[0]).is_file()
-    names, delimiter, shift = (KUAIREC.files, ",", 1) if variant else (YAHOO_R3.files, "\t", 0)
-    files = [YAHOO_R3.file(folder, name) for name in names]
-    logs = _both(files, delimiter, 1, shift, positive=positive, rating_scale=STARS)
+    names, shift = (KUAIREC.files, 1) if variant else (YAHOO_R3.files, 0)
+    logs = _both([YAHOO_R3.file(folder, name) for name in names], 1, shift, positive=positive, rating_scale=STARS)
     notes = ("1 was added to every id, as the published ids count from 1",) if variant else ()
     return Dataset(YAHOO_R3.name, logs[0], logs[1], notes=notes)
 
@@ -198,7 +197,7 @@ def kuairec(folder: Path, positive: float | None) -> Dataset:
     if positive is None:
         raise ParameterError("positive=None keeps graded ratings, which watch ratios are not: give a threshold.")
     files = [KUAIREC.file(folder, name) for name in KUAIREC.files]
-    logs = _both(files, ",", 0, positive=positive, rating_scale=(0, np.inf))
+    logs = _both(files, 0, positive=positive, rating_scale=(0, np.inf))
     return Dataset(KUAIREC.name, logs[0], logs[1])
 
 
@@ -230,7 +229,7 @@ def jester(folder: Path, positive: float | None) -> Dataset:
         users, items = np.nonzero(grid[:, 1:] != NOT_RATED)
         return Dataset(JESTER.name, _log(files[0], users + 1, items + 1, grid[users, items + 1], **settings))
     file = JESTER.file(folder, "complete.csv")
-    grid = _grid(file, header=True)
+    grid = _grid(file)
     users, items = np.indices((len(grid), grid.shape[1] - 1)).reshape(2, -1)
     return Dataset(JESTER.name, _log(file, grid[users, 0], items + 1, grid[users, items + 1] / 100, **settings))
 
@@ -309,11 +308,11 @@ def _log(file: Path, *columns: Any, **settings: Any) -> RatingLog:
         raise DataError(f"{file} makes no rating log: {problem}") from None
 
 
-def _both(files: list[Path], delimiter: str, first: int, shift: int = 0, **settings: Any) -> list[RatingLog]:
+def _both(files: list[Path], first: int, shift: int = 0, **settings: Any) -> list[RatingLog]:
     """Read users, items and ratings without header; the catalogue has every id from the first to the highest found."""
     kinds, parts = {"1": pa.int64(), "2": pa.int64(), "3": pa.float64()}, []
     for file in files:
-        users, items, ratings = (column.to_numpy() for column in File(str(file), delimiter, False).read(kinds).columns)
+        users, items, ratings = (column.to_numpy() for column in File(str(file)).read(kinds).columns)
         low, high = (float(pick([pick(users), pick(items)])) for pick in (np.min, np.max))
         if not (low + shift >= first and high <= LARGEST_ID):
             raise DataError(f"{file} has ids from {low:g} to {high:g}, not from {first - shift} to {LARGEST_ID:,}.")
@@ -323,8 +322,8 @@ def _both(files: list[Path], delimiter: str, first: int, shift: int = 0, **setti
     return [_log(file, *part, **settings) for file, part in zip(files, parts, strict=True)]
 
 
-def _grid(file: Path, header: bool = False) -> NDArray[np.float64]:
+def _grid(file: Path) -> NDArray[np.float64]:
     """Read a table of numbers, separated by spaces or commas."""
-    opened = File(str(file), "," if ".csv" in file.name else " ", header)
+    opened = File(str(file))
     table = opened.read(dict.fromkeys(opened.names, pa.float64()))
     return np.column_stack([column.to_numpy() for column in table.columns])

@@ -327,13 +327,6 @@ def _capped(e: Floats) -> Floats:
     return np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP)
 
 
-def _main_rates(world: World) -> tuple[Floats, Floats]:
-    """Return the factors of lambda that belong to users and to items, without interaction, rating and e."""
-    tilt = world.tilt.explained
-    users = np.exp(world.log_scale + world.log_activity + tilt * (world.intercept + world.user_effects))
-    return users, np.exp(world.log_exposure + tilt * world.item_effects)
-
-
 def _solved_log_scale(world: World, density: float) -> float:
     """Solve for the log of the scale at which a share `density` of all pairs, or of a sample, is to be seen."""
     log_rate = np.concatenate([world.log_rate(*pairs) for pairs in world.pairs(SOLVER_PAIRS)])
@@ -348,23 +341,19 @@ def _solved_log_scale(world: World, density: float) -> float:
     return _root(excess, low, high)
 
 
-def _drawn(weights: Floats, rng: np.random.Generator, size: int) -> Codes:
-    """Return codes in proportion to weights."""
-    running = np.cumsum(weights)
-    return np.searchsorted(running / running[-1], rng.random(size), side="right")
-
-
 def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes, Codes]]:
     """Yield the pairs with at least one event, in chunks, exactly: by thinning or, if that is more work, in turn.
 
     Thinning (Lewis & Shedler, 1979): events of a process of higher rate, main rates times the largest tilt,
     are drawn for each user and survive with probability rate / higher rate; repeated pairs are merged.
     """
-    user_rates, item_rates = _main_rates(world)
     tilt, bound = world.tilt, world.interaction_bound
+    user_rates = world.log_scale + world.log_activity + tilt.explained * (world.intercept + world.user_effects)
+    item_rates = np.exp(world.log_exposure + tilt.explained * world.item_effects)
+    running = np.cumsum(item_rates)
     most = Tilt(abs(tilt.explained) * bound, max(tilt.rating, 0.0), abs(tilt.unexplained) * UNEXPLAINED_CAP)
     with np.errstate(over="ignore"):  # infinitely many are too many
-        expected = user_rates * item_rates.sum() * np.exp(sum(most))
+        expected = np.exp(user_rates) * item_rates.sum() * np.exp(sum(most))
     if expected.sum() > world.n_pairs:
         for users, items in world.pairs():
             seen = np.log(rng.standard_exponential(len(users))) < world.log_rate(users, items)
@@ -373,7 +362,7 @@ def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes,
     cuts = np.searchsorted(np.cumsum(expected), np.arange(PAIRS_AT_ONCE, expected.sum(), PAIRS_AT_ONCE))
     for group in np.split(np.arange(world.n_users), np.unique(cuts)):
         users = np.repeat(group, rng.poisson(expected[group]))
-        items = _drawn(item_rates, rng, len(users))
+        items = np.searchsorted(running / running[-1], rng.random(len(users)), side="right")
         room = rng.standard_exponential(len(users))  # events whose shortfalls from the most stay within it survive
         if tilt.unexplained:  # first: it is cheap and leaves few events for what follows
             room += tilt.unexplained * _capped(world.unexplained_liking(users, items)) - most.unexplained

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold, pair_keys
 from unskew.errors import ParameterError
-from unskew.gone import sentence_about_name
+from unskew.gone import refuse_gone
 from unskew.registry import classes
 from unskew.special import logit
 from unskew.store.parts import Arrays, prefixed, under
@@ -40,8 +40,8 @@ def renamed(data: Any) -> Any:
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         data |= KINDS[kind]
-    elif isinstance(kind, str) and kind not in classes() and (sentence := sentence_about_name(kind)) is not None:
-        raise ParameterError(sentence)
+    elif isinstance(kind, str) and kind not in classes():
+        refuse_gone("name", kind)
     if data.get("kind") == "ExpertPlatt" and data.get("assignment") == "auto":
         data.pop("assignment")  # experts always end with one for each user
     names = SETTINGS.get(data["kind"], {}) if isinstance(kind, str) else {}

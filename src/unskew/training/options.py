@@ -9,7 +9,7 @@ from typing import Any, Self, get_args
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, Split, holdout_split
 from unskew.errors import ParameterError
-from unskew.gone import refuse_gone_option
+from unskew.gone import refuse_gone
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
 
@@ -34,7 +34,7 @@ class Training:
 
     def __new__(cls, **options: Any) -> Self:
         for name in options:
-            refuse_gone_option(name)
+            refuse_gone("training", name)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
