@@ -14,6 +14,7 @@ from unskew.errors import ParameterError
 N_USERS, N_ITEMS = 300, 250
 USERS, ITEMS = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
 GOLDEN = [0.01403302919427507, 0.7517621212106117, 0.13163406728068783, 0.6371341247915409]
+OTHER = [0.3902175736228396, 0.10233147606751702, 0.4823486917810237]
 LARGE = st.integers(0, 2**31 - 1)
 
 
@@ -42,20 +43,6 @@ def test_neighbours_streams_seeds_and_swapped_pairs_are_independent() -> None:
     assert abs(np.corrcoef(*square)[0, 1]) < 4 / N_ITEMS
 
 
-def test_one_changed_bit_of_any_argument_changes_half_of_the_bits() -> None:
-    items = np.arange(4000)
-    base = (pair_uniform(3, 5, items) * 2**52).astype(np.uint64)
-    for bit in range(31):
-        flipped = [
-            pair_uniform(3 ^ (1 << bit), 5, items),
-            pair_uniform(3, 5 ^ (1 << bit), items),
-            pair_uniform(3, 5, items ^ (1 << bit)),
-        ]
-        for numbers in flipped:
-            changed = np.unpackbits((base ^ (numbers * 2**52).astype(np.uint64)).view(np.uint8))
-            assert changed.sum() / 4000 == pytest.approx(26, abs=0.3)
-
-
 @given(st.integers(-(2**70), 2**70), LARGE, LARGE, st.integers(0, 2**70))
 @settings(max_examples=100, deadline=None)
 def test_numbers_lie_strictly_between_zero_and_one(seed: int, user: int, item: int, stream: int) -> None:
@@ -77,6 +64,8 @@ def test_a_pair_has_one_number_in_any_order_batch_and_integer_type(pairs: list, 
 
 def test_numbers_differ_and_never_change_between_versions() -> None:
     np.testing.assert_array_equal(pair_uniform(0, [0, 0, 1, 2**31 - 1], [0, 1, 0, 2**31 - 1]), GOLDEN)
+    others = [pair_uniform(seed, 5, 3, stream) for seed, stream in ((0, 1), (2**40, 0), (-5, 7))]
+    np.testing.assert_array_equal(others, OTHER)
     whole = pair_uniform(0, np.arange(N_USERS)[:, None], np.arange(N_ITEMS))
     np.testing.assert_array_equal(whole, grid())
     assert len(np.unique(whole)) == N_USERS * N_ITEMS

@@ -59,26 +59,25 @@ def enumerated(loss, *, imputed=IMPUTED, p=P, down_sampled, joined):
     return found
 
 
+def log_loss(q):
+    return float(np.mean(-q * np.log(PREDICTION) - (1 - q) * np.log(1 - PREDICTION)))
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["repeats kept", "repeats joined"])
 @pytest.mark.parametrize("down_sampled", [False, True], ids=["whole", "down-sampled"])
-class TestUnbiased:
-    """P is the chance that a row is clicked and Q that it then converts: the truth is over everything shown."""
-
-    truth = float(np.mean(-Q * np.log(PREDICTION) - (1 - Q) * np.log(1 - PREDICTION)))
-
-    def test_conversions_by_ips(self, joined, down_sampled):
-        assert enumerated(ips, down_sampled=down_sampled, joined=joined) == pytest.approx(self.truth, rel=1e-6)
-
-    def test_conversions_by_dr_with_true_chances(self, joined, down_sampled):
-        assert enumerated(dr, down_sampled=down_sampled, joined=joined) == pytest.approx(self.truth, rel=1e-6)
-
-    def test_conversions_by_dr_with_a_true_imputation(self, joined, down_sampled):
-        found = enumerated(dr, imputed=Q, p=np.sqrt(P), down_sampled=down_sampled, joined=joined)
-        assert found == pytest.approx(self.truth, rel=1e-6)
-
-    def test_clicks_are_learned_at_their_rate(self, joined, down_sampled):
-        found = enumerated(seen_likelihood, p=PREDICTION, down_sampled=down_sampled, joined=joined)
-        assert found == pytest.approx(np.mean(-P * np.log(PREDICTION) - (1 - P) * np.log(1 - PREDICTION)), rel=1e-6)
+@pytest.mark.parametrize(
+    ("loss", "parts", "truth"),
+    [
+        (ips, {}, log_loss(Q)),
+        (dr, {}, log_loss(Q)),
+        (dr, {"imputed": Q, "p": np.sqrt(P)}, log_loss(Q)),
+        (seen_likelihood, {"p": PREDICTION}, log_loss(P)),
+    ],
+    ids=["ips", "dr with true chances", "dr with a true imputation", "clicks at their rate"],
+)
+def test_losses_are_unbiased_over_everything_shown(loss, parts, truth, down_sampled, joined):
+    """P is the chance that a row is clicked and Q that it then converts: all outcomes are enumerated."""
+    assert enumerated(loss, **parts, down_sampled=down_sampled, joined=joined) == pytest.approx(truth, rel=1e-6)
 
 
 @pytest.fixture(scope="module")

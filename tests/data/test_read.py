@@ -91,6 +91,7 @@ def refused(path, **settings):
         ("decimal.csv", GOOD.replace(",", ";").replace(";5\n", ";5,0\n")),
         ("log.jsonl", RECORDS),
         ("blank first.csv", "\n\n" + GOOD),
+        ("no header.csv", GOOD.partition("\n")[2]),
         ("ids.csv", GOOD.replace("user_id", "User ID")),
         ("bom.csv", b"\xef\xbb\xbf" + GOOD.encode()),
         ("windows.csv", GOOD.replace("\n", "\r\n")),
@@ -108,20 +109,6 @@ def refused(path, **settings):
 def test_every_format_gives_the_same_log(file, name, content):
     log = read_log(file(content, name), positive=3)
     assert list(log.to_arrow().to_pydict().values()) == list((FRAME | {"rating": [1, 0, 0]}).values())
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("u.data", "u\t7\t5\t881250949\nv\t7\t1\t881250950\nu\t8\t2\t881250951\n"),
-        ("ratings.dat", "u::7::5::881250949\nv::7::1::881250950\nu::8::2::881250951\n"),
-        ("plain.csv", "u,7,5,881250949\nv,7,1,881250950\nu,8,2,881250951\n"),
-    ],
-)
-def test_files_of_movielens_without_a_header_are_read_with_their_times(file, name, content):
-    log = read_log(file(content, name))
-    assert log.to_arrow().to_pydict() == FRAME | {"rating": [1, 0, 0], "timestamp": [881250949, 881250950, 881250951]}
-    assert any("is no header" in note for note in log.notes)
 
 
 def test_a_folder_as_downloaded_is_read_by_its_file_of_ratings(tmp_path):

@@ -131,6 +131,7 @@ def test_movielens_has_titles_and_times_in_each_release(tmp_path):
         assert triples(log) == TRAIN["movielens"]
         assert log.times.tolist() == [964982703, 964981247, 964982224]
         assert log.titles.to_pylist() == ["Toy Story (1995)", "Heat (1995)"]
+        assert ("1" in name) == any("is no header" in note for note in log.notes)
 
 
 def test_jester_leaves_out_what_was_not_rated(tmp_path):

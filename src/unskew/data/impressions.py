@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.guess import KNOWN, plain_name
+from unskew.data.guess import KNOWN, find_columns, plain_name
 from unskew.data.ids import as_arrow, plain
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
@@ -27,31 +27,27 @@ OFF = 3.0  # standard errors from which on logged chances are doubted
 RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
 
 
-class Wanted(NamedTuple):
-    """The columns to look for by role, of which some may be missing; what they are read for; a guess in words."""
+def find_roles(
+    samples: Mapping[str, Sequence[Any]],
+    named: Mapping[str, str | None],
+    where: str,
+    target: str | None,
+    context: Any = None,
+) -> tuple[dict[str, str], tuple[str, ...], str | None]:
+    """Return the columns of a log by role, the guesses in words, and what answers are wanted for.
 
-    given: dict[str, str | None]
-    optional: tuple[str, ...] = ("time",)
-    target: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-def wanted(
-    given: Mapping[str, str | None], names: Iterable[str], target: str | None, where: str, context: Any = ()
-) -> Wanted:
-    """Return what to look for in a table with these columns; `context` are names of further ones.
-
+    `samples` has some values of each column, `named` the columns that are known, `context` names of further ones.
     `target` is what answers are wanted for: "click" (would it be clicked if shown, over all pairs), "conversion"
     (would it convert if clicked, over everything shown), "click-and-conversion" (over all pairs) or "implicit" (would
     it be liked, from rows that are all positive). Without it, a table with clicks and conversions and no ratings is
     read for conversions, and one with clicks alone for clicks.
     """
-    known = {plain_name(name): name for name in names}
+    known = {plain_name(name): name for name in samples}
     clicked, converted = (next((known[n] for n in KNOWN[e] if n in known), None) for e in ("clicked", "converted"))
-    given, notes = dict(given), tuple[str, ...]()
+    given, notes = dict(named), list[str]()
     if target is None and not (given["rating"] or given["seen"]) and clicked and known.keys().isdisjoint(RATED):
         target = "conversion" if converted else "click"
-        notes = (f"rows are what was shown, and answers are for target={target!r} (target= changes this)",)
+        notes.append(f"rows are what was shown, and answers are for target={target!r} (target= changes this)")
     if target == "implicit":
         given["rating"] = given["rating"] or clicked
     elif target is not None:
@@ -62,15 +58,15 @@ def wanted(
                 raise DataError(f"{where} has no column that is known to hold {event}: set {role}= to the right one.")
     if given["seen"] is None:
         del given["seen"]
-    asked = words(context, "context") if context else []
-    if target is None and "seen" not in given:
-        if asked:
-            raise ParameterError(f"context={asked!r} is known of impressions, and {where} holds ratings: set target=.")
-        return Wanted(given)
-    given |= {f"{NAMED}{name}": name for name in asked}
-    free = [role for role in (*CONTEXT, "conversion_time") if role not in given]
-    optional = ("time", *free, *(("rating",) if target == "implicit" else ()))
-    return Wanted(given | dict.fromkeys(free), optional, target, notes)
+    asked, optional = words(context, "context") if context else (), ["time"]
+    if target is not None or "seen" in given:
+        given |= {f"{NAMED}{name}": name for name in asked}
+        optional += [role for role in (*CONTEXT, "conversion_time") if role not in given]
+        given = dict.fromkeys(optional) | given
+    elif asked:
+        raise ParameterError(f"context={asked!r} is known of impressions, and {where} holds ratings: set target=.")
+    found, guessed = find_columns(samples, given, where, [*optional, *(["rating"] if target == "implicit" else [])])
+    return found, (*notes, *guessed), target
 
 
 def as_flags(values: Any, where: str, missing: bool = False) -> Flags:

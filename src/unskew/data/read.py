@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column
+from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
 from unskew.data.ids import as_text, is_text
-from unskew.data.impressions import NAMED
+from unskew.data.impressions import NAMED, find_roles
 from unskew.data.log import NAMES, RatingLog
-from unskew.data.rows import LogSettings, Rows, check_settings, find_roles
+from unskew.data.rows import LogSettings, Rows, check_settings, names_like
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
@@ -126,7 +126,8 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
     first = File(paths[0], [name for name in given.values() if name])
-    called, guessed, target = find_roles(first.samples, given, first.name, settings)
+    named, asked = named_as(given, first.names, names_like(settings)), (settings.get("target"), settings.get("context"))
+    called, guessed, target = find_roles(first.samples, named, first.name, *asked)
     layout, title = first.layout, settings.get("item_names")
     notes += layout.notes if layout is not None else ()
     extra = [title] if isinstance(title, str) and title in first.names else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -12,35 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from unskew.data import guess, impressions
 from unskew.data.features import FeatureFrame, Features
-from unskew.data.guess import (
-    FEWEST,
-    Names,
-    columns_of,
-    find_columns,
-    frame_columns,
-    guessed_scale,
-    library_of,
-    named_as,
-    samples_of,
-    standing_out,
-    tallied,
-)
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
-from unskew.data.impressions import (
-    OVER_ALL,
-    Target,
-    as_drawn,
-    as_flags,
-    context_of,
-    counted,
-    ones,
-    remarks,
-    shares,
-    time_remarks,
-    visible,
-    wanted,
-)
+from unskew.data.impressions import OVER_ALL, Target
 from unskew.data.log import NAMES, RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
@@ -58,7 +33,7 @@ class LogSettings(TypedDict, total=False):
     `rating_scale=(low, high)` keeps graded ratings. `duplicates` says what becomes of a pair that is rated twice:
     "error", "last", "mean", or "keep", by which each of its m rows stands for 1/m of the pair. Rows with `seen` are
     kept unless "count" makes one of equal ones, that stands for as many. `target` is what impressions are read for, see
-    `unskew.data.impressions.wanted`; rows younger than `window` seconds are left out. `context` are columns of
+    `unskew.data.impressions.find_roles`; rows younger than `window` seconds are left out. `context` are columns of
     impressions (device, hour) on which the chance of a click depends besides user and item. `user_ids` and `item_ids`
     are catalogues: every id there is, rated or not, in the order the codes shall have. Feature frames are keyed by the
     ids; ids that have features and no rating join the log. `item_names` are titles: a column of the same table, a frame
@@ -99,7 +74,9 @@ class Rows(NamedTuple):
         if settings.get("window") is not None:
             rows = rows._closed(settings["window"])
         if rows.target == "implicit" and "rating" in rows.columns:
-            rows = rows._kept(as_flags(rows.columns["rating"], rows._at("rating")), "are not positive", "rating")
+            rows = rows._kept(
+                impressions.as_flags(rows.columns["rating"], rows._at("rating")), "are not positive", "rating"
+            )
         return rows._log(others, settings)
 
     def _log(self, others: Any, settings: Any) -> RatingLog:
@@ -118,23 +95,23 @@ class Rows(NamedTuple):
         Scale(0).refuse_strays(ratings, self._at("rating"))  # what is no number is no part of a scale
         scale = self._scale(ratings if seen is None else ratings[seen], settings, notes)
         scale.refuse_strays(ratings, self._at("rating"))
-        times, context = self._times("time", notes), context_of(self.columns, self._at, n_rows)
+        times, context = self._times("time", notes), impressions.context_of(self.columns, self._at, n_rows)
         for role in self.columns.keys() & context.keys():
             del self.columns[role]
         pa.default_memory_pool().release_unused()
         if self.target is not None or seen is not None:
             bought = None if self.target == "click" else self._times("conversion_time", notes)
-            notes += [] if won is None else remarks(items, won, seen, context)
-            notes += time_remarks(times, bought, won, self._at, time.time())
+            notes += [] if won is None else impressions.remarks(items, won, seen, context)
+            notes += impressions.time_remarks(times, bought, won, self._at, time.time())
         usual = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
         how, random, chances, listed = settings.get("duplicates", usual), None, None, None
         if self.target in OVER_ALL and how == "keep" and "sample_rate" not in context:
-            random, chances = as_drawn(users, items, context, len(item_ids), notes)
+            random, chances = impressions.as_drawn(users, items, context, len(item_ids), notes)
         cells = np.asarray(1 / context.pop("sample_rate"), np.float32) if "sample_rate" in context else None
         if seen is not None:
             listed = ListedRows(users, items, seen, cells, context if times is None else context | {"time": times})
             if how == "count":
-                listed, ratings = counted(listed, ratings, len(item_ids))
+                listed, ratings = impressions.counted(listed, ratings, len(item_ids))
             elif how != "keep":
                 raise ParameterError(
                     f"duplicates is {how!r}: rows that are seen or not are kept, or 'count' joins them."
@@ -142,7 +119,7 @@ class Rows(NamedTuple):
             own = listed.take(listed.seen)
             users, items, times, cells, ratings = own.users, own.items, own.times, own.cells, ratings[listed.seen]
         elif how == "keep":
-            part = shares(pair_keys(users, items, len(item_ids)))
+            part = impressions.shares(pair_keys(users, items, len(item_ids)))
             cells = part if cells is None or part is None else cells * part
         else:
             context = {}  # of rows that are joined
@@ -152,11 +129,11 @@ class Rows(NamedTuple):
         if self.target != "implicit":
             scale.refuse_one_class(ratings.min(), ratings.max())
             share = float(unit.mean())
-            if scale.binary and min(share, 1 - share) < FEWEST:
+            if scale.binary and min(share, 1 - share) < guess.FEWEST:
                 side = "liked" if share < 0.5 else "disliked"
                 notes.append(f"only {min(share, 1 - share):.2%} of ratings are {side}")
         named = None if settings.get("item_names") is None else self._titles(settings, others, item_ids, notes)
-        called = {role: name for role, name in self.called.items() if role in Names._fields}
+        called = {role: name for role, name in self.called.items() if role in guess.Names._fields}
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
             LOGGER.info("%s%s", prefix, note)
@@ -173,7 +150,7 @@ class Rows(NamedTuple):
             stars=stars,
             times=times,
             titles=named,
-            names=Names(**names_like(settings))._replace(**called),
+            names=guess.Names(**names_like(settings))._replace(**called),
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
             cells=cells,
@@ -224,12 +201,12 @@ class Rows(NamedTuple):
         if self.target == "implicit":
             return None, np.ones(len(as_arrow(self.columns["user"], self._at("user")))), None
         if "seen" in self.columns:
-            seen = as_flags(self.columns["seen"], self._at("seen"))
-            shown = as_ratings(visible(self.columns["rating"], seen, where, self._at("seen")), where)
-            return seen, shown, ones(self.columns["rating"], where)
+            seen = impressions.as_flags(self.columns["seen"], self._at("seen"))
+            shown = as_ratings(impressions.visible(self.columns["rating"], seen, where, self._at("seen")), where)
+            return seen, shown, impressions.ones(self.columns["rating"], where)
         if self.target is None:
             return None, as_ratings(self.columns["rating"], where), None
-        flags = as_flags(self.columns["rating"], where, missing=self.target == "click-and-conversion")
+        flags = impressions.as_flags(self.columns["rating"], where, missing=self.target == "click-and-conversion")
         return None, flags.astype(np.float64), flags
 
     def _at(self, role: str) -> str:
@@ -251,12 +228,14 @@ class Rows(NamedTuple):
         if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
             return Scale(1, 0, 1)
         if not _to_guess(positive):
-            if limits is None and (odd := standing_out(*tallied(ratings))):
+            if limits is None and (odd := guess.standing_out(*guess.tallied(ratings))):
                 notes.append(odd)
             return Scale.of(positive, limits)
         if limits is None and like is not None:
             return like.scale  # type: ignore[no-any-return]
-        scale, words = guessed_scale(ratings, self._at("rating"), None if limits is None else Scale.of(None, limits))
+        scale, words = guess.guessed_scale(
+            ratings, self._at("rating"), None if limits is None else Scale.of(None, limits)
+        )
         notes.append(words)
         return scale
 
@@ -290,9 +269,9 @@ class Rows(NamedTuple):
             keys, titles = list(given), list(given.values())
         else:
             where, roles = "the frame of item names", ("item", "title")
-            columns, found, _ = frame_columns(given, dict.fromkeys(roles), where, roles)
+            columns, found, _ = guess.frame_columns(given, dict.fromkeys(roles), where, roles)
             key = found.get("item") or next(iter(columns), "")
-            texts = (name for name, held in samples_of(columns).items() if held and isinstance(held[0], str))
+            texts = (name for name, held in guess.samples_of(columns).items() if held and isinstance(held[0], str))
             title = found.get("title") or next((name for name in texts if name != key), None)
             if title is None:
                 raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
@@ -313,20 +292,12 @@ class Rows(NamedTuple):
 def log_of_frame(frame: Any, named: dict[str, str | None], settings: Any) -> RatingLog:
     """Return the log of a frame; columns that are not named are guessed."""
     check_settings(settings)
-    columns = columns_of(frame)
-    called, notes, target = find_roles(samples_of(columns), named, "the frame", settings)
+    columns = guess.columns_of(frame)
+    given = guess.named_as(named, columns, names_like(settings))
+    asked = settings.get("target"), settings.get("context")
+    called, notes, target = impressions.find_roles(guess.samples_of(columns), given, "the frame", *asked)
     held = {role: columns[name] for role, name in called.items()}
-    return Rows(held, called, notes, target, library=library_of(frame)).log(columns, settings)
-
-
-def find_roles(
-    samples: Mapping[str, Sequence[Any]], named: dict[str, str | None], where: str, settings: Any
-) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Return the columns of a log by role, the guesses in words, and what answers are wanted for."""
-    given = named_as(named, samples, names_like(settings))
-    look = wanted(given, samples, settings.get("target"), where, settings.get("context"))
-    found, guessed = find_columns(samples, look.given, where, look.optional)
-    return found, (*look.notes, *guessed), look.target
+    return Rows(held, called, notes, target, library=guess.library_of(frame)).log(columns, settings)
 
 
 def names_like(settings: Any) -> dict[str, str]:

@@ -96,34 +96,34 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy | None
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
     rows = log if log.listed is None else log.listed  # what is divided: ratings, or listed rows seen or not
     n, by = len(rows), usual(log) if by is None else by
-    requests = log.known_of_rows("request")
-    if by == "global":
-        held_out = _chosen(_generator(seed, GLOBAL_STREAM).permutation(n)[: round(fraction * n)], n)
-    elif by == "user":
+    if by == "user":
         order = _generator(seed, USER_STREAM).permutation(n)
         held_out = _taken_by_user(rows.users, fraction, order, np.rint)
     elif by == "last":
         held_out = _taken_by_user(rows.users, fraction, np.arange(n)[::-1], np.ceil)
-    elif by == "time":
-        if rows.times is None or not _timed(rows.times):
-            raise DataError("The log has no times, or not of every rating: name their column by time=.")
-        times, unit = rows.times, np.arange(n)
-        if requests is not None:
-            unit = np.unique(requests, return_inverse=True)[1]
-            times = np.full(int(unit.max()) + 1, np.inf)
-            np.minimum.at(times, unit, rows.times)
-        late = np.argsort(times, kind="stable")[::-1]
-        held = np.cumsum(np.bincount(unit)[late]) <= round(fraction * n)
-        held_out = _chosen(late[held], len(times))[unit]
-    elif by == "request":
-        if requests is None:
+    elif by in ("global", "request", "time"):
+        requests = None if by == "global" else log.known_of_rows("request")
+        if by == "request" and requests is None:
             raise DataError("The log has no requests: name their column by request=, or divide it in another way.")
-        names, request = np.unique(requests, return_inverse=True)
-        chosen = _generator(seed, GLOBAL_STREAM).permutation(len(names))[: round(fraction * len(names))]
-        held_out = _chosen(chosen, len(names))[request]
+        unit = np.arange(n) if requests is None else np.unique(requests, return_inverse=True)[1]
+        sizes = np.bincount(unit)
+        if by == "time":
+            if rows.times is None or not _timed(rows.times):
+                raise DataError("The log has no times, or not of every rating: name their column by time=.")
+            times = np.full(len(sizes), np.inf)
+            np.minimum.at(times, unit, rows.times)
+            late = np.argsort(times, kind="stable")[::-1]
+            held = late[np.cumsum(sizes[late]) <= round(fraction * n)]
+        else:
+            held = _generator(seed, GLOBAL_STREAM).permutation(len(sizes))[: round(fraction * len(sizes))]
+        chosen = np.zeros(len(sizes), np.bool_)
+        chosen[held] = True
+        held_out = chosen[unit]
     else:
         raise ParameterError(f'by must be "global", "user", "last", "time" or "request", not {by!r}.')
-    split = _split(log, held_out)
+    of_seen = held_out if log.listed is None else held_out[log.listed.seen]
+    rest = None if log.listed is None else held_out
+    split = Split(log, np.flatnonzero(~of_seen), np.flatnonzero(of_seen), rest)
     if not len(split.train_rows) or not len(split.holdout_rows):
         empty, remedy = ("training part", "smaller") if len(split.holdout_rows) else ("hold-out", "larger")
         raise DataError(
@@ -139,17 +139,6 @@ def _timed(times: NDArray[np.float64] | None) -> bool:
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng([checked_seed(seed), stream])
-
-
-def _split(log: RatingLog, held_out: NDArray[np.bool_]) -> Split:
-    of_seen = held_out if log.listed is None else held_out[log.listed.seen]
-    return Split(log, np.flatnonzero(~of_seen), np.flatnonzero(of_seen), None if log.listed is None else held_out)
-
-
-def _chosen(rows: Rows, n: int) -> NDArray[np.bool_]:
-    held_out = np.zeros(n, dtype=np.bool_)
-    held_out[rows] = True
-    return held_out
 
 
 def _taken_by_user(
