@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.asked import OnUnknown
@@ -33,34 +34,36 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
     """See `Recommender.fold_in`."""
     if not shrinkage > 0:
         raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
-    new, n_left_out = _new_ratings(model.log, source, leave_out=on_unknown == "fallback")
-    counts = np.bincount(new.users, minlength=new.n_users)
+    log, prediction = model.log, model.part("prediction")
+    new, n_left_out = _of_new_users(log, given_ratings(log, source), leave_out=on_unknown == "fallback")
+    n_new = len(new.user_ids) - log.n_users
+    counts = np.bincount(new.users - log.n_users, minlength=n_new)
     starts, order = np.concatenate([[0], np.cumsum(counts)]), np.argsort(new.users, kind="stable")
-    stars = new.ratings if new.stars is None or model.log.stars is None else new.stars
-    own = model.part("prediction").folded(starts, new.items[order].astype(np.int64), stars[order])
-    form = _form(model.part("prediction")) if own is None else None
+    stars = new.ratings if new.stars is None or log.stars is None else new.stars
+    own = prediction.folded(starts, new.items[order].astype(np.int64), stars[order])
+    form = _form(prediction) if own is None else None
     roles, parts, found = model.method.plan().roles, copy(model.parts), dict[str, Part]()
     for name, part in model.parts.parts.items():
         found[name] = part.extended(counts, found.get(roles[name].shares_with))
     parts.parts = found if own is None else {**found, "prediction": own}
-    note = f"{new.n_users:,} new users were folded in from {len(new):,} ratings"
+    note = f"{n_new:,} new users were folded in from {len(new.users):,} ratings"
     if n_left_out:
         note += f"; {n_left_out:,} ratings were left out, as their items are unknown"
     if empty := int((counts == 0).sum()):
         note += f"; {empty:,} of them have no rating and are answered for as the average user"
     history = replace(model.history, notes=[*model.history.notes, f"{note}."])
-    joined = replace(model, log=_joined(model.log, new), parts=parts, history=history, n_fitted_users=model.n_fitted)
-    if form is not None and len(new):
-        weights, squared = _weights(model, joined), model.parts.error is ERRORS["squared"]
+    folded = replace(model, log=joined(log, new), parts=parts, history=history, n_fitted_users=model.n_fitted)
+    if form is not None and len(new.users):
+        weights, squared = _weights(model, folded), model.parts.error is ERRORS["squared"]
         mean, root = mean_and_root(form.users[: model.n_fitted])
-        rows = np.tile(mean, (new.n_users, 1))
+        rows = np.tile(mean, (n_new, 1))
         for user in np.flatnonzero(counts):
             mine = order[starts[user] : starts[user + 1]]
             x, offsets = (side[new.items[mine]].astype(np.float64) for side in (form.items, form.offsets))
             given = new.ratings[mine].astype(np.float64), weights[mine]
             rows[user] += root @ _most_likely(x @ root, offsets + x @ mean, *given, shrinkage, squared)
-        cast(Net, joined.part("prediction")).know_users(rows.astype(np.float32))
-    return joined
+        cast(Net, folded.part("prediction")).know_users(rows.astype(np.float32))
+    return folded
 
 
 class Given(NamedTuple):
@@ -96,40 +99,43 @@ def given_ratings(log: RatingLog, source: Any) -> Given:
     return Given(users, items, log.scale.to_unit(given), given.astype(np.float32), times, ids, item_ids)
 
 
-def _new_ratings(log: RatingLog, source: Any, *, leave_out: bool) -> tuple[RatingLog, int]:
-    """Return ratings of the log's items by new users, in codes of their own, and how many others were left out."""
-    users, items, ratings, stars, _, ids, item_ids = given_ratings(log, source)
+def _of_new_users(log: RatingLog, given: Given, *, leave_out: bool) -> tuple[Given, int]:
+    """Return ratings by new users of the log's items, in its codes, and how many of other items were left out."""
+    ids, item_ids = given.user_ids, given.item_ids
     if (twice := log.user_ids.codes(ids.arrow) >= 0).any():
         raise DataError(
             f"The user {ids[int(twice.argmax())]!r} is in the log already ({int(twice.sum())} of {len(ids)} are); "
             "only new users can be folded in: leave the others out, or fit again to learn from what is new of them."
         )
-    codes = log.item_ids.codes(item_ids.arrow)[items]
+    codes = log.item_ids.codes(item_ids.arrow)[given.items]
     kept = codes >= 0
     if not (leave_out or kept.all()):
         raise DataError(
-            f"The item {item_ids[int(items[kept.argmin()])]!r} is not in the log ({int((~kept).sum())} of {len(codes)} "
-            "ratings are of such items); pass on_unknown='fallback' to leave them out."
+            f"The item {item_ids[int(given.items[kept.argmin()])]!r} is not in the log ({int((~kept).sum())} of "
+            f"{len(codes)} ratings are of such items); pass on_unknown='fallback' to leave them out."
         )
-    refuse_duplicates(users[kept], codes[kept], ids, log.item_ids)
-    fields = {"users": users[kept], "items": codes[kept], "ratings": ratings[kept], "user_ids": ids}
-    fields |= {"stars": None if stars is None else stars[kept], "times": None, "user_features": None}
-    fields |= {"cells": None, "chances": None, "context": None}
-    return RatingLog.proved(**log.__dict__ | fields), int((~kept).sum())
+    refuse_duplicates(given.users[kept], codes[kept], ids, log.item_ids)
+    stars, users = None if given.stars is None else given.stars[kept], given.users[kept] + np.int32(log.n_users)
+    coded = Given(users, codes[kept], given.ratings[kept], stars, None, log.user_ids.extended(ids), log.item_ids)
+    return coded, int((~kept).sum())
 
 
-def _joined(log: RatingLog, new: RatingLog) -> RatingLog:
-    """Return the log and the new users: their codes and their ratings come last."""
-    columns: dict[str, Any] = {"users": np.concatenate([log.users, new.users + np.int32(log.n_users)])}
-    for name in ("items", "ratings", "stars"):
-        known = [getattr(one, name) for one in (log, new)]
+def joined(log: RatingLog, new: Given) -> RatingLog:
+    """Return the log with later ratings, given in codes that go on from its own."""
+    columns: dict[str, Any] = {}
+    for name in ("users", "items", "ratings", "stars", "times"):
+        known = getattr(log, name), getattr(new, name)
         columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
-    columns |= log.joined_weights(len(new))
+    columns |= log.joined_weights(len(new.users))
     for column in columns.values():
         if column is not None:
             column.flags.writeable = False
-    described = None if log.user_features is None else log.user_features.with_unknown(new.n_users)
-    sides = {"user_ids": log.user_ids.extended(new.user_ids), "user_features": described, "times": None}
+    more = len(new.user_ids) - log.n_users, len(new.item_ids) - log.n_items
+    described = [None if held is None else held.with_unknown(n) for held, n in zip(log.features, more, strict=True)]
+    sides: dict[str, Any] = {"user_ids": new.user_ids, "item_ids": new.item_ids}
+    sides |= {"user_features": described[0], "item_features": described[1]}
+    if log.titles is not None:
+        sides["titles"] = pa.concat_arrays([log.titles, pa.nulls(more[1], log.titles.type)])
     return RatingLog.proved(**log.__dict__ | columns | sides)
 
 
@@ -143,20 +149,20 @@ def _form(part: Part) -> Linear:
     return form
 
 
-def _weights(model: Recommender, joined: Recommender) -> Values:
+def _weights(model: Recommender, folded: Recommender) -> Values:
     """1 / p of every new rating, in multiples of what a fitted rating weighs on average; 1 without propensity."""
     n_known = len(model.log)
     if "propensity" not in model.method.plan().roles:
-        return np.ones(len(joined.log) - n_known)
+        return np.ones(len(folded.log) - n_known)
     if "propensity" not in model.parts:
         raise ParameterError(
             "The propensity of this model is a function, which is not in its file, so that nothing tells what the new "
             "users' ratings stand for: fit again with their ratings."
         )
-    fitted, own = model.log.take(model.log.users < model.n_fitted), joined.log.take(np.arange(n_known, len(joined.log)))
+    fitted, own = model.log.take(model.log.users < model.n_fitted), folded.log.take(np.arange(n_known, len(folded.log)))
     w, base = (
         np.asarray(one.parts.inverse("propensity", log.users, log.items, log.ratings), np.float64)
-        for one, log in ((joined, own), (model, fitted))
+        for one, log in ((folded, own), (model, fitted))
     )
     return np.asarray(w / base.mean())
 

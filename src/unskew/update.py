@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.read import is_path, read_frame
 from unskew.data.rows import refuse_duplicates
 from unskew.errors import DataError, ParameterError, whole
-from unskew.fold_in import given_ratings
+from unskew.fold_in import given_ratings, joined
 from unskew.model import MOST_SWEEPS, Recommender
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
@@ -52,12 +51,12 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
         )
     if not len(model.log):
         raise ParameterError("The model was saved without its log, which an update goes on with: fit again.")
-    joined = with_more(model.log, read_frame(source) if is_path(source) else source)
+    log = with_more(model.log, read_frame(source) if is_path(source) else source)
     if sweeps is None:
-        sweeps = BURN + int(SHARE * defaults.least_sweeps(len(joined)))
-    sampled = part.continued(joined, whole(sweeps, "sweeps", BURN + 6, MOST_SWEEPS), BURN)
+        sweeps = BURN + int(SHARE * defaults.least_sweeps(len(log)))
+    sampled = part.continued(log, whole(sweeps, "sweeps", BURN + 6, MOST_SWEEPS), BURN)
     fitted = part.chain.get("fitted", sizes(model.log))  # which updates hand on
-    ratings, users, items = (sizes(joined) - fitted).tolist()
+    ratings, users, items = (sizes(log) - fitted).tolist()
     taken = f"{SINCE} {ratings:,} ratings were taken in, with {users:,} new users and {items:,} new items"
     taken += f"; {STANDS}{': fit anew' if ratings > GROWN * fitted[0] else ''}."
     notes = [note for note in model.history.notes if note not in part.notes and not note.startswith(SINCE)]
@@ -67,7 +66,7 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
     for name, role in model.method.plan().roles.items():
         if role.shares_with == "prediction":
             parts.parts[name] = role.part.from_state({}, parts.parts["prediction"])
-    return replace(model, log=joined, parts=parts, history=replace(model.history, notes=notes), folder=None)
+    return replace(model, log=log, parts=parts, history=replace(model.history, notes=notes), folder=None)
 
 
 def with_more(log: RatingLog, source: Any) -> RatingLog:
@@ -93,7 +92,6 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
     ids = log.user_ids.extended(new.user_ids), log.item_ids.extended(new.item_ids)
     users, items = (each.codes(held.arrow)[codes] for each, held, codes in zip(
         ids, (new.user_ids, new.item_ids), (new.users, new.items), strict=True))  # fmt: skip
-    columns: dict[str, Any] = {"users": np.concatenate([log.users, users]), "items": np.concatenate([log.items, items])}
     refuse_duplicates(users, items, *ids)
     old = (users < log.n_users) & (items < log.n_items)
     old[old] = seen_pairs(log)(users[old], items[old])
@@ -103,16 +101,4 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
             f"User {ids[0][int(users[first])]!r} has rated item {ids[1][int(items[first])]!r} in the log already "
             f"({int(old.sum()):,} of {len(old):,} new ratings are such): leave these out, or fit again."
         )
-    for name in ("ratings", "stars", "times"):
-        known = getattr(log, name), getattr(new, name)
-        columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
-    columns |= log.joined_weights(len(users))
-    for column in columns.values():
-        if column is not None:
-            column.flags.writeable = False
-    more = [len(each) - n for each, n in zip(ids, (log.n_users, log.n_items), strict=True)]
-    described = [None if held is None else held.with_unknown(n) for held, n in zip(log.features, more, strict=True)]
-    sides = {"user_ids": ids[0], "item_ids": ids[1], "user_features": described[0], "item_features": described[1]}
-    if log.titles is not None:
-        sides["titles"] = pa.concat_arrays([log.titles, pa.nulls(more[1], log.titles.type)])
-    return RatingLog.proved(**log.__dict__ | columns | sides)
+    return joined(log, new._replace(users=users, items=items, user_ids=ids[0], item_ids=ids[1]))
