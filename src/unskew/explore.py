@@ -37,38 +37,22 @@ def explored(
     part: Part, by: str, score: Callable[..., Array], may: Candidates, k: int, epsilon: float, seed: int
 ) -> tuple[TopItems, Array]:
     """Return the lists of all users, in an order of a part, with the chance of every item at its place."""
-
-    def moments(place: int, items: NDArray[np.int64]) -> tuple[Array, Array]:
-        user = np.full(len(items), may.users[place])
-        if by == "thompson":
-            mean, deviation = part.order_moments(user, items)
-            return mean, deviation
-        scores = score(user, items)
-        return log_chances(scores) if by == CHOICE else scores, np.zeros(len(items))
-
-    found, chance = draw_lists(may, moments, len(may.users), k, epsilon, np.random.default_rng([seed, 1]))
-    return found._replace(scores=ndtr(found.scores)) if by == "thompson" else found, chance
-
-
-def draw_lists(
-    candidates: Callable[[int], NDArray[np.int64]], scores: Callable[[int, NDArray[np.int64]], tuple[Array, Array]],
-    n_lists: int, k: int, epsilon: float, rng: np.random.Generator,
-) -> tuple[TopItems, Array]:  # fmt: skip
-    """Draw a list of k for each of some users by position, and the chance of every item at its place.
-
-    `scores` returns mean and deviation of the scores of candidates; deviations of 0 are an order that is fixed.
-    """
-    parts: list[Any] = []
-    for position in range(n_lists):
-        items = candidates(position)
+    rng, parts = np.random.default_rng([seed, 1]), list[tuple[Any, ...]]()
+    for place, user in enumerate(may.users):
+        items = may(place)
         if not len(items):
             continue
-        mean, sd = scores(position, items)
+        users = np.full(len(items), user)
+        if by == "thompson":
+            mean, sd = part.order_moments(users, items)
+        else:  # an order that is fixed
+            scores = score(users, items)
+            mean, sd = log_chances(scores) if by == CHOICE else scores, np.zeros(len(items))
         drawn, chosen, chance = draw_list(mean, sd, min(k, len(items)), epsilon, rng)
-        parts.append((np.full(len(chosen), position), items[chosen], drawn, np.arange(1, len(chosen) + 1), chance))
-    if not parts:
-        parts = [(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0, int), np.empty(0))]
-    *columns, chance = (np.concatenate(column) for column in zip(*parts, strict=True))
+        drawn = ndtr(drawn) if by == "thompson" else drawn
+        parts.append((np.full(len(chosen), place), items[chosen], drawn, np.arange(1, len(chosen) + 1), chance))
+    nothing = np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0, int), np.empty(0)
+    *columns, chance = (np.concatenate(column) for column in zip(*(parts or [nothing]), strict=True))
     return TopItems(*columns), chance
 
 

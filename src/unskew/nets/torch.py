@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,16 +107,15 @@ class TorchNet(Net):
         raise ParameterError("New users cannot be added to a module of PyTorch: fit again with their ratings.")
 
 
-class TorchSpec(NetSpec):
-    """A net by `module(context)`: derive from it and register it, and model folders know the net by its name."""
+@dataclass(frozen=True)
+class Module(NetSpec):
+    """A net by any function that makes one: `Naive(net=Module(LightGCN))`; what it draws from PyTorch is seeded."""
 
-    @abstractmethod
-    def module(self, context: NetContext) -> torch.nn.Module:
-        """Return a new module; random numbers that it draws from PyTorch are seeded."""
+    factory: Callable[[NetContext], torch.nn.Module]
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TorchNet:
         with reproducible(rng):
-            return TorchNet(self.module(context), context, rng)
+            return TorchNet(self.factory(context), context, rng)
 
     def from_state(self, state: State, owner: Part | None = None) -> TorchNet:
         n_users, n_items = (int(size) for size in state["sizes"])
@@ -126,13 +124,3 @@ class TorchSpec(NetSpec):
         net.restore(state)
         net.rest()
         return net
-
-
-@dataclass(frozen=True)
-class Module(TorchSpec):
-    """A net by any function that makes one: `Naive(net=Module(LightGCN))`."""
-
-    factory: Callable[[NetContext], torch.nn.Module]
-
-    def module(self, context: NetContext) -> torch.nn.Module:
-        return self.factory(context)
