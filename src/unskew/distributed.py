@@ -26,7 +26,7 @@ from unskew.data.log import RatingLog
 from unskew.data.read import files_of
 from unskew.data.read import read_log as read_here
 from unskew.errors import DataError, ParameterError
-from unskew.posterior.gibbs import SAMPLER, Sampler, sweep_rng
+from unskew.posterior.gibbs import SAMPLER, Sampler, Side, sweep_rng
 from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_pieces
 
 TRIES = 5
@@ -93,12 +93,9 @@ def _columns(file: str) -> pa.Table:
         table = parquet.read_table(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} cannot be read as Parquet by a worker ({str(error)[:80]}): check the path.") from None
-    coded = [column.dictionary_encode() if _is_text(column.type) else column for column in table.columns]
+    text = pa.string(), pa.large_string()
+    coded = [column.dictionary_encode() if column.type in text else column for column in table.columns]
     return pa.table(coded, names=table.column_names)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class UserPart(NamedTuple):
@@ -161,19 +158,16 @@ class DaskSampler(Sampler):
             self.pieces.append(slice(min(low, own.start), max(high, own.stop)))
             low = self.pieces[-1].start
             to = [np.flatnonzero(of_item[first:last] == j) for j in range(len(self.workers))]
-            columns = [column[begin:end].copy() for column in (self.items, self.levels, self.y)]
             pointer, known = a.pointer[own.start : own.stop + 1] - first, a.columns.values[own]
-            rows = low, own.start, own.stop
-            part = UserPart._make(
-                [first, first - begin, rows, self.users[begin:end] - low, *columns, pointer, known, to]
-            )
-            self.parts[0].append(self._held(part, worker))
+            rows, held = (low, own.start, own.stop), slice(begin, end)
+            columns = self.users[held] - low, self.items[held], self.levels[held], self.y[held]
+            part = UserPart(first, first - begin, rows, *columns, pointer, known, to)
+            self.parts[0].append(self.client.scatter(part, workers=[worker], hash=False))
             ratings = slice(int(b.pointer[mine.start]), int(b.pointer[mine.stop]))
             place = np.searchsorted(np.flatnonzero(of_item == k), b.place[ratings])
             pointer, known = b.pointer[mine.start : mine.stop + 1] - ratings.start, b.columns.values[mine]
-            self.parts[1].append(
-                self._held(ItemPart((mine.start, mine.stop), pointer, place, b.other[ratings], known), worker)
-            )
+            other = ItemPart((mine.start, mine.stop), pointer, place, b.other[ratings], known)
+            self.parts[1].append(self.client.scatter(other, workers=[worker], hash=False))
 
     def sweep(self) -> None:
         """Draw everything once; what is lost with a worker is drawn again from the state before."""
@@ -206,37 +200,30 @@ class DaskSampler(Sampler):
             return len(self.users) if self.n_levels > 1 else 0
         return int((self.user_side, self.item_side)[stream - 1].rows.size)
 
-    def _held(self, part: Any, worker: str) -> Any:
-        return self.client.scatter(part, workers=[worker], hash=False)
+    def _scored(self, old: Float, new: Float) -> Float:
+        a, b = self.user_side, self.item_side
+        self.items_now = self.client.scatter((b.rows, b.scale), broadcast=True, hash=False)
+        tasks = [(self.items_now, a.rows[own], a.scale[own], old, new) for own in self.pieces]
+        self.scored = self._run(score, tasks, self.parts[0])
+        return np.asarray(np.concatenate(self._first(self.scored)).sum(axis=0))
 
-    def _share(self, work: Int, kernel: Any, *args: Any) -> None:
-        tasks: list[Any]
-        if kernel is score_pieces:
-            *_, u, v, s, t, old, new, _, out = args
-            self.items_now = self.client.scatter((v, t), broadcast=True, hash=False)
-            tasks = [(self.items_now, u[own], s[own], old, new) for own in self.pieces]
-            self.scored = self._run(score, tasks, self.parts[0])
-            np.concatenate(self._first(self.scored), out=out)
-            return
-        x, _, scale, _, noise, shape, precision, shift = args[7:15]
-        gammas, _, mean, left = args[17:]
-        side = 0 if x is self.user_side.rows else 1
-        spans, before = self.spans[side], sum(map(self._size, range(side + 1)))
-        key = self.seed, self.sweeps, before
-        given = [(noise, shape, precision, shift, gammas[own], key) for own in spans]
-        if side == 0:
-            tasks = [(self.items_now, f, self.thresholds, rest) for f, rest in zip(self.scored, given, strict=True)]
+    def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
+        number, prior = 0 if side is self.user_side else 1, side.prior
+        key = self.seed, self.sweeps, sum(map(self._size, range(number + 1)))
+        rest = self.noise, self.scale_shape, prior.precision, prior.coefficients @ prior.precision
+        given, tasks = [(*rest, gammas[own], key) for own in self.spans[number]], list[Any]()
+        if number == 0:
+            tasks = [(self.items_now, f, self.thresholds, own) for f, own in zip(self.scored, given, strict=True)]
             self.drawn = self._run(draw_users, tasks, self.parts[0])
             found = self._first(self.drawn)
         else:
-            users = self.client.scatter((self.user_side.rows, 1 / self.user_side.scale), broadcast=True, hash=False)
+            users = self.client.scatter((other.rows, 1 / other.scale), broadcast=True, hash=False)
             places = range(1, 1 + len(self.workers))
             arriving = [self._run(_pick, [(j,)] * len(self.workers), self.drawn) for j in places]
-            tasks = [(self.items_now, users, sent, rest) for sent, rest in zip(arriving, given, strict=True)]
+            tasks = [(self.items_now, users, sent, own) for sent, own in zip(arriving, given, strict=True)]
             found = self.client.gather(self._run(draw_items, tasks, self.parts[1]))
-        for rows, drawn in zip(spans, found, strict=True):
-            for target, values in zip((x, scale, mean, left), drawn, strict=True):
-                target[rows] = values
+        for rows, drawn in zip(self.spans[number], found, strict=True):
+            side.rows[rows], side.scale[rows], side.mean[rows], side.left[rows] = drawn
 
     def _run(self, function: Any, tasks: list[Any], parts: list[Any]) -> list[Any]:
         """Return a task on each worker, of the part that it holds."""

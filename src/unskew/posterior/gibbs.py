@@ -179,17 +179,13 @@ class Sampler:
         One pass over the log serves both: its sums by level tell the ratio of the even ones in either case. On a
         continuum the same pass finds the residuals, and the noise variance is drawn.
         """
-        old, n, a, b = self.thresholds, len(self.users), self.user_side, self.item_side
+        old, n = self.thresholds, len(self.users)
         counts = np.bincount(self.levels, minlength=self.n_levels)
         step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
         new = old.copy()
         new[1:-1] += step * rng.standard_normal(self.n_levels - 1)
         chance = np.log(rng.random(self.n_levels + 1))
-        pieces = np.arange(-(-n // PIECE))
-        out = np.zeros((len(pieces), self.n_levels, 3))
-        rows = a.rows, b.rows, a.scale, b.scale
-        self._share(pieces, score_pieces, self.users, self.items, self.levels, self.y, *rows, old, new, self.f, out)
-        gain = out.sum(axis=0)
+        gain = self._scored(old, new)
         if self.n_levels == 1:
             shape, rate = defaults.NOISE_SHAPE + n / 2, defaults.NOISE_RATE + gain[0, 0] / 2
             self.noise = rate / rng.gamma(shape)
@@ -206,6 +202,14 @@ class Sampler:
             if kept[k - 1] < new[k] < kept[k + 1] and chance[k] < total:
                 kept[k], moved[k] = new[k], True
         self.thresholds = kept
+
+    def _scored(self, old: Float, new: Float) -> Float:
+        """Find f of every rating; return, by level, what new thresholds gain: odd ones, even ones, both."""
+        a, b, pieces = self.user_side, self.item_side, np.arange(-(-len(self.users) // PIECE))
+        out = np.zeros((len(pieces), self.n_levels, 3))
+        rows = a.rows, b.rows, a.scale, b.scale
+        self._share(pieces, score_pieces, self.users, self.items, self.levels, self.y, *rows, old, new, self.f, out)
+        return np.asarray(out.sum(axis=0))
 
     def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
         """Draw the rows of one side given the other."""
