@@ -11,7 +11,6 @@ from unskew.testing.worlds import Listed, listed_view
 
 X, Y = np.array([0.3, 1.2, 2.5, 0.9]), np.array([1.4, 0.2, 0.7, 2.2])
 K = np.array([0.5, 2.0, 1.5, 3.0])
-ROLES = {"prediction": [0.3, 0.6, 0.8], "imputation": [0.5, 0.4, 0.9]}
 FUNCTIONS = {
     "x + y": lambda x, y: x + y,
     "x - y": lambda x, y: x - y,
@@ -46,32 +45,6 @@ def test_a_column_has_the_slopes_of_differences(name):
         np.testing.assert_allclose(found.slopes.get(key, 0.0) * np.ones(4), slope, atol=1e-8)
 
 
-TOTALS = [FUNCTIONS[name] for name in ("x + y", "x - y", "x * y", "x / y", "log", "exp", "square")]
-TOTALS += [lambda x, y: log(1 + exp(x * y)) / (1 + square(x)), lambda x, y: clip(x, 0.1, 9) * y]
-
-
-@pytest.mark.parametrize("f", TOTALS)
-def test_totals_are_numbers_with_the_same_algebra(f):
-    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES)
-
-    def loss(v):
-        return f(v.observed.total(v.observed.error()), v.sampled.total(v.sampled.probability()))
-
-    found = view.evaluated(loss, ["prediction"])
-    assert isinstance(found, Total)
-    assert set(found.slopes) == {("prediction", view.observed), ("prediction", view.sampled)}
-    slopes, differences = view.slopes(loss, "prediction"), view.differences(loss, "prediction")
-    np.testing.assert_allclose(slopes, differences, rtol=1e-8, atol=1e-10)
-
-
-def test_a_condition_on_a_total_chooses_its_slopes():
-    one, other = Total(2.0, {"a": np.ones(2)}), Total(5.0, {"b": np.ones(2)})
-    found = where(True, one, other)
-    assert found.value == 2.0
-    assert found.slopes["a"].tolist() == [1, 1]
-    assert not found.slopes["b"].any()
-
-
 def test_a_column_with_a_total_is_refused():
     column, total = Column(X, {"x": np.ones(4)}), Total(1.0, {("x", 0): np.ones(4)})
     for mix in (lambda: column * total, lambda: total + column, lambda: column / total, lambda: total - column):
@@ -83,31 +56,6 @@ def test_float32_columns_stay_float32():
     x, y = (Column(values.astype(np.float32), {0: np.ones(4, np.float32)}) for values in (X, Y))
     for name in ("x * y", "x / y", "where", "clip", "square", "log", "exp"):
         assert FUNCTIONS[name](x, y).value.dtype == np.float32
-
-
-def test_a_role_at_rest_is_a_plain_array():
-    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES)
-    view.parts.learning = ("prediction",)
-    o = view.observed
-    assert isinstance(o.probability(), Column)
-    assert isinstance(o.probability("imputation"), np.ndarray)
-    assert set(o.error().slopes) == {"prediction"}
-    assert set(o.imputed_error().slopes) == {"prediction"}
-    view.parts.learning = ()
-    assert isinstance(o.total(o.imputed_error()), float)
-
-
-@pytest.mark.parametrize("error", ["log", "squared"])
-def test_a_label_that_learns_has_slopes_and_the_error_does_not(error):
-    view = listed_view(np.array([True, True, False]), [1.0, 0.0, 1.0], ROLES, error)
-
-    def loss(v):
-        return v.sampled.total(v.sampled.imputed_error())
-
-    assert set(view.evaluated(loss, ["imputation"]).slopes) == {("imputation", view.sampled)}
-    for role in (both := ["imputation", "prediction"]):
-        slopes, differences = view.slopes(loss, role, both), view.differences(loss, role, both)
-        np.testing.assert_allclose(slopes, differences, rtol=1e-8, atol=1e-10)
 
 
 def test_rows_stand_for_their_cells():
@@ -227,9 +175,3 @@ def test_errors_and_slopes_are_those_of_their_formulas(name, dtype, tolerance):
         r = 1 / (1 + np.exp(-s32))
         by_hand = r - y if name == "log" else 2 * r * (1 - r) * (r - y)
         np.testing.assert_allclose(slope, by_hand, rtol=tolerance, atol=tolerance)
-
-
-def test_a_soft_label_adds_its_variance_to_the_square():
-    s, y = np.array([0.3]), np.array([0.25])
-    r = 1 / (1 + np.exp(-s))
-    np.testing.assert_allclose(error_of("squared", s, y)[0], (r - y) ** 2 + y * (1 - y))

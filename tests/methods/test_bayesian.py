@@ -41,13 +41,6 @@ def test_it_learns_tastes_that_no_average_tells(model):
         assert stage in " ".join(model.history.notes)
 
 
-def test_a_saved_model_lists_the_same(model, tmp_path):
-    model.save(tmp_path / "model")
-    loaded = unskew.load(tmp_path / "model")
-    for by in ("choice", "liking", "lower", "thompson"):
-        assert model.recommend(k=4, by=by).equals(loaded.recommend(k=4, by=by))
-
-
 def test_levels_add_up_and_agree_with_chance_and_mean(model):
     users, items = [0, 1, 2], [3, 4, 5]
     levels, chances = model.predict(users, items, as_="levels")
@@ -147,13 +140,6 @@ def test_vectors_are_exported_and_order_as_the_posterior_does(model, tmp_path):
     assert "mapped" in written.notes[0]
     with pytest.raises(ParameterError, match="has no form as ONNX: export its vectors"):
         unskew.export.to_onnx(model, tmp_path / "model.onnx")
-
-
-def test_settings_out_of_range_are_refused():
-    with pytest.raises(ParameterError, match="unexplained of DCEBayes must be a number at least 0 and at most 1"):
-        unskew.make("dce-bayes", unexplained=2)
-    with pytest.raises(ParameterError, match=r"has no setting 'sweep'.*sweeps"):
-        unskew.make("dce-bayes", sweep=3)
 
 
 def test_more_sweeps_go_on_from_a_saved_state(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unskew.errors import ParameterError
-from unskew.nets.base import NetContext, Part, Table
+from unskew.nets.base import NetContext, Table
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 
@@ -96,19 +96,10 @@ def test_mf_starts_at_the_base_rate_and_the_literature_net_saturated():
     assert np.abs(theirs).mean() > 3
 
 
-def test_ncf_without_hidden_layer_is_additive():
-    s = build(NCF(n_factors=4, hidden=False)).logits(EVERYBODY, EVERYTHING).reshape(N_USERS, N_ITEMS)
-    interaction = s - s.mean(1, keepdims=True) - s.mean(0, keepdims=True) + s.mean()
-    np.testing.assert_allclose(interaction, 0, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         (lambda: MF(n_factors=0, biases=False), "n_factors of MF must be"),
-        (lambda: NCF(n_factors=-1), "n_factors of NCF must be"),
-        (lambda: MF(n_factors=10**6), "n_factors of MF must be"),
-        (lambda: SharedEmbedding(init_std=-1.0), "init_std of SharedEmbedding must be"),
         (lambda: Tower().build(CONTEXT, np.random.default_rng(0)), "needs the vectors of a SharedEmbedding"),
         (lambda: build(NCF()).know_users(np.zeros((1, 16))), "cannot be folded into a ConcatenationNet"),
     ],
@@ -225,16 +216,6 @@ def test_new_users_answer_as_unknown_until_their_rows_are_known(spec):
     form = larger.linear()
     by_hand = rows[1] @ form.items[:N_ITEMS].T + form.offsets[:N_ITEMS]
     np.testing.assert_allclose(larger.logits(new, items), by_hand, rtol=1e-4, atol=1e-5)
-
-
-def test_a_part_without_answers_says_so():
-    for ask, sentence in (
-        (lambda part: part.logits(USERS, ITEMS), "Part answers for no pairs"),
-        (lambda part: part.calibrated(USERS, USERS), "Part is no calibrator"),
-        (lambda part: part.rating_ratio(USERS, ITEMS, ITEMS), "knows nothing of ratings"),
-    ):
-        with pytest.raises(TypeError, match=sentence):
-            ask(Part())
 
 
 def test_a_net_that_left_the_finite_numbers_knows_it():

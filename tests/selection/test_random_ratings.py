@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import unskew
 from unskew.data.scale import Scale
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError
 from unskew.selection import random_ratings
 from unskew.selection.random_ratings import PRIOR, Line, fit_line, learn
 from unskew.store.model import load
@@ -192,21 +192,3 @@ def test_the_imputation_is_corrected_too_and_naive_bayes_trains_by_them(world):
     assert {each.role for each in model.random_ratings.corrections} == {"prediction", "imputation"}
     pairs = world.test.users, world.test.items
     assert model.scores("imputation", *pairs).mean() == pytest.approx(world.test.positive_rate, abs=0.02)
-
-
-def test_naive_bayes_weighs_a_rating_by_how_rare_it_is_among_random_pairs(world, graded):
-    fitted = unskew.NaiveBayes().fit(world.log, random_ratings=world.test)
-    rate, drawn_rate, prior = world.log.positive_rate, world.test.positive_rate, 1 / (len(world.test) + 1)
-    drawn_rate = (1 - prior) * drawn_rate + prior * rate
-    pair = len(world.log) / world.log.n_pairs
-    given = fitted.given_rating(np.array([0, 0]), np.array([0, 0]), [0.0, 1.0])
-    np.testing.assert_allclose(given, [pair * (1 - rate) / (1 - drawn_rate), pair * rate / drawn_rate])
-    with pytest.raises(ParameterError, match="must not depend on the rating"):
-        unskew.NaiveBayes(base=unskew.NaiveBayes()).fit(world.log, random_ratings=world.test)
-    log, random = graded
-    fitted = unskew.NaiveBayes().fit(log, random_ratings=random)
-    for level in (0.0, 0.5, 1.0):
-        counts = [(part.ratings == level).sum() for part in (log, random)]
-        drawn_share = (counts[1] + counts[0] / len(log)) / (len(random) + 1)
-        expected = pair * counts[0] / len(log) / drawn_share
-        assert fitted.given_rating(np.array([0]), np.array([0]), [level])[0] == pytest.approx(expected)

@@ -40,18 +40,19 @@ def eib(v: View, imputed: Any) -> Any:
     return (o.total(o.error()) + d.total((1 - d.seen) * imputed)) / v.n_pairs
 
 
-def seen_likelihood(v: View, role: str = "propensity") -> Any:
+def seen_likelihood(v: View) -> Any:
     """-(1/|D|) [ sum_O log p + sum_{D - O} log(1 - p) ]: the loss of a propensity net over all pairs.
 
     Seen pairs come from the observed rows and unseen ones from the sampled rows, each for as many pairs as they stand
     for, so the net is fitted to the true base rate |O|/|D| at any ratio of the two.
     """
     o, d = v.observed, v.sampled
-    return (o.total(o.error(role, 1.0, log_error)) + d.total((1 - d.seen) * d.error(role, 0.0, log_error))) / v.n_pairs
+    seen, unseen = o.error("propensity", 1.0, log_error), d.error("propensity", 0.0, log_error)
+    return (o.total(seen) + d.total((1 - d.seen) * unseen)) / v.n_pairs
 
 
-def seen_squares(v: View, role: str = "propensity") -> Any:
+def seen_squares(v: View) -> Any:
     """(1/|D|) sum_D (o - p)^2: what public code fits propensities by."""
     o, d = v.observed, v.sampled
-    unseen = (1 - d.seen) * square(d.probability(role))
-    return (o.total(square(1 - o.probability(role))) + d.total(unseen)) / v.n_pairs
+    seen, unseen = square(1 - o.probability("propensity")), (1 - d.seen) * square(d.probability("propensity"))
+    return (o.total(seen) + d.total(unseen)) / v.n_pairs

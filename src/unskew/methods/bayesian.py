@@ -121,11 +121,6 @@ def mapped(by: Targeted, z: Array, log_p: Any, users: Array) -> Array:
     return np.asarray(np.where(logits < 0, ndtri_exp(log_expit(logits)), -ndtri_exp(log_expit(-logits))))
 
 
-def fit_corrected(problem: Problem, **settings: Any) -> Corrected:
-    """Fit the posterior, its exposure, and what left-out ratings ask for; at most about three Bayesian fits of time."""
-    return corrected(sample(problem), **settings)
-
-
 @one_blas_thread
 def corrected(
     fitted: Fitted, *, corrections: bool = True, unexplained: float = defaults.UNEXPLAINED,
@@ -240,8 +235,8 @@ class CorrectedFactors(Sampled):
         random, problem = context.random_ratings, Problem.in_context(context, self.factors)
         if context.log.target == "implicit":
             return fit_positives(problem)
-        return fit_corrected(
-            problem, corrections=self.corrections, unexplained=self.unexplained,
+        return corrected(
+            sample(problem), corrections=self.corrections, unexplained=self.unexplained,
             random=None if random is None else Pairs.of(random, random.ratings),
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from unskew.losses.joint import balance, worst_weights
 from unskew.losses.weighting import seen_likelihood, snips
 from unskew.methods.base import NetMethod, PropensityMethod
 from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space
-from unskew.nets.base import NetSpec, Part, PartSpec
+from unskew.nets.base import NetSpec, Part, PartSpec, bounded_logit
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
@@ -100,8 +100,7 @@ class MeanRating(FitSpec):
     fitted = ConstantRating
 
     def fit_in(self, context: FitContext) -> ConstantRating:
-        mean = min(max(context.split.train_mean, 1e-6), 1 - 1e-6)
-        return ConstantRating(np.log(mean / (1 - mean)))
+        return ConstantRating(np.array(bounded_logit(context.split.train_mean)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,6 +120,12 @@ class Linear(NamedTuple):
     offsets: Array
 
 
+def bounded_logit(rate: float) -> float:
+    """Return the log-odds of a rate, as if it were a millionth away from 0 and 1 at least."""
+    rate = min(max(rate, 1e-6), 1 - 1e-6)
+    return math.log(rate / (1 - rate))
+
+
 class NetContext(NamedTuple):
     """What a net may know before it learns; `interactions` are users and items of the rows it will be trained on."""
 
@@ -130,8 +136,7 @@ class NetContext(NamedTuple):
 
     @property
     def base_logit(self) -> float:
-        rate = min(max(self.base_rate, 1e-6), 1 - 1e-6)
-        return math.log(rate / (1 - rate))
+        return bounded_logit(self.base_rate)
 
 
 class Net(Part, ABC):

@@ -34,11 +34,6 @@ class Ratings:
     def of(ratings: Float) -> Ratings:
         """Find the levels of a log as they stand; more than 20 distinct ratings are a continuum."""
         ratings = np.asarray(ratings, float)
-        if len(ratings) == 0:
-            raise DataError("there are no ratings to learn from; give a log with at least two distinct ratings.")
-        if not np.isfinite(ratings).all():
-            row = int(np.argmin(np.isfinite(ratings)))
-            raise DataError(f"rating {row} is {ratings[row]}; give finite numbers.")
         values = np.unique(ratings)
         if len(values) == 1:
             raise DataError(
@@ -260,13 +255,8 @@ class Posterior(Part):
     def folded(self, starts: Int, items: Int, stars: Float) -> Self:
         """Return the part with a new user for each chunk of ratings, by the posterior of one row given all items."""
         chunks = ((items[a:b], stars[a:b].astype(float)) for a, b in pairwise(starts.tolist()))
-        new = [self._folded_row(*chunk) if len(chunk[0]) else self.users.average() for chunk in chunks]
+        new = [Rows(*self.new_rows.of(*chunk)) if len(chunk[0]) else self.users.average() for chunk in chunks]
         return replace(self, users=self.users.with_new(*new))
-
-    def _folded_row(self, items: Int, ratings: Float) -> Rows:
-        """Return the row of one user by the item rows of kept sweeps."""
-        vector, scale, log_variance = self.new_rows.of(items, ratings)
-        return Rows(vector.astype(np.float32), scale, log_variance)
 
     @cached_property
     def new_rows(self) -> NewRows:

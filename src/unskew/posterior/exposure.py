@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unskew.data.log import RatingLog
-from unskew.errors import DataError
 from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 
@@ -82,12 +81,6 @@ class Columns(NamedTuple):
             if given is None or given.shape[1] == 0:
                 continue
             values = np.asarray(given, float)
-            bad = np.argwhere(~np.isfinite(values))
-            if len(bad):
-                raise DataError(
-                    f"{name} hold {values[tuple(bad[0])]} in row {bad[0][0]}, column {bad[0][1]}; "
-                    "give finite numbers, or a column of its own for what is missing."
-                )
             values = values / np.maximum(np.abs(values).max(axis=0), 1e-300)  # squares of 1e300 stay finite
             spread = values.std(axis=0)
             flat = spread <= 1e-12

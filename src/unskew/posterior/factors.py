@@ -88,7 +88,7 @@ class Problem:
     @staticmethod
     def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
         """Return the problem of a log: its ratings as they stand, features as numbers."""
-        features = _numbers(log.features[0]), _numbers(log.features[1])
+        user, item = (None if side is None else side.encoded.astype(np.float64) for side in log.features)
         ratings, liked_from, scale = log.ratings if log.stars is None else log.stars, None, None
         if not log.binary:
             ratings = log.scale.from_unit(log.ratings) if log.stars is None else ratings
@@ -100,7 +100,7 @@ class Problem:
         pairs = Pairs.of(log, ratings)
         if log.listed is not None and log.cells is not None:  # rows that stand for several equal ones
             pairs = pairs.rows(np.repeat(np.arange(len(log)), np.maximum(np.rint(log.cells), 1).astype(int)))
-        return Problem(pairs, settings, seed, *features, liked_from, scale, progress, log.listed, log.chances)
+        return Problem(pairs, settings, seed, user, item, liked_from, scale, progress, log.listed, log.chances)
 
     @staticmethod
     def in_context(context: FitContext, settings: BayesianFactors) -> Problem:
@@ -145,11 +145,6 @@ class Problem:
         with bar(f"fold {k + 1}", sweeps, "sweep", shown=self.progress) as shown:
             chain.run(sweeps, shown)
         return chain.posterior(self.liked_from)
-
-
-def _numbers(features: Any) -> Float | None:
-    """Return features as numbers, a row each."""
-    return None if features is None else features.encoded.astype(np.float64)
 
 
 def fold_sweeps(n_ratings: int) -> int:

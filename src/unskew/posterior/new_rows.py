@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.compiled import njit
 from unskew.posterior import defaults
-from unskew.posterior.kernels import Float, Int, sample_rows
+from unskew.posterior.kernels import Float, Float32, Int, sample_rows
 
 if TYPE_CHECKING:
     from unskew.posterior.answers import Posterior
@@ -32,7 +32,7 @@ class NewRows:
         fixed = ((rows[:, :, -1] - shot["location"][:, None]) * share[:, None]).sum(axis=0)
         self.maps, self.start = np.linalg.solve(gram, np.array(maps)), np.linalg.solve(gram, w.T @ fixed)
 
-    def of(self, items: Int, ratings: Float) -> tuple[Float, Float, Float]:
+    def of(self, items: Int, ratings: Float) -> tuple[Float32, Float, Float]:
         """Return vector, scale and log-variance of a new user, an axis of one before each, given ratings of items."""
         p, shot, n = self.posterior, self.posterior.shots, len(items)
         encoded, items = p.ratings.encode(ratings), np.asarray(items, np.int64)
@@ -48,7 +48,8 @@ class NewRows:
         vector = self.start + np.einsum("kij,kj->i", self.maps, mean)
         near = np.argsort(np.abs(self.known_counts - np.log1p(n)))[:20]
         variance = p.users.log_variance[near].mean(keepdims=True)
-        return vector[None, :], np.exp(np.mean(scale - np.log(shot["user_size"]), keepdims=True)), variance
+        scale = np.exp(np.mean(scale - np.log(shot["user_size"]), keepdims=True))
+        return vector[None, :].astype(np.float32), scale, variance
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,7 @@ from unskew.training.plan import FitSpec, Given, refuse_listed
 
 Values = NDArray[np.float64]
 
+SAMPLED = 20_000  # pairs that tell the mean of a propensity
 LARGEST_LOGIT = 87.0  # at which a sigmoid is 0 or 1 to the last bit of float32
 
 
@@ -35,6 +36,28 @@ class FittedPropensity(Part):
         """P(seen given the rating), at most 1; the same as `pair` for a part that knows nothing of ratings."""
         p = self.pair(users, items)
         return np.minimum(p * self.rating_ratio(users, items, np.asarray(ratings)), 1.0) if self.knows_ratings else p
+
+
+class OfKnown(FittedPropensity):
+    """A propensity of the log's users and items; new ones, and the average one (-1), have the base rate."""
+
+    n_users: int
+    n_items: int
+    base_logit: float
+
+    def known(self, users: Array, items: Array) -> NDArray[np.bool_]:
+        """Return which pairs are of the log's users and items."""
+        return np.asarray((users >= 0) & (items >= 0) & (users < self.n_users) & (items < self.n_items))
+
+    @abstractmethod
+    def known_logits(self, users: Array, items: Array) -> Array:
+        """Return log-odds of seeing of known pairs."""
+
+    def logits(self, users: Array, items: Array) -> Array:
+        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
+        known, found = self.known(users, items), np.full(len(users), self.base_logit, np.float32)
+        found[known] = self.known_logits(users[known], items[known])
+        return found
 
 
 class Propensity(FitSpec):
@@ -67,9 +90,9 @@ def logit_of(p: Any) -> Values:
         return np.asarray(np.clip(np.log(p) - np.log1p(-p), -LARGEST_LOGIT, LARGEST_LOGIT))
 
 
-def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int, n_sampled: int = 20_000) -> None:
+def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int) -> None:
     """Refuse a learned propensity that answers the same for every pair or misses the base rate by more than 10%."""
-    drawn = log.population.draw_evenly(n_sampled, np.random.default_rng([seed, 17]))
+    drawn = log.population.draw_evenly(SAMPLED, np.random.default_rng([seed, 17]))
     p, base_rate = fitted.pair(drawn.users, drawn.items), log.density
     mean, deviation, name = float(np.average(p, weights=drawn.cells)), float(p.std()), type(fitted).__name__
     if deviation < 1e-3 * mean:
@@ -77,8 +100,8 @@ def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int, n_samp
             f"{name} has collapsed: it answers {mean:.4g} for every pair (standard deviation {deviation:.1g}); "
             "lower its l2 or use Additive() or Uniform()."
         )
-    # 20,000 draws know the mean of heavy-tailed propensities only roughly: two standard errors are allowed for.
-    if abs(mean - base_rate) > 0.1 * base_rate + 2 * deviation / np.sqrt(n_sampled):
+    # As many draws know the mean of heavy-tailed propensities only roughly: two standard errors are allowed for.
+    if abs(mean - base_rate) > 0.1 * base_rate + 2 * deviation / np.sqrt(SAMPLED):
         raise DataError(
             f"{name} has a mean of {mean:.4g} over all pairs where {base_rate:.4g} of them were seen; "
             "train it longer, lower its l2 or use Additive()."

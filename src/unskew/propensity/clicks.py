@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.calibration.platt import Examples, solve_platt
 from unskew.data.impressions import NAMED
@@ -16,8 +15,8 @@ from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, one_blas_thread, sample
 from unskew.posterior.flat import RecordSpec, flat
-from unskew.posterior.kernels import Float, Float32, Int
-from unskew.propensity.base import FittedPropensity, Propensity, logit_of
+from unskew.posterior.kernels import Float, Int
+from unskew.propensity.base import OfKnown, Propensity, logit_of
 from unskew.special import expit, log_expit
 from unskew.training.plan import Given
 
@@ -26,13 +25,12 @@ LARGE = 100_000  # rows: from here on half of them teach as much as four fifths
 
 
 @dataclass(frozen=True, eq=False)
-class ClickPropensity(FittedPropensity):
+class ClickPropensity(OfKnown):
     """P(seen) of a listed row, from a posterior of what was seen, its logits mapped by a + b logit.
 
     It is that in an average context, to which each level of a column of context adds one of `terms`, and at an average
     position; `examination` is by how much each of `positions` multiplies it (the position-based model: Craswell et al.,
-    WSDM 2008), where positions stand in the column `placed_by`. Of new users and items, and of the average one (-1),
-    nothing is known: they have the base rate.
+    WSDM 2008), where positions stand in the column `placed_by`.
     """
 
     posterior: Posterior
@@ -47,17 +45,9 @@ class ClickPropensity(FittedPropensity):
     name: str = "clicks over everything shown"
     state = flat
 
-    def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
-        """Return which rows are of the log's users and items."""
-        return (users >= 0) & (items >= 0) & (users < self.n_users) & (items < self.n_items)
-
-    def logits(self, users: Int, items: Int) -> Float32:
-        """Return log-odds of being seen."""
-        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        known, (a, b) = self.known(users, items), self.map
-        found = np.full(len(users), self.base_logit, np.float32)
-        found[known] = a + b * self.posterior.logits(users[known], items[known])
-        return found
+    def known_logits(self, users: Int, items: Int) -> Float:
+        a, b = self.map
+        return np.asarray(a + b * self.posterior.logits(users, items))
 
     def at(self, rows: ListedRows) -> Float:
         """Return P(seen) of rows in their context at their positions; what is new there counts as the average."""
@@ -79,14 +69,15 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
 
     Rows that stand for several, such as down-sampled ones, count as often in the calibration, which sets the level.
     """
-    shown = shown_pairs(listed, n_users, n_items)
+    users, items = (codes.astype(np.int64) for codes in (listed.users, listed.items))
+    shown = Pairs(users, items, n_users, n_items, listed.seen.astype(float))  # rated 1 where they were seen
     n, n_folds = len(listed), 2 if len(listed) >= LARGE else 5
     settings = BayesianFactors(exposure=False, history=False, sweeps=max(fold_sweeps(n), 40))
     problem = Problem(shown, settings, seed, liked_from=1.0)
-    fold, logits = pair_fold(seed, shown.users, shown.items, n_folds), np.zeros(n)
+    fold, logits = pair_fold(seed, users, items, n_folds), np.zeros(n)
     for k in np.unique(fold):
         own = fold == k
-        logits[own] = problem.without_fold(fold, int(k)).logits(shown.users[own], shown.items[own])
+        logits[own] = problem.without_fold(fold, int(k)).logits(users[own], items[own])
     weights = np.ones(n) if listed.cells is None else listed.cells.astype(float)
     base, terms = float(logit_of(np.average(listed.seen, weights=weights))), dict[str, Float]()
     if any(name.startswith(NAMED) for name in listed.columns):
@@ -153,12 +144,6 @@ def examined(listed: ListedRows, expected: Float, weights: Float) -> tuple[Float
     ratio = seen / (np.bincount(place[random], expected[random], len(positions)) + 0.5)
     scale = expected.sum() / (expected * ratio[place]).sum()
     return positions.astype(float), place, ratio * scale
-
-
-def shown_pairs(listed: ListedRows, n_users: int, n_items: int) -> Pairs:
-    """Return everything listed, rated 1 where it was seen."""
-    users, items = (codes.astype(np.int64) for codes in (listed.users, listed.items))
-    return Pairs(users, items, n_users, n_items, listed.seen.astype(float))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,7 @@ def calibrate(
     return coefficients, likelihood, held_out
 
 
-def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int = 50) -> tuple[Float, float]:
+def conditional_logit(x: Float, y: Float, weight: Float, group: Int) -> tuple[Float, float]:
     """Fit a multinomial within groups by Newton's method; return coefficients and the mean log-chance."""
     order = np.argsort(group, kind="stable")
     x, y, weight, group = x[order], y[order], weight[order], np.unique(group[order], return_inverse=True)[1]
@@ -99,7 +99,7 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int, steps: int 
     held = np.add.reduceat(y, first)
     b, best = np.zeros(z.shape[1]), -np.inf
     step = np.zeros_like(b)
-    for _ in range(steps):
+    for _ in range(50):
         eta = z @ b
         top = np.maximum.reduceat(eta, first)
         e = weight * np.exp(eta - top[group])

@@ -8,14 +8,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew.posterior.defaults import FOLDS
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import one_blas_thread
 from unskew.posterior.flat import RecordSpec, flat
-from unskew.posterior.kernels import Float, Float32, Int
-from unskew.propensity.base import FittedPropensity, Propensity, logit_of
+from unskew.posterior.kernels import Float, Int
+from unskew.propensity.base import OfKnown, Propensity, logit_of
 from unskew.propensity.conditional import Folded, ridge_scorers
 from unskew.propensity.scorers import Gram, Scorer, SpectralScorer, affordable
 from unskew.special import expit
@@ -25,11 +24,8 @@ SAMPLED_ITEMS = 256
 
 
 @dataclass(frozen=True)
-class FittedExposure(FittedPropensity):
-    """Answer P(seen) = sigmoid(a_u + x b), with each user's rate such that his p sum to his count.
-
-    Of new users and items, and of the average one (-1), nothing is known: they have the base rate.
-    """
+class FittedExposure(OfKnown):
+    """Answer P(seen) = sigmoid(a_u + x b), with each user's rate such that his p sum to his count."""
 
     name: str
     scorer: Scorer
@@ -39,18 +35,12 @@ class FittedExposure(FittedPropensity):
     base_logit: float
     state = flat
 
-    def known(self, users: Int, items: Int) -> NDArray[np.bool_]:
-        """Return which pairs are of the log's users and items."""
-        return (users >= 0) & (items >= 0) & (users < len(self.rates)) & (items < self.n_items)
+    @property
+    def n_users(self) -> int:  # type: ignore[override]
+        return len(self.rates)
 
-    def logits(self, users: Int, items: Int) -> Float32:
-        """Return log-odds of seeing."""
-        users, items = np.asarray(users, np.int64), np.asarray(items, np.int64)
-        known = self.known(users, items)
-        found = np.full(len(users), self.base_logit, np.float32)
-        u, i = users[known], items[known]
-        found[known] = self.rates[u] + self.scorer.columns(u, i) @ self.coefficients
-        return found
+    def known_logits(self, users: Int, items: Int) -> Float:
+        return np.asarray(self.rates[users] + self.scorer.columns(users, items) @ self.coefficients)
 
 
 def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Generator) -> FittedExposure:

@@ -52,12 +52,11 @@ class RidgeScorer:
     diagonal: Float
     counts: Float
     share: float
-    penalty: float | None = None
-    """None in folders that were written before it was kept."""
+    penalty: float
 
     def again(self, log: Pairs) -> RidgeScorer | None:
-        """Return the same ridge on a longer log; None if that is too large, or nothing tells the penalty."""
-        return Gram(log).scorer(self.penalty) if self.penalty is not None and affordable(log) else None
+        """Return the same ridge on a longer log; None if that is too large."""
+        return Gram(log).scorer(self.penalty) if affordable(log) else None
 
     def scores(self, users: Int, items: Int) -> Float:
         """Return X B for pairs; a pair's own vote is left out."""

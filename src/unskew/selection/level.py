@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 
-from unskew.errors import ParameterError
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.kernels import Float, Int
@@ -20,20 +19,17 @@ from unskew.selection.slope import Slope
 
 GRID = np.linspace(0.0, 1.0, 101)
 ENOUGH, USEFUL_ERROR = 0.15, 0.3  # standard errors of k
+STEP = 1e-3  # of k, by which chances are compared
 
 
 def shift(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> Float:
     """Return by how much f of seen pairs lies above that of random ones: s (v + k noise)."""
-    if not 0 <= k <= 1:
-        raise ParameterError(f"unexplained={k:g} is no share; give a number from 0 to 1.")
     return np.asarray(slope * (posterior.variance(users, items) + k * posterior.noise_variance(users, items)))
 
 
-def random_pair_probability(
-    posterior: Posterior, users: Int, items: Int, slope: float, k: float, liked_from: float | None = None
-) -> Float:
+def random_pair_probability(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> Float:
     """Return P(liked) for pairs that nobody chose."""
-    return posterior.probability(users, items, liked_from, shift(posterior, users, items, slope, k))
+    return posterior.probability(users, items, shift=shift(posterior, users, items, slope, k))
 
 
 def most_likely_k(posterior: Posterior, users: Int, items: Int, liked: Int, slope: float) -> tuple[float, float]:
@@ -46,11 +42,11 @@ def most_likely_k(posterior: Posterior, users: Int, items: Int, liked: Int, slop
     return best, 1 / math.sqrt(len(users) * information(posterior, users, items, slope, best))
 
 
-def information(posterior: Posterior, users: Int, items: Int, slope: float, k: float, step: float = 1e-3) -> float:
+def information(posterior: Posterior, users: Int, items: Int, slope: float, k: float) -> float:
     """Return what one random rating of these pairs tells of k, on average: (dp / dk)^2 / (p (1 - p))."""
     p = np.clip(random_pair_probability(posterior, users, items, slope, k), 1e-9, 1 - 1e-9)
-    near = random_pair_probability(posterior, users, items, slope, k - step if k > 0.5 else k + step)
-    return max(float(np.mean(((near - p) / step) ** 2 / (p * (1 - p)))), 1e-12)
+    near = random_pair_probability(posterior, users, items, slope, k - STEP if k > 0.5 else k + STEP)
+    return max(float(np.mean(((near - p) / STEP) ** 2 / (p * (1 - p)))), 1e-12)
 
 
 def level(

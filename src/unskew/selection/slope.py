@@ -130,10 +130,10 @@ def explained(rows: Float32, features: Float) -> Float:
     return np.asarray(x @ np.linalg.lstsq(x, rows[: len(x)], rcond=None)[0])
 
 
-def probit(x: Float, y: Float, steps: int = 50) -> tuple[Float, Float]:
+def probit(x: Float, y: Float) -> tuple[Float, Float]:
     """Fit P(y) = Phi(x b) by Fisher scoring; return b and its standard errors."""
     b = np.zeros(x.shape[1])
-    for _ in range(steps):
+    for _ in range(50):
         eta = np.clip(x @ b, -8, 8)
         q = np.clip(ndtr(eta), 1e-9, 1 - 1e-9)
         density = np.exp(-(eta**2) / 2) / math.sqrt(2 * math.pi)

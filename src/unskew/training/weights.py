@@ -42,9 +42,10 @@ class WeightReport:
         )
 
 
-def weights_of(trained: Loop, role: str = "propensity") -> WeightReport:
+def weights_of(trained: Loop) -> WeightReport:
     """Measure on the rows that were trained on and on the loop's own sample of pairs."""
-    view, clip = trained.view(trained.feed.train), trained.parts.clips[role]
+    role, view = "propensity", trained.view(trained.feed.train)
+    clip = trained.parts.clips[role]
     seen, weight = value_of(view.observed.probability(role)), view.observed.inverse_propensity(role).astype(np.float64)
     pairs = None
     if trained.parts[role].answers_unseen:
