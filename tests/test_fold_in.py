@@ -155,14 +155,6 @@ def test_graded_ratings_are_folded_in_on_their_scale(world):
     assert 1 <= bad < good <= 5
 
 
-def test_propensities_of_new_users_add_up_to_their_numbers_of_ratings(known, frame):
-    for propensity in (unskew.Additive(), unskew.Factors(n_folds=1, net=unskew.MF(n_factors=2, init_std=0.1))):
-        model = unskew.IPS(propensity=propensity).fit(known, training=unskew.Training(max_epochs=3, progress=False))
-        folded = model.fold_in(frame)
-        p = folded.propensity(np.repeat("u130", N_ITEMS), np.arange(N_ITEMS))
-        assert p.sum() == pytest.approx((frame["user_id"] == "u130").sum(), rel=1e-3)
-
-
 def bad(**columns):
     return pd.DataFrame({"user_id": ["new", "new"], "item_id": [1, 2], "rating": [0, 1]} | columns)
 

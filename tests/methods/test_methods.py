@@ -15,7 +15,7 @@ from unskew.losses.columns import Column
 from unskew.losses.doubly_robust import dr
 from unskew.losses.joint import contrast, entire_space, negative_entropy
 from unskew.losses.weighting import ips, naive, seen_likelihood, snips
-from unskew.methods.calibrated import DoublyCalibrated, calibrate
+from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, MR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
@@ -29,7 +29,6 @@ from unskew.testing.check import SHORT
 from unskew.testing.worlds import ordinary
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Plan, Stage, Update
 
 QUIET = Training(progress=False)
 BRIEF = Training(max_epochs=5, progress=False)
@@ -250,15 +249,6 @@ def test_eib_pulls_unseen_pairs_towards_the_imputed_rating(world, form):
     assert low.mean() < high.mean() - 0.1
 
 
-def test_at_keeps_the_third_learner_of_lowest_weighted_risk(world):
-    method = AT(propensity=Known(world.propensity))
-    trained = train(method.plan(), BRIEF.split(world.log, 0), training=BRIEF)
-    risks = [epoch.validation for epoch in trained.history.of("prediction")]
-    assert trained.history.kept["prediction"] == 1 + np.argmin(risks)
-    kept = snips(trained.view(trained.feed.holdout))
-    assert kept == pytest.approx(min(risks), abs=5e-3)  # rows at rest may answer as the average
-
-
 def test_naive_bayes_weighs_each_pair_by_its_own_rating():
     world = simulate(n_users=300, n_items=200, density=0.15, selection="rating", strength=1.5, seed=2)
     split = QUIET.split(world.log, 0)
@@ -331,14 +321,6 @@ def test_what_is_calibrated_is_reported_and_nothing_else(world):
     model = DoublyCalibrated(method, imputation=None).fit(world.log, training=short)
     assert [entry.role for entry in model.calibration.roles] == ["propensity"]
     assert method.fit(world.log, training=short).calibration is None
-
-
-def test_a_propensity_that_moves_in_the_loop_is_calibrated_every_epoch():
-    roles = {name: DRJL().learner() for name in ("prediction", *BOTH)}
-    steps = tuple((Update((name,), naive),) for name in roles)
-    plan = calibrate(Plan(roles, (Stage("all", steps),)), "propensity", GlobalPlatt())
-    assert [stage.fits for stage in plan.stages] == [("propensity_calibrator",)]
-    assert "propensity_calibrator" in plan.stages[0].moves(plan.roles)
 
 
 def test_the_imputation_learns_raw_while_the_prediction_sees_it_calibrated(world):

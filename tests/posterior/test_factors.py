@@ -74,19 +74,9 @@ def test_levels_probability_expected_and_std_agree(fitted):
         posterior.probability(u, i, 9.0)
 
 
-def test_saved_states_answer_and_go_on_alike(fitted):
-    posterior = fitted[0].posterior
+def test_a_chain_goes_on_from_its_state():
     u, i = every_pair()
-    again = unflat(Posterior, {k: np.array(v) for k, v in flat(posterior).items()})
-    assert np.array_equal(again.probability(u, i), posterior.probability(u, i))
-    assert np.array_equal(again.std(u, i), posterior.std(u, i))
-    assert again.notes == posterior.notes
-    items, ratings = np.arange(5), np.array([1.0, 4, 2, 3, 4])
-    folded = (p.folded(np.array([0, 5]), items, ratings) for p in (again, posterior))
-    one, two = (p.probability(np.full(60, 80), np.arange(60)) for p in folded)
-    assert np.array_equal(one, two)
-    log, _ = world(n=400)
-    problem = Problem(log, PLAIN)
+    problem = Problem(world(n=400)[0], PLAIN)
     whole, first, second = (problem.chain(5) for _ in range(3))
     whole.run(40)
     first.run(21)
