@@ -64,8 +64,9 @@ def test_no_number_of_random_ratings_would_decide_between_equals(world):
     assert not any("would decide" in step for step in found.next_steps)
 
 
-def test_next_steps_name_the_source_as_it_is_called(found):
+def test_next_steps_name_the_source_as_it_is_called(found, world):
     assert any("unskew diagnose 'my model' --random-ratings random.csv" in step for step in found.next_steps)
+    assert "`unskew fit ratings.csv --out model`" in unskew.diagnose(world.log).next_steps[0]
 
 
 def test_lists_of_one_item_are_no_recommendations(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -35,22 +36,26 @@ def diagnose(
     *,
     random_ratings: RatingLog | None = None,
     show_ids: bool = False,
-    called: str = "model",
+    called: str | None = None,
     seed: int = 0,
 ) -> Findings:
     """Judge a log (a frame is read as one) or a model, by the log and, if any, by random ratings.
 
     Of a model: its method and plain training are fitted without each of five folds and judged there, so the verdict is
     on models of 80% of the log. In lists people are person A, B and C unless `show_ids`, items have their titles if
-    the log knows any; `called` is what commands in the next steps call the source.
+    the log knows any; `called` is what commands in the next steps call the source: its path if it is one, else `model`
+    or `ratings.csv`.
 
     Examples:
         >>> found = unskew.diagnose(unskew.simulate(n_users=100, n_items=60, density=0.1, seed=0).log)
         >>> found.decision in ("use", "test", "stop"), found.findings[0].key
         (True, 'data')
     """
+    if called is None and isinstance(source, str | PathLike):
+        called = fspath(source)
     if not isinstance(source, RatingLog | Recommender):
         source = as_log(source)
+    called = called or ("model" if isinstance(source, Recommender) else "ratings.csv")
     log = source.log if isinstance(source, Recommender) else source
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")
