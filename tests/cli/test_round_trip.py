@@ -69,7 +69,7 @@ def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tm
     words = ("fit", files / "ratings.csv", *NAIVE, "--random-ratings", tmp_path / "random.csv", "--out", tmp_path / "m")
     text = " ".join(run(*words).stdout.split())
     for step in str(unskew.load(tmp_path / "m").random_ratings).splitlines():
-        assert f"- {' '.join(step.split())}" in text
+        assert " ".join(step.split()).rstrip(".") in text
     assert "2 more are of users or items that the log does not know" in text
     facts = json.loads(run(*words, "--json").stdout)
     assert facts["random_ratings"]["n_unknown"] == 2

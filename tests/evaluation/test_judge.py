@@ -345,7 +345,7 @@ def test_a_sampler_is_fitted_once_a_fold_and_corrected_by_what_other_folds_answe
         Problem, "without_fold", lambda self, *at: asked.append((self.settings, fit(self, *at))) or asked[-1][1]
     )
     monkeypatch.setattr(fits, "corrected", lambda fitted, **more: given.append(fitted) or correct(fitted, **more))
-    found = fits.by_fold(model, fold, lambda: None)
+    found = fits.by_fold(model, fold, "it")
     assert len(asked) == len(given) == len(found) == 5
     part = model.part("prediction")
     chosen = bool(part.chain["settings.exposure"])

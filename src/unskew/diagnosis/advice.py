@@ -17,24 +17,15 @@ def about_model(
 ) -> Findings:
     """Return a decision about a model against plain training."""
     found = {one.key: one for one in findings}
-    decision: Decision = comparison.decision
     alike = found["lists"].answer == "no"
-    if alike:
-        decision = "stop"
-    return Findings(
-        decision,
-        _why(decision, comparison, found, alike),
-        findings,
-        _steps(decision, comparison, found, shlex.quote(source), orders),
-        about,
-        "model",
-    )
+    decision: Decision = "stop" if alike else comparison.decision
+    why = _why(decision, comparison, found, alike)
+    return Findings(decision, why, findings, _steps(decision, comparison, found, shlex.quote(source), orders), about)
 
 
 def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], alike: bool) -> str:
     gain = comparison.deciding
-    first = found["bias"].numbers["in the log"]
-    level = "" if found["bias"].answer != "yes" else _level(found["bias"], str(first))
+    level = "" if found["bias"].answer != "yes" else _level(found["bias"])
     if alike:
         return f"Nearly everybody would get the same first item, so these lists are no recommendations. {level}".strip()
     if gain is None:
@@ -56,11 +47,10 @@ def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], 
     return f"This log cannot tell this model from plain training. {how}: do that before switching. {level}".strip()
 
 
-def _level(bias: Finding, in_log: str) -> str:
+def _level(bias: Finding) -> str:
+    here = bias.numbers["in the log"]
     elsewhere = bias.numbers.get("random ratings") or bias.numbers.get("over all pairs")
-    return (
-        f"Your log is not like everything: {in_log} of what people chose to rate is liked, {elsewhere} of everything."
-    )
+    return f"Your log is not like everything: {here} of what people chose to rate is liked, {elsewhere} of everything."
 
 
 def _steps(
@@ -94,7 +84,7 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
     bias, source = found["bias"], shlex.quote(source)
     decision = DECISIONS[bias.answer]
     why = {
-        "use": _level(bias, str(bias.numbers["in the log"])) + " Use a method that corrects it.",
+        "use": f"{_level(bias)} Use a method that corrects it.",
         "stop": "What people chose to rate is like everything, as far as this log can tell: plain training is fine.",
         "test": "This log cannot tell whether what people chose to rate is like everything.",
     }[decision]

@@ -110,13 +110,14 @@ def _table(
 
 
 def known_already(model: Recommender) -> list[str]:
-    """Tell what a fit knows without the judge: data, what each step did, a line each, and what lists are like."""
+    """Tell what a fit knows without the judge in three lines: data, lists and weights, what each step did."""
     log = model.log
     level, shown = Levels(log, None, None), shown_by(model, some_users(model))
-    known = [str(each) for each in (model.weights, model.random_ratings) if each is not None]
     population = "all pairs" if log.listed is None else "what was shown"
+    lists_of = f"lists of {K} show {shown.coverage(K):.0%} of the items; one first item for {shown.same_first():.0%} of"
+    steps = [str(model.history), *([] if model.random_ratings is None else [str(model.random_ratings)])]
     return [
         f"{data(log).headline} ({log.density:.1%} of {population}), {level.log} {level.what} in the log",
-        *(f"- {step}" for step in "\n".join([str(model.history), *known]).splitlines()),
-        f"lists of {K} show {shown.coverage(K):.0%} of the items; one first item for {shown.same_first():.0%} of all",
+        f"{lists_of} all" + ("" if model.weights is None else f"; {model.weights}"),
+        ". ".join(step.rstrip(".") for step in "\n".join(steps).splitlines()),
     ]

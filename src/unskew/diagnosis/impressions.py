@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from unskew import charts
 from unskew.data.log import RatingLog
 from unskew.data.split import usual
+from unskew.evaluation.gain import Z
 from unskew.evaluation.impressions import QUIET, Judge
 from unskew.findings import DECISIONS, Answer, Finding, Findings, Interval, Table
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
@@ -23,13 +24,14 @@ from unskew.model import Recommender
 from unskew.registry import make
 
 Values = NDArray[np.float64]
-Z, FEWEST = 2.24, 50  # standard errors that decide; equal clicks below which nothing is decided
+FEWEST = 50  # equal clicks below which nothing is decided
 
 
 class Judged(NamedTuple):
     """The part that judges: its rows, the chance of a click of each, what is imputed, what plain training answers."""
 
     log: RatingLog
+    seen: NDArray[np.bool_]
     p: Values
     imputed: Values
     plain: Values
@@ -39,11 +41,6 @@ class Judged(NamedTuple):
         """1 / p of what was clicked, as shares."""
         inverse = 1 / self.p[self.seen]
         return np.asarray(inverse / inverse.sum())
-
-    @property
-    def seen(self) -> NDArray[np.bool_]:
-        assert self.log.listed is not None
-        return self.log.listed.seen
 
     def error(self, influence: Values) -> float:
         """Return the standard error of a sum over what was clicked."""
@@ -58,12 +55,13 @@ def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called
     assert held.listed is not None
     assert judge.rest is not None
     plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*shown)
-    judged = Judged(held, judge.visible, judge.imputation.probability(*shown), plain)
+    judged = Judged(held, judge.seen, judge.visible, judge.imputation.probability(*shown), plain)
     findings = [_data(log), _bias(judged, log), _clicks(judged, judge.clicks.examination)]
     which = "latest" if usual(log) == "time" else "left out"
     about = f"{len(log.listed):,} rows shown, judged by the {len(held.listed):,} {which}"
     if isinstance(source, RatingLog):
-        return _about_log(findings, about, shlex.quote(called))
+        decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
+        return Findings(decision, why, findings, [f"unskew fit {shlex.quote(called)} --out model"], about, "log")
     answers = judge.answers(source, "the model")(*shown)
     gain = _gain(judged, answers)
     decision = DECISIONS[gain.answer]
@@ -171,8 +169,3 @@ def _gain(judged: Judged, answers: Values) -> Finding:
     headline = f"The model {words.get(answer, 'cannot be distinguished from plain training by this log')}"
     numbers = {"gain in squared error": found, "of plain training": Interval(float((w * plain).sum()), form=".5f")}
     return Finding("gain", answer, headline, f"{headline}.", numbers)
-
-
-def _about_log(findings: list[Finding], about: str, called: str) -> Findings:
-    decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
-    return Findings(decision, why, findings, [f"unskew fit {called} --out model"], about, "log")

@@ -130,7 +130,6 @@ class Comparison:
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
-        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
         numbers = {}
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
@@ -141,13 +140,17 @@ class Comparison:
                 for corner, each, one_mean in zip(CORNERS, found.squared, found.aligned, strict=False):
                     numbers[f"squared error gained {corner}"] = each.interval("+.4f")
                     numbers[f"the same of models with one mean, {corner}"] = one_mean.interval("+.4f")
-        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
         else:
             basis = f"{len(self.witnesses.log):,} ratings, each judged by models of the other 80% of the log, worth "
             basis += f"{self.witnesses.effective:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
+        return self._finding(numbers, basis, asked)
+
+    def _finding(self, numbers: Mapping[str, Interval], basis: str, asked: str) -> Finding:
+        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
+        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
         action = asked if self.decision == "test" else ""
         return Finding("gain", answer, headline, self.sentence(), numbers, basis, action)
 
@@ -194,21 +197,13 @@ class OfImpressions(Comparison):
         return " ".join([f"{verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
 
     def finding(self) -> Finding:
-        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
-        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
         basis = "Holds if what drives both being seen and the outcome is known of user and item, or was logged."
-        action = "An A/B test" if self.decision == "test" else ""
-        return Finding("gain", answer, headline, self.sentence(), dict(self.gains), basis, action)
+        return self._finding(dict(self.gains), basis, "An A/B test")
 
 
 def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Judge, random: Any) -> OfImpressions:
     """Compare what two models answer of the rows that judge, and what they would show."""
-    by_random = None
-    if random is not None:
-        rows = random_evidence(judge.log, random)
-        asked = zip(sources, names, strict=True)
-        before, after = (scores_of(source, judge.log, name)(rows.users, rows.items) for source, name in asked)
-        by_random = gain(rows, before, after)
+    by_random, _ = _by_random(sources, names, judge.log, random)
     values = [values_of(source, judge, BY_SHOWN, True, name) for source, name in zip(sources, names, strict=True)]
     error, shown = (values[1][name].less(values[0][name])["dr"] for name in BY_SHOWN)
     gains = {
@@ -218,6 +213,19 @@ def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Jud
     notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
     witnesses = Witnesses(judge.log, None, random, "")
     return OfImpressions(names, None, by_random, witnesses, gains, len(judge.seen), notes)
+
+
+def _by_random(
+    sources: tuple[Any, Any], names: tuple[str, str], log: RatingLog, random: RatingLog | None
+) -> tuple[Gain | None, list[Values]]:
+    """Judge two models as they are by random ratings, if any; also what they answer to these."""
+    if random is None:
+        return None, []
+    rows = random_evidence(log, random)
+    answers = [
+        scores_of(source, log, name)(rows.users, rows.items) for source, name in zip(sources, names, strict=True)
+    ]
+    return gain(rows, *answers), answers
 
 
 def _points(gain: Estimate) -> str:
@@ -266,14 +274,10 @@ def compared(
     sources: tuple[Any, Any], names: tuple[str, str], witnesses: Witnesses
 ) -> tuple[Comparison, list[Values], list[Values]]:
     """Judge two models by what evidence there is; also what they answer to it, fold by fold, and to random ratings."""
-    by_fold, as_fitted, by_log, by_random = list[Values](), list[Values](), None, None
     log, evidence, random, _ = witnesses
+    by_fold, by_log = list[Values](), None
     if evidence is not None:
         by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
-        by_log = gain(evidence, by_fold[0], by_fold[1])
-    if random is not None:
-        rows = random_evidence(log, random)
-        asked = zip(sources, names, strict=True)
-        as_fitted = [scores_of(source, log, name)(rows.users, rows.items) for source, name in asked]
-        by_random = gain(rows, as_fitted[0], as_fitted[1])
+        by_log = gain(evidence, *by_fold)
+    by_random, as_fitted = _by_random(sources, names, log, random)
     return Comparison(names, by_log, by_random, witnesses), by_fold, as_fitted

@@ -122,14 +122,12 @@ def evaluate(
     if not len(test):
         raise DataError("the test log has no ratings; evaluate on a log with at least one.")
     scores, others = _scores(model_or_scores, test, on_unknown), dict[str, dict[str, float]]()
-    lists = UserLists.from_rows(test.ratings, scores, test.users)
-    notes, found = _about_scores(test, scores), _of_pairs(test, scores)
-    per_user, of_users, nobody = _of_users(lists, cutoffs, empty_users)
+    lists, per_user, found = _measured(test, scores, cutoffs, empty_users)
+    notes = _about_scores(test, scores)
     if "auc" not in found:
         notes.append(f"auc is left out: every test pair is {'positive' if lists.positives.any() else 'negative'}.")
-    if nobody:
+    if nobody := [name for name in per_user if name not in found]:
         notes.append(f"left out, as defined for no user: {', '.join(nobody)}.")
-    found |= of_users
     if isinstance(model_or_scores, Recommender):
         notes += _about_model(model_or_scores, test, on_unknown)
         found |= _stars(model_or_scores, test, on_unknown)
@@ -138,7 +136,8 @@ def evaluate(
         except UnskewError as error:
             notes.append(f"simple models are left out: {error}")
     counts = {"user_id": test.user_ids.take(lists.users), "n_ratings": lists.lengths, "n_positives": lists.positives}
-    columns = {name: pa.array(values, from_pandas=True) for name, values in per_user.items()}
+    named_as = {"user_auc": "auc"}
+    columns = {named_as.get(name, name): pa.array(each, from_pandas=True) for name, each in per_user.items()}
     return Evaluation(
         {name: found[name] for name in sorted(found, key=lambda name: int(name.partition("@")[2] or 0))},
         pa.table(counts | columns),
@@ -194,24 +193,23 @@ def _mean(metric: Metric, test: RatingLog, scores: Values, ratings: Values) -> I
     return normal_interval(value, two_way_error(test.users, test.items, (cells - value) / len(cells)))
 
 
-def _of_users(
-    lists: UserLists, cutoffs: Iterable[int], empty_users: EmptyUsers
-) -> tuple[dict[str, Values], dict[str, Interval], list[str]]:
-    """Return metrics of each user's pairs, their means over users, and which are defined for nobody."""
-    per_user, found, nobody = {}, {}, []
+def _measured(
+    test: RatingLog, scores: Values, cutoffs: Iterable[int], empty_users: EmptyUsers
+) -> tuple[UserLists, dict[str, Values], dict[str, Interval]]:
+    """Return users' lists, metrics of each of them, and all metrics; what is defined for nobody is left out."""
+    lists = UserLists.from_rows(test.ratings, scores, test.users)
+    per_user, found = dict[str, Values](), _of_pairs(test, scores)
     for metric in (each for each in named("metric").values() if each.over == "users"):
         for cutoff in cutoffs if metric.name in WITH_K else (0,):
             name = f"{metric.name}@{cutoff}" if cutoff else metric.name
-            per_user["auc" if name == "user_auc" else name] = values = metric.of(lists, cutoff)
+            per_user[name] = values = metric.of(lists, cutoff)
             defined = values[~np.isnan(values)]
             if empty_users != "skip" and name != "user_auc":  # of which one class leaves nothing to order
                 defined = np.where(np.isnan(values), empty_users == "one", values)
-            if not len(defined):
-                nobody.append(name)
-                continue
-            error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else np.nan
-            found[name] = normal_interval(float(defined.mean()), error)
-    return per_user, found, nobody
+            if len(defined):
+                error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else np.nan
+                found[name] = normal_interval(float(defined.mean()), error)
+    return lists, per_user, found
 
 
 def _stars(model: Recommender, test: RatingLog, on_unknown: OnUnknown) -> dict[str, Interval]:
@@ -238,8 +236,7 @@ def _beside(
         scores = np.asarray(answer(*codes), np.float64)
         if name != simple.POPULARITY:
             scores = np.asarray(test.scale.from_unit(scores), np.float64)
-        lists = UserLists.from_rows(test.ratings, scores, test.users)
-        each = _of_pairs(test, scores) | _of_users(lists, cutoffs, empty_users)[1]
+        *_, each = _measured(test, scores, cutoffs, empty_users)
         errors = [metric.name for metric in named("metric").values() if metric.cell and name == simple.POPULARITY]
         found[name] = {metric: interval.value for metric, interval in each.items() if metric not in errors}
     return found

@@ -23,6 +23,7 @@ from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Fitted, Problem, one_blas_thread, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
+from unskew.runtime import bar
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.special import expit
 from unskew.training.options import Training
@@ -77,16 +78,17 @@ def slope_of(log: RatingLog, fold: NDArray[np.int64], imputations: list[Imputati
     return estimate_slope(Pairs.of(log), liked, fold, models, np.random.default_rng([seed, 44]), features)
 
 
-def by_fold(model: Recommender, fold: NDArray[np.int64], advance: Callable[[], None]) -> list[Answers]:
-    """Fit the model's method again without each fold; `advance` is called after each."""
+def by_fold(model: Recommender, fold: NDArray[np.int64], name: str) -> list[Answers]:
+    """Fit the model's method again without each fold."""
     parts = [fold == k for k in range(int(fold.max()) + 1)]
-    if isinstance(model.method, DCEBayes):
-        return _sampled_by_fold(model, model.method, fold, parts, advance)
-    training, found = model.training or Training(progress=False), list[Answers]()
-    for k, held in enumerate(parts):
-        seed = (model.seed + k) % 2**63
-        found.append(model.method.fit(model.log.take(~held), seed=seed, training=training).predict_codes)
-        advance()
+    with bar(f"judging {name}", len(parts), "fold") as progress:
+        if isinstance(model.method, DCEBayes):
+            return _sampled_by_fold(model, model.method, fold, parts, progress.advance)
+        training, found = model.training or Training(progress=False), list[Answers]()
+        for k, held in enumerate(parts):
+            seed = (model.seed + k) % 2**63
+            found.append(model.method.fit(model.log.take(~held), seed=seed, training=training).predict_codes)
+            progress.advance()
     return found
 
 

@@ -11,6 +11,7 @@ drives seeing, and its interval reaches from end to end of that band. What selec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -138,14 +139,14 @@ def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
     return order_share(evidence, Order(after.right - before.right, after.all, *map(np.stack, sides)))
 
 
-def _graded(evidence: Evidence) -> list[Evidence]:
-    """Return the rows as liked and disliked and, where ratings have more levels, as they stand."""
-    return [evidence] if evidence.stars is None else [evidence, evidence.by_stars]
-
-
 def orders_of(evidence: Evidence, scores: Values) -> list[Order]:
     """Return how a model orders liked and disliked pairs and, where ratings have more levels, pairs of these."""
-    return [order_of(rows, scores, rows.corners["activity"]) for rows in _graded(evidence)]
+    here = evidence.corners["activity"]
+    found = [order_of(evidence, scores, here)]
+    if evidence.stars is not None:
+        y, q = evidence.stars
+        found.append(order_of(replace(evidence, y=y), scores, here._replace(q=q)))
+    return found
 
 
 class Gain(NamedTuple):
@@ -184,12 +185,12 @@ class Gain(NamedTuple):
         return SHOWN * self.order.error
 
 
-def gain(evidence: Evidence, before: Values, after: Values, orders: Sequence[Sequence[Order]] = ()) -> Gain:
-    """Judge two models by their answers to the evidence's rows, and by what `orders_of` finds, if that is known."""
+def gain(evidence: Evidence, before: Values, after: Values) -> Gain:
+    """Judge two models by their answers to the evidence's rows."""
     at = {name: squared_gain(evidence, before, after, name) for name in evidence.corners}
     here = evidence.corners["activity"]
-    orders = orders or [orders_of(evidence, scores) for scores in (before, after)]
-    liked, *stars = (order_gain(rows, *each) for rows, *each in zip(_graded(evidence), *orders, strict=True))
+    both = zip(orders_of(evidence, before), orders_of(evidence, after), strict=True)
+    liked, *stars = (order_gain(evidence, *orders) for orders in both)
     constant, slope = before**2 - after**2, -2 * (before - after)
     per_pair = constant + slope * here.q
     share = here.base / here.base.sum()

@@ -8,7 +8,7 @@ them, p the chance that it is left out among all pairs outside the training rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -79,14 +79,6 @@ class Evidence:
             return two_way_error(self.users, self.items, by_user, by_item)
         terms = by_user if by_item is None else np.bincount(self.users, by_user)
         return float(np.sqrt(np.square(terms).sum()))
-
-    @cached_property
-    def by_stars(self) -> Evidence:
-        """The same rows, users by activity, with ratings as they stand in place of liked and disliked, if known."""
-        if self.stars is None:
-            return self
-        y, q = self.stars
-        return replace(self, y=y, corners={"activity": self.corners["activity"]._replace(q=q)}, stars=None)
 
     @cached_property
     def n_held(self) -> int:

@@ -134,26 +134,20 @@ def estimate_value(
 
 def _logged(p: Values, policy: ArrayLike | None, n: int) -> Values:
     """Return the chance that what was shown would be shown, by all policies of the log together."""
-    shape = "(rows,)" if policy is None else "(rows, policies)"
-    if p.ndim != 1 + (policy is not None) or len(p) != n:
+    columns = p[:, None] if policy is None and p.ndim == 1 else p
+    if columns.ndim != 2 or len(p) != n or (policy is None and p.ndim != 1):
+        shape = "(rows,)" if policy is None else "(rows, policies)"
         raise DataError(f"pscore must have the shape {shape} for {n:,} rows, not {p.shape}.")
-    by_row = p if policy is None else p[np.arange(n), _numbers(policy, n, p.shape[1])]
+    number = np.zeros(n, np.int64) if policy is None else np.asarray(policy)
+    if number.shape != (n,) or number.dtype.kind not in "iu" or not np.isin(number, np.arange(columns.shape[1])).all():
+        raise DataError(f"policy must hold a number from 0 to {columns.shape[1] - 1} for each of {n:,} rows.")
+    by_row = columns[np.arange(n), number]
     if (bad := ~((by_row > 0) & (by_row <= 1))).any():
         row = int(bad.argmax())
         raise DataError(f"the logged chance of row {row + 1} is {by_row[row]:g}: it must be above 0 and at most 1.")
-    if policy is None:
-        return p
-    shares = np.bincount(_numbers(policy, n, p.shape[1]), minlength=p.shape[1]) / n
-    if not ((p >= 0) & (p <= 1)).all():
+    if not ((columns >= 0) & (columns <= 1)).all():
         raise DataError("the chances of the log's policies must lie between 0 and 1.")
-    return np.asarray(p @ shares)
-
-
-def _numbers(policy: ArrayLike, n: int, n_policies: int) -> NDArray[np.int64]:
-    numbers = np.asarray(policy)
-    if numbers.shape != (n,) or numbers.dtype.kind not in "iu" or not ((numbers >= 0) & (numbers < n_policies)).all():
-        raise DataError(f"policy must hold a number from 0 to {n_policies - 1} for each of {n:,} rows.")
-    return numbers.astype(np.int64)
+    return np.asarray(columns @ (np.bincount(number, minlength=columns.shape[1]) / n))
 
 
 def _interval(value: float, sums: Values) -> Interval:

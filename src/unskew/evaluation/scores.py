@@ -15,11 +15,11 @@ from unskew.data.pairs import SeenPairs, pair_keys
 from unskew.data.read import read_frame
 from unskew.errors import DataError, UnskewError
 from unskew.evaluation.fits import Answers, Codes, Values, by_fold
-from unskew.evaluation.judge import N_FOLDS, Evidence
-from unskew.evaluation.kept import fingerprint, kept
+from unskew.evaluation.judge import Evidence
+from unskew.evaluation.kept import Arrays, fingerprint, kept
 from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.model import Recommender
-from unskew.runtime import bar, say
+from unskew.runtime import say
 from unskew.store.model import fingerprint as with_features
 
 CHUNK = 1 << 18
@@ -36,8 +36,11 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
     if fingerprint(source.log) == fingerprint(log):
         rows = len(evidence.fold), hashlib.sha256(fold.tobytes()).hexdigest(), with_features(source.log)
         facts = ("answers", *rows, repr(source.method), repr(source.training), source.seed)
-        found = kept(facts, lambda: {"scores": _by_fold(source, evidence, name).astype(np.float32)}, source.folder)
-        return found["scores"].astype(np.float64)
+
+        def fitted() -> Arrays:
+            return {"scores": evidence.scores(by_fold(source, fold, name)).astype(np.float32)}
+
+        return kept(facts, fitted, source.folder)["scores"].astype(np.float64)
     scores, (users, items) = scores_of(source, log, name), _codes(source, log)
     if known := int(SeenPairs(source.trained_on)(users[log.users], items[log.items]).sum()):
         raise DataError(
@@ -45,12 +48,6 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
             "seen, or no log, so that its method is fitted again without what judges it."
         )
     return scores(evidence.users, evidence.items)
-
-
-def _by_fold(model: Recommender, evidence: Evidence, name: str) -> Values:
-    """Return what fits without each fold answer to its rows."""
-    with bar(f"judging {name}", N_FOLDS, "fold") as progress:
-        return evidence.scores(by_fold(model, evidence.fold_of_ratings, progress.advance))
 
 
 def scores_of(source: Any, log: RatingLog, name: str = "the scores") -> Answers:

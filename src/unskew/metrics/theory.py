@@ -2,8 +2,8 @@
 
 One value a pair over all n = |D| pairs, or one for all: p and p_hat the true and the estimated chance of being seen, q
 and r_tilde the true and the imputed chance of a positive rating, e1 and e0 the error of the prediction if the rating is
-1 and 0, residual = e - e_imputed. A pair is seen independently of all others and, but for `rating_driven_bias`, of its
-own rating. Given ratings are the case q = r. p_hat and r_tilde must not depend on which pairs happened to be seen.
+1 and 0, residual = e - e_imputed. A pair is seen independently of all others and of its own rating. Given ratings are
+the case q = r. p_hat and r_tilde must not depend on which pairs happened to be seen.
 
 As proved, the paper's "ECE" is the mean gap pair by pair, mean |p - p_hat| or mean |q - r_tilde|. An ECE that can be
 measured averages within bins first: it is never larger, may be zero where the gap is not, and with it no bound holds.
@@ -80,19 +80,6 @@ def label_variance(p: ArrayLike, p_hat: ArrayLike, q: ArrayLike, e1: ArrayLike, 
     """(1/n) mean_D p q (1 - q)(e1 - e0)^2/p_hat^2: what drawn ratings add; the printed Theorem 4 has lost it."""
     p, p_hat, q, e1, e0 = _columns(p=p, p_hat=p_hat, q=q, e1=e1, e0=e0)
     return float((p * q * (1 - q) * ((e1 - e0) / p_hat) ** 2).mean() / len(p))
-
-
-def rating_driven_bias(
-    p1: ArrayLike, p0: ArrayLike, p_hat: ArrayLike, q: ArrayLike, r_tilde: ArrayLike, e1: ArrayLike, e0: ArrayLike
-) -> float:
-    """E[DR] - truth if a pair is seen with chance p1 when its rating is 1 and p0 when it is 0.
-
-    mean_D (e1 - e0) [q p1 (1 - r_tilde) - (1 - q) p0 r_tilde]/p_hat - (q - r_tilde)(e1 - e0): not zero for p_hat =
-    P(seen) and r_tilde = q, as one propensity a pair cannot undo a choice made by its rating.
-    """
-    p1, p0, p_hat, q, r_tilde, e1, e0 = _columns(p1=p1, p0=p0, p_hat=p_hat, q=q, r_tilde=r_tilde, e1=e1, e0=e0)
-    seen = q * p1 * (1 - r_tilde) - (1 - q) * p0 * r_tilde
-    return float(((seen / p_hat - (q - r_tilde)) * (e1 - e0)).mean())
 
 
 def theorem_2(p: ArrayLike, p_hat: ArrayLike, residual: ArrayLike) -> Bound:
