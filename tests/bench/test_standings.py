@@ -66,11 +66,6 @@ def test_the_chart_has_a_row_a_method_and_a_dot_a_seed():
     assert (high - mean) == pytest.approx(mean - low) == pytest.approx(student.ppf(0.975, 2) * 0.02 / np.sqrt(3))
 
 
-def test_holm_corrects_the_textbook_example():
-    """Four tests: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 once, which may not fall below 0.06 before it."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_rejects_what_the_step_down_procedure_rejects(p_values):
     corrected = holm(p_values)

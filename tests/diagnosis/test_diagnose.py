@@ -170,9 +170,3 @@ def test_graded_logs_are_told_on_their_scale(world):
     )
     found = unskew.diagnose(log)
     assert 1 < found["bias"].numbers["over all pairs"].low < 5
-
-
-@pytest.mark.parametrize("rows", [20, 60])
-def test_too_little_is_refused_in_a_sentence(world, rows):
-    with pytest.raises(unskew.DataError, match=f"{rows} ratings cannot judge anything"):
-        unskew.diagnose(world.log.take(np.arange(rows)))

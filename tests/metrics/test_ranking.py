@@ -77,31 +77,6 @@ def test_the_order_of_rows_does_not_matter_to_the_bit(name):
     np.testing.assert_array_equal(METRICS[name].of(one, 5), METRICS[name].of(other, 5))
 
 
-def test_k_beyond_the_list_is_the_whole_list_and_a_perfect_one_has_ndcg_one():
-    lists = UserLists.from_rows([1, 0, 1, 1], [0.1, 0.9, 0.5, 0.3], [0, 0, 0, 1])
-    for metric in (lists.ndcg, lists.recall, lists.precision):
-        np.testing.assert_array_equal(metric(3), metric(99))
-    np.testing.assert_allclose(lists.precision(99), [2 / 3, 1])
-    ratings = np.random.default_rng(5).random(300)
-    perfect = UserLists.from_rows(ratings, ratings, np.arange(300) % 20)
-    np.testing.assert_allclose([perfect.ndcg(k) for k in (1, 5, 1000)], 1)
-
-
-def test_constant_scores_earn_the_mean_of_random_rankings_and_not_file_order():
-    lists = UserLists.from_rows([1, 1, 0, 0, 0, 0], np.full(6, 0.5), np.zeros(6, int))
-    assert lists.auc()[0] == 0.5
-    assert (lists.recall(3)[0], lists.precision(3)[0]) == pytest.approx((3 / 6, 2 / 6))
-    discounts = 1 / np.log2(np.arange(2, 5))
-    assert lists.ndcg(3)[0] == pytest.approx(2 / 6 * discounts.sum() / discounts[:2].sum())
-
-
-def test_lists_know_their_users_lengths_positives_and_who_has_both_classes():
-    lists = UserLists.from_rows([1, 0.5, 0.49, 0], [1, 2, 3, 4], [7, 3, 7, 3])
-    assert (lists.users.tolist(), lists.lengths.tolist(), lists.positives.tolist()) == ([3, 7], [2, 2], [1, 1])
-    both = UserLists.from_rows([1, 0, 1, 1, 0, 1], [0.9, 0.1, 0.5, 0.6, 0.7, 0.2], [0, 0, 1, 1, 2, 2])
-    np.testing.assert_array_equal(both.auc(), [1, np.nan, 0])
-
-
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "5"])
 def test_k_that_is_no_positive_whole_number_is_refused(k):
     lists = UserLists.from_rows([1, 0], [0.1, 0.2], [0, 0])
