@@ -81,13 +81,10 @@ class Entry:
             named = calibrated or "method" in self.published
             usual = {} if named else {key: value for key, value in common.items() if key in own}
             settings = usual | settings | dict(dataset.published.get(method, {})) | self.published.get("settings", {})
-        key = " ".join([f"base of {method}" if calibrated else method, *([_plain(settings)] if settings else [])])
+        plain = [json.dumps(settings, sort_keys=True)] if settings else []
+        key = " ".join([f"base of {method}" if calibrated else method, *plain])
         made = make(method, **{setting: _part(value) for setting, value in settings.items()})
         return key, _uncorrected(made.base if calibrated and isinstance(made, DoublyCalibrated) else made)
-
-
-def _plain(settings: Mapping[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
 
 
 def _part(value: Any) -> Any:

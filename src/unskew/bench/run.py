@@ -62,13 +62,8 @@ def opened(file: Path | None) -> Iterator[Records]:
         yield records
 
 
-def run(jobs: Sequence[Job], records: Records | Path, workers: int = 1, given: Any = None) -> Outcome:
+def run(jobs: Sequence[Job], records: Records, workers: int = 1, given: Any = None) -> Outcome:
     """Run the jobs that have no record yet; failed ones leave none and are tried again next time."""
-    if workers < 1:
-        raise ParameterError(f"workers must be at least 1, not {workers}.")
-    if isinstance(records, Path):
-        with opened(records) as known:
-            return run(jobs, known, workers, given)
     values = {job.key: found for job in jobs if (found := records.values(job.key, job.recipe)) is not None}
     failures = dict[str, str]()
     left = [job for job in jobs if job.key not in values]

@@ -64,9 +64,7 @@ def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
 
 def _changed(one: TopLists, other: TopLists) -> float:
     """Return the share of places whose item is not in the other list."""
-    n_items = len(one.counts)
-    keys = [each.owner * n_items + each.items for each in (one, other)]
-    return float(1 - np.isin(keys[1], keys[0]).mean()) if len(keys[1]) else 0.0
+    return float(1 - np.isin(other.keys, one.keys).mean()) if len(other.keys) else 0.0
 
 
 def name_of(log: RatingLog, item: int) -> str:
@@ -76,9 +74,7 @@ def name_of(log: RatingLog, item: int) -> str:
 
 def _examples(log: RatingLog, users: NDArray[np.int64], before: TopLists, after: TopLists, show_ids: bool) -> Table:
     """Return lists of three people: one whose list changes little, one in the middle, one whose list changes most."""
-    n_items = len(before.counts)
-    kept = np.isin(after.owner * n_items + after.items, before.owner * n_items + before.items)
-    same = np.bincount(after.owner, kept, len(users))
+    same = np.bincount(after.owner, np.isin(after.keys, before.keys), len(users))
     full = np.flatnonzero(np.bincount(after.owner, minlength=len(users)) > 0)
     order = full[np.argsort(same[full], kind="stable")]
     chosen = order[[0, len(order) // 2, -1]][::-1] if len(order) >= EXAMPLES else order

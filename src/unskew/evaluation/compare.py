@@ -39,11 +39,6 @@ class Witnesses(NamedTuple):
     random: RatingLog | None
     refusal: str  # why the log cannot judge
 
-    @property
-    def effective(self) -> float:
-        """How many equal ratings the log's are worth."""
-        return 0.0 if self.evidence is None else self.evidence.effective
-
     @staticmethod
     def random_of(log: RatingLog, given: Any) -> RatingLog | None:
         """Return random ratings, read like the log, in its codes; without any, the log's own random traffic."""
@@ -143,8 +138,9 @@ class Comparison:
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
         else:
+            worth = 0.0 if self.witnesses.evidence is None else self.witnesses.evidence.effective
             basis = f"{len(self.witnesses.log):,} ratings, each judged by models of the other 80% of the log, worth "
-            basis += f"{self.witnesses.effective:,.0f} equal ones. {ASSUMPTION}"
+            basis += f"{worth:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
         return self._finding(numbers, basis, asked)
 

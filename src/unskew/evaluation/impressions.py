@@ -23,7 +23,7 @@ from unskew.errors import DataError, ParameterError
 from unskew.evaluation.fits import Answers, Values, exposure_of
 from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.policy import PolicyValue, estimate_value
-from unskew.evaluation.scores import by_ids, known_propensity, scores_of
+from unskew.evaluation.scores import by_ids, known_propensity, places, scores_of
 from unskew.metrics.checks import finite_vector
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
@@ -166,10 +166,8 @@ class Judge:
             k, people = min(metric.k, n), np.unique(users)
             best = top_items(source, Candidates(self.log, people, exclude_seen=False), k)
             first = people[best.position], best.items
-            keys = np.sort(first[0].astype(np.int64) * n + first[1])
-            wanted = users.astype(np.int64) * n + items
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            target = np.where(keys[place] == wanted, 1 / k, 0.0)
+            _, shown = places(np.sort(pair_keys(*first, n)), pair_keys(users, items, n))
+            target = np.where(shown, 1 / k, 0.0)
             if dr:
                 mean = np.bincount(first[0], self.reward(*first), self.log.n_users) / k
                 imputed = self.reward(users, items), mean[users]
@@ -231,9 +229,8 @@ def _shares(
     keys, first, count = np.unique(
         pair_keys(shown.users, shown.items, log.n_items), return_index=True, return_counts=True
     )
-    wanted = pair_keys(users, items, log.n_items)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    own = np.where(keys[place] == wanted, count[place], 0).astype(np.float64)
+    place, there = places(keys, pair_keys(users, items, log.n_items))
+    own = np.where(there, count[place], 0).astype(np.float64)
     total, found = np.bincount(shown.users, minlength=log.n_users)[users].astype(np.float64), {}
     if "popularity" in kinds:
         counts = np.bincount(shown.items, minlength=log.n_items) + 0.5

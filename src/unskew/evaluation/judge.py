@@ -148,15 +148,10 @@ def _rows(log: RatingLog, fold: NDArray[np.int64], rng: np.random.Generator) -> 
         draws = log.n_items if few else MOST_UNSEEN // len(chosen)
         users, items, cells = draw_unseen(seen, chosen, draws, rng)
         own = np.flatnonzero((fold == k) & np.isin(log.users, users))
-        u = np.concatenate([log.users[own], users]).astype(np.int64)
-        order = np.argsort(u, kind="stable")
-        columns = (
-            u,
-            np.concatenate([log.items[own], items]).astype(np.int64),
-            np.concatenate([own, np.full(len(users), -1)]),
-            np.concatenate([np.ones(len(own)), cells]),
-        )
-        parts.append([np.full(len(u), k), *(column[order] for column in columns)])
+        u = np.r_[log.users[own], users].astype(np.int64)
+        i, place = np.r_[log.items[own], items].astype(np.int64), np.r_[own, np.full(len(users), -1)]
+        columns = np.full(len(u), k), u, i, place, np.r_[np.ones(len(own)), cells]
+        parts.append([column[np.argsort(u, kind="stable")] for column in columns])
     return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

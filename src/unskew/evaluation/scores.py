@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unskew.data.guess import columns_of, missing_column
 from unskew.data.log import RatingLog
@@ -162,9 +163,8 @@ def _of_frame(frame: Any, log: RatingLog, name: str) -> Answers:
 
     def answer(asked_users: Codes, asked_items: Codes) -> Values:
         wanted = pair_keys(asked_users, asked_items, log.n_items)
-        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        missing = keys[place] != wanted if len(keys) else np.ones(len(wanted), bool)
-        if missing.any():
+        place, there = places(keys, wanted)
+        if (missing := ~there).any():
             raise DataError(
                 f"{name} has no value for {_pair(wanted[missing], log)} ({int(missing.sum()):,} of {len(wanted):,} "
                 "pairs are missing); the judge asks for pairs that nobody rated too: list all pairs, or give a "
@@ -173,6 +173,14 @@ def _of_frame(frame: Any, log: RatingLog, name: str) -> Answers:
         return np.asarray(values[place])
 
     return answer
+
+
+def places(keys: Codes, wanted: Codes) -> tuple[Codes, NDArray[np.bool_]]:
+    """Return where keys stand among sorted ones, and which are there."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return place, keys[place] == wanted
 
 
 def _pair(keys: Codes, log: RatingLog) -> str:

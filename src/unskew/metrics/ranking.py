@@ -169,6 +169,11 @@ class TopLists:
     rank: NDArray[np.int64]
     counts: NDArray[np.int64]  # of ratings in the log, one an item
 
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """A number for each pair of a list and an item."""
+        return self.owner * len(self.counts) + self.items
+
     def coverage(self, k: int) -> float:
         """Return the share of the catalogue that somebody is shown."""
         return len(np.unique(self.items[self.rank <= k])) / len(self.counts)
