@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from unskew._version import __version__
 from unskew.errors import ParameterError, UnskewError
 from unskew.model import Recommender
-from unskew.neighbours import linear_form
 from unskew.nets.base import Linear, Net
 from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, write_file
 
@@ -95,8 +94,10 @@ def to_onnx(model: Recommender, path: PathLike) -> Scorer:
     """
     target, form = checked_path(path), _form(model)
     if _is_mapped(model):
-        name = type(model.part(model.parts.calibrators.get("prediction", "prediction"))).__name__
-        raise ParameterError(f"A {name} maps the inner products, which has no form as ONNX: export its vectors.")
+        raise ParameterError(
+            f"{type(model.method).__name__} maps the inner products to its predictions, which has no form as ONNX: "
+            "export its vectors as Parquet."
+        )
     arrays = [*form, *(side.arrow for ids in (model.log.user_ids, model.log.item_ids) for side in (ids, ids))]
     size = sum(array.nbytes for array in arrays)
     if size > LARGEST_FILE:
@@ -132,7 +133,7 @@ def _is_mapped(model: Recommender) -> bool:
 def _form(model: Recommender) -> Linear:
     """Inner products with the average user and item behind all others, and the line that random ratings have put
     through the logit taken in."""
-    form, line = linear_form(model.part("prediction")), model.corrections.get("prediction")
+    form, line = model.inner_products(), model.corrections.get("prediction")
     if line is None or _is_mapped(model):
         return form
     return Linear(form.users, line.slope * form.items, line.slope * form.offsets + line.shift)

@@ -49,7 +49,9 @@ OPTIONS = {
     "--confidence": "intervals are of 95%",
     "--criterion": "use --set validation.criterion=NAME",
     "--device": CPU,
+    "--duplicates": "use --set log.duplicates=last, or mean, of `unskew fit`",
     "--epochs": "use --set training.max_epochs=N",
+    "--item-features": "use --set log.item_features=FILE",
     "--members": ONE_FIT,
     "--new-user-features": "new users are known by their ratings alone",
     "--no-checkpoint": "leave it out",
@@ -59,6 +61,7 @@ OPTIONS = {
     "--propensity": "the judge fits its own, and a method takes --set propensity=NAME",
     "--recipe": "name the file by --method",
     "--rival": "use `unskew compare`",
+    "--user-features": "use --set log.user_features=FILE",
     "--users": "name the file by --for",
 }
 TRAINING = {

@@ -25,7 +25,7 @@ from unskew.data.split import Split
 from unskew.errors import ParameterError, checked_seed, chosen, flag, whole, within
 from unskew.explore import CHOICE, explored
 from unskew.losses.batch import Parts
-from unskew.neighbours import alike, contributions, form_of
+from unskew.neighbours import alike, contributions
 from unskew.nets.base import Linear, NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
 from unskew.topk import Candidates, top_items
@@ -107,19 +107,6 @@ class Recommender:
     def trained_on(self) -> RatingLog:
         """The ratings that the prediction has learned from."""
         return self.split.train if self.fitted_on == "train" else self.split.log
-
-    def for_judging(self) -> Recommender:
-        """Return the model that its hold-out may judge: itself, or its method fitted again without the hold-out."""
-        if self.fitted_on == "train":
-            return self
-        training = replace(self.training or Training(), progress=False)
-        model: Recommender = self.method.fit(self.split.train, seed=self.seed, training=training)
-        return replace(model, log=self.log, training=self.training, fitted_on="train")
-
-    @property
-    def holdout(self) -> RatingLog:
-        """The ratings that are held out: of them `for_judging` knows nothing."""
-        return self.split.holdout
 
     def predict(
         self,
@@ -246,7 +233,7 @@ class Recommender:
         """
         if (items is None) == (users is None):
             raise ParameterError("similar needs items or users: give one of the two.")
-        log, form, into = self.log, form_of(self.part("prediction")), asked.library_for(self.log, library)
+        log, into, form = self.log, asked.library_for(self.log, library), self._known_products()
         if users is None:
             codes, rows, others = asked.codes_of(log, "item", items, limit=True), form.items, form.users
         else:
@@ -261,13 +248,14 @@ class Recommender:
         rank = np.tile(np.arange(1, count + 1), len(codes))
         return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), into)
 
-    def explain(self, user: Any, item: Any, k: int = 5) -> Any:
+    def explain(self, user: Any, item: Any, k: int = 5, *, library: Library | None = None) -> Any:
         """Return the k ratings of a user that count most for or against an item, as a frame.
 
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
         order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
         """
-        log, form = self._with_log("what users have rated"), form_of(self.part("prediction"))
+        log, into = self._with_log("what users have rated"), asked.library_for(self.log, library)
+        form = self._known_products()
         who, what = asked.one_code(log, "user", user), asked.one_code(log, "item", item)
         rows = np.flatnonzero((log.users == who) & (log.items != what))
         given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), what)
@@ -275,7 +263,21 @@ class Recommender:
         held = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
         columns = asked.named_items(log, log.items[rows[order]])
         columns |= {log.names.rating: np.asarray(held)[rows[order]], "contribution": given[order]}
-        return asked.framed(pa.table(columns), log.library)
+        return asked.framed(pa.table(columns), into)
+
+    def inner_products(self) -> Linear:
+        """Return the prediction as inner products, the average user and item last; refused if it is none."""
+        form = self.part("prediction").linear()
+        if form is None:
+            raise ParameterError(
+                f"The predictions of {type(self.method).__name__} are no inner products of users and items here, and "
+                "it has no vectors: fit it with a net such as MF()."
+            )
+        return form
+
+    def _known_products(self) -> Linear:
+        """Return the same without the average ones, in double precision."""
+        return Linear(*(np.asarray(side[:-1], np.float64) for side in self.inner_products()))
 
     def order(self, by: str | None = None) -> str:
         """Return the order of lists that is meant, the model's usual one for None; refused if it has no such order."""

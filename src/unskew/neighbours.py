@@ -7,28 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.errors import ParameterError
 from unskew.losses.elementwise import sigmoid
-from unskew.nets.base import Linear, Part
+from unskew.nets.base import Linear
 
 Values = NDArray[np.float64]
 ROWS_AT_ONCE = 1 << 9
-
-
-def linear_form(part: Part) -> Linear:
-    """Return the part as inner products, the average user and item last; refused if it has no such form."""
-    form = part.linear()
-    if form is None:
-        raise ParameterError(
-            f"A {type(part).__name__} is no inner product of users and items and has no vectors: use a net such as "
-            "MF()."
-        )
-    return form
-
-
-def form_of(part: Part) -> Linear:
-    """Return the same without the average ones, in double precision."""
-    return Linear(*(np.asarray(side[:-1], np.float64) for side in linear_form(part)))
 
 
 def mean_and_root(rows: NDArray[Any]) -> tuple[Values, Values]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import unskew
 from unskew.cli import app
 
 Run = Callable[..., Result]
+Facts = Callable[..., Any]
 
 
 def write_rows(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
@@ -34,6 +37,12 @@ def run() -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def facts(run: Run) -> Facts:
+    """Run a command with --json and return what it prints."""
+    return lambda *words: json.loads(run(*words, "--json").stdout)
 
 
 @pytest.fixture(scope="session")

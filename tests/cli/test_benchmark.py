@@ -43,9 +43,10 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
 
 def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
     given = Reading(positive=4.0, duplicates="last", user_features=Path("a b"))
-    assert given.words == ["--positive", "4", "--duplicates", "last", "--user-features", "a b"]
-    assert Reading(graded=("1", "5")).words == ["--graded", "1", "5"]
-    assert Reading().words == []
+    by_set = ["--set", "log.duplicates=last", "--set", "log.user_features=a b"]
+    assert given.words(for_fit=True) == ["--positive", "4", *by_set]
+    assert Reading(graded=("1", "5"), duplicates="last").words() == ["--graded", "1", "5", "--duplicates", "last"]
+    assert Reading().words() == []
 
 
 def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(

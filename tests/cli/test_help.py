@@ -22,7 +22,7 @@ from unskew.cli import COMMANDS, app
 
 Run = Callable[..., Result]
 PARSED: Any = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-MOST = dict.fromkeys(COMMANDS, 12) | {"fit": 18, "benchmark": 18}
+MOST = dict.fromkeys(COMMANDS, 12) | {"fit": 15, "benchmark": 18}
 COMMON = {"--json", "--quiet", "--verbose", "--help"}
 LIST_IMPORTS = """
 import json, sys

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,26 +14,29 @@ from typer.testing import Result
 import unskew
 from unskew.cli.settings import Settings, literal
 
-Run = Callable[..., Result]
+Run, Facts = Callable[..., Result], Callable[..., Any]
 
 
 def method_from(name: str, assignments: list[str]) -> unskew.Method:
     return Settings(assignments).method(unskew.make(name))
 
 
-def test_methods_lists_every_method_with_its_settings(run: Run) -> None:
-    listed = json.loads(run("list", "--json").stdout)["methods"]
-    assert [row["name"] for row in listed] == [entry.name for entry in unskew.registered()]
-    for row, entry in zip(listed, unskew.registered(), strict=True):
-        assert row["summary"] == entry.summary
+def test_list_has_every_method_with_its_settings_and_every_dataset_with_its_terms(run: Run, facts: Facts) -> None:
+    listed, text = facts("list"), run("list").stdout
+    for row, entry in zip(listed["methods"], unskew.registered(), strict=True):
+        assert (row["name"], row["summary"]) == (entry.name, entry.summary)
         assert list(row["settings"]) == [setting.name for setting in fields(entry.build())]
-    ips = next(row for row in listed if row["name"] == "ips")
-    assert ips["settings"]["propensity"] == "factors"
-    assert ips["settings"]["clip"] == unskew.IPS().clip
+        assert any(line.startswith(f"{entry.name} ") for line in text.splitlines())
+    ips = next(row for row in listed["methods"] if row["name"] == "ips")
+    assert (ips["settings"]["propensity"], ips["settings"]["clip"]) == ("factors", unskew.IPS().clip)
+    for row, source in zip(listed["datasets"], unskew.datasets.available(), strict=True):
+        assert row["name"] == source.name
+        for fact in (source.title, source.where, source.terms, *source.files):
+            assert fact in text
 
 
-def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
-    parts = {row["name"]: row for row in json.loads(run("list", "--json").stdout)["parts"]}
+def test_every_part_that_is_listed_can_be_set_by_its_name(facts: Facts) -> None:
+    parts = {row["name"]: row for row in facts("list")["parts"]}
     for name in ("uniform", "popularity", "additive", "factors", "logistic", "naivebayes"):
         assert name in parts
         assert type(method_from("ips", [f"propensity={name}"]).propensity).__name__.lower() == name  # type: ignore[attr-defined]
@@ -41,24 +44,9 @@ def test_every_part_that_is_listed_can_be_set_by_its_name(run: Run) -> None:
         assert type(method_from("naive", [f"net={name}"]).net).__name__.lower() == name
 
 
-def test_methods_shows_a_table_that_names_all_of_them(run: Run) -> None:
-    text = run("list").stdout
-    for entry in unskew.registered():
-        assert any(line.startswith(f"{entry.name} ") for line in text.splitlines())
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ("3", 3),
-        ("0.5", 0.5),
-        ("True", True),
-        ("None", None),
-        ("(1, 2)", (1, 2)),
-        ("log", "log"),
-        ("a b", "a b"),
-        ("", ""),
-    ],
+    [("3", 3), ("0.5", 0.5), ("True", True), ("None", None), ("(1, 2)", (1, 2)), ("log", "log"), ("", "")],
 )
 def test_values_are_python_literals_or_else_text(text: str, value: object) -> None:
     assert literal(text) == value
@@ -83,16 +71,6 @@ def test_a_wrapper_hands_on_the_settings_of_its_base() -> None:
     assert method_from("dce-dr", ["net.n_factors=4"]) == unskew.make("dce-dr", net=unskew.MF(n_factors=4, init_std=0.5))
 
 
-def test_datasets_says_where_to_get_each_and_on_what_terms(run: Run) -> None:
-    text = run("list").stdout
-    for source in unskew.datasets.available():
-        for fact in (source.title, source.where, source.terms, *source.files):
-            assert fact in text
-    assert [row["name"] for row in json.loads(run("list", "--json").stdout)["datasets"]] == [
-        source.name for source in unskew.datasets.available()
-    ]
-
-
 @pytest.fixture
 def small_coat(tmp_path: Path) -> Path:
     """Files in the format of Coat, but of 30 users and 20 items."""
@@ -103,14 +81,15 @@ def small_coat(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(run: Run, small_coat: Path) -> None:
+def test_a_dataset_is_fitted_on_its_train_and_evaluated_on_its_test_part(
+    run: Run, facts: Facts, small_coat: Path
+) -> None:
     source, model = f"coat:{small_coat}", small_coat / "model"
     fitted = run("fit", source, "--method", "naive", "--set", "training.max_epochs=1", "--out", model)
     dataset = unskew.datasets.load("coat", small_coat)
     assert repr(dataset.train) in fitted.stderr
     assert all(f"coat: {note}" in fitted.stderr for note in dataset.notes)
-    facts = json.loads(run("evaluate", model, source, "--json").stdout)
-    assert facts["n_pairs"] == len(dataset.test)
+    assert facts("evaluate", model, source)["n_pairs"] == len(dataset.test)
 
 
 def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coat: Path) -> None:

@@ -31,7 +31,7 @@ WORDS = {  # that each command would take
     "tune": "ratings.csv --method naive",
     "benchmark": "ratings.csv --out new",
     "reproduce": "table3 --dataset world --out new",
-    "export": "model --to parquet --new-users new.csv",
+    "export": "model --to parquet",
     "serve": "model",
     "update": "model new.csv",
     "list": "",
@@ -74,8 +74,10 @@ def here(files: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "unknown.csv").write_text("user_id,item_id,rating\nu999,888,5\nu1,889,1\n")
     (folder / "done.csv").write_text("user_id,item_id,prediction\nu1,1,0.5\n")
     (folder / "new.csv").write_text("user_id,item_id,rating\nann,1,5\n")
+    (folder / "lost.csv").write_text("user_id,item_id,rating\nann,1,5\nann,999,1\n")
     (folder / "items.csv").write_text("item_id\n1\n")
     (folder / "few.csv").write_text("\n".join((files / "ratings.csv").read_text().splitlines()[:60]))
+    (folder / "twice.csv").write_text((files / "ratings.csv").read_text() + "u1,1,5\nu1,1,4\n")
     (folder / "folder.csv").mkdir()
     rows = [f"{u},{i},{1 + (u + i) % 5}" for u in range(30) for i in range(10)] + ["9,19,99"]
     (folder / "absurd.csv").write_text("user_id,item_id,rating\n" + "\n".join(rows) + "\n")
@@ -110,6 +112,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "list coat": "more arguments than it takes: (coat); `unskew list --help`",
     "predict model test.csv": "missing option '--out'; `unskew predict --help` has an example",
     "export model": "missing option '--to': choose from onnx, parquet; `unskew export --help`",
+    "export model --to onnx --out a.bin": "a.bin ends in none of .onnx",
     "export model --to csv": "invalid value for '--to': 'csv' is not one of 'onnx', 'parquet'",
     f"{FIT} naive --seed many": "'--seed': must be a whole number from 0 to 9,223,372,036,854,775,807, not 'many'",
     f"{FIT} naive --seed 1_0": "not '1_0'; `unskew fit --help` has an example",
@@ -129,8 +132,11 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} ips --set propensity=aditive": "did you mean 'Additive'?",
     f"{FIT} ips --set propensity=mf": "cannot be of the kind 'MF'",
     f"{FIT} ips --set propensity=naivebayes": "pass --random-ratings FILE",
-    f"{FIT} ips --set propensity=logistic": "pass --user-features when",
-    f"{FIT} ips --user-features items.csv": "the method 'ips' reads no features; use --method dce-bayes",
+    f"{FIT} ips --set propensity=logistic": "pass --set log.user_features when",
+    f"{FIT} ips --user-features items.csv": "--user-features is gone: use --set log.user_features=FILE.",
+    f"{FIT} ips --set log.user_features=items.csv": "the method 'ips' reads no features; use --method dce-bayes",
+    "fit twice.csv --out new --method naive": "--set log.duplicates=last keeps the last rating",
+    "split twice.csv --out new": "--duplicates last keeps the last rating",
     f"{FIT} naive --set validation.seed=1": "--set validation.seed has no meaning here",
     f"{FIT} naive --set log.usr=1": "there is no --set log.usr; did you mean 'user'?",
     f"{FIT} naive --positive 3 --graded 1 5": "give one of the two",
@@ -161,17 +167,28 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "evaluate model --per-user a.csv": "--per-user needs a TEST",
     "evaluate model unknown.csv": "pass --on-unknown fallback",
     "predict model none.csv --out a.csv": "none.csv does not exist",
-    "recommend model --user who": "--user names a column, and no file is read for it here",
+    **{
+        words: f"--{lost} names a column, and no file is read for it here: leave it out."
+        for words, lost in {
+            "predict model pairs.csv --out a.csv --rating stars": "rating",
+            "recommend model --user who": "user",
+            "recommend model --for pairs.csv --item what": "item",
+            "recommend model --for u1 --user who": "user",
+            "recommend model --items pairs.csv --rating stars": "rating",
+        }.items()
+    },
     "predict model pairs.csv --user who --out a.csv": "no column 'who'",
     "predict model unknown.csv --out a.csv": "The user 'u999' is not in the log",
     "predict model pairs.csv --out folder.csv": "folder.csv is a folder",
     "predict model pairs.csv --out no/a.csv": "folder no does not exist",
     "predict model done.csv --out a.csv": "'prediction' already",
     "recommend model --for u999": "pass --on-unknown fallback",
-    "recommend model --items unknown.csv": "is not in the log",
+    "recommend model --items unknown.csv": "pass --on-unknown fallback to leave it out",
     "recommend model --for items.csv": "is known to hold users, only 'item",
     "recommend model --users a.csv": "--users is gone: name the file by --for",
+    "recommend model --new-users lost.csv": "pass --on-unknown fallback to leave them out",
     "similar model": "give one of the two",
+    "similar model --item 99": "are not); give ids as its columns have them",
     "tune ratings.csv --method nave": "did you mean 'naive'?",
     "tune ratings.csv --method naive --out no/a.toml": "no/a.toml cannot be written",
     "tune ratings.csv --method naive --out folder.csv": "folder.csv ends in none of .toml",

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from typer.testing import Result
 
 import unskew
 
-Run = Callable[..., Result]
+Run, Facts = Callable[..., Result], Callable[..., Any]
 NAIVE = ("--method", "naive", "--set", "training.max_epochs=1")
 IPS = ("--method", "ips", "--set", "propensity=additive")
 
@@ -39,29 +40,24 @@ def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_p
         assert part in " ".join(result.stdout.split())
 
 
-def test_fit_passes_columns_scale_and_duplicates_on(run: Run, tmp_path: Path) -> None:
+def test_fit_reads_the_log_as_options_and_settings_say(facts: Facts, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    lines = [f"{u};{i};{rng.integers(1, 6)}" for u in range(20) for i in range(10)] + ["0;0;5", "1;1;1"]
+    pairs = [(u, i) for u in range(20) for i in range(15) if (u + i) % 3]
+    lines = [f"{u};{i};{rng.integers(1, 6)}" for u, i in pairs] + ["0;1;5", "1;1;1"]
     (tmp_path / "log.csv").write_text("who;what;stars\n" + "\n".join(lines))
-    columns = ("--user", "who", "--item", "what", "--rating", "stars", "--duplicates", "last", "--graded", 1, 5)
-    batches = ("--set", "training.batch_size=64", "--out", tmp_path / "m", "--json")
-    facts = json.loads(run("fit", tmp_path / "log.csv", *NAIVE, *columns, *batches).stdout)
-    assert (facts["log"]["duplicates_merged"], facts["log"]["ratings"]) == (2, 200)
-    assert [(epoch["stage"], epoch["epoch"]) for epoch in facts["history"]["epochs"]] == [("prediction", 1)]
-    scale = unskew.load(tmp_path / "m").log.scale
-    assert (scale.positive, scale.low, scale.high) == (None, 1, 5)
-
-
-def test_fit_hands_features_to_the_method(run: Run, files: Path, tmp_path: Path) -> None:
-    for side, ids in (("user", [f"u{n}" for n in range(60)]), ("item", range(40))):
-        text = "".join(f"{name},{number % 7}\n" for number, name in enumerate(ids))
-        (tmp_path / f"{side}s.csv").write_text(f"{side}_id,x\n{text}")
-    settings = ("--set", f"log.item_features={tmp_path / 'items.csv'}", "--set", "propensity=logistic")
-    words = ("--method", "ips", "--user-features", tmp_path / "users.csv", "--set", "training.max_epochs=1", *settings)
-    run("fit", files / "ratings.csv", *words, "--out", tmp_path / "a")
-    log = unskew.load(tmp_path / "a").log
-    assert log.user_features is not None
-    assert log.item_features is not None
+    for side, number in (("user", 20), ("item", 15)):
+        rows = "".join(f"{n},{n % 7}\n" for n in range(number))
+        (tmp_path / f"{side}s.csv").write_text(f"{side}_id,x\n{rows}")
+    columns = ("--user", "who", "--item", "what", "--rating", "stars", "--graded", 1, 5)
+    of_log = [f"log.{side}_features={tmp_path / side}s.csv" for side in ("user", "item")] + ["log.duplicates=last"]
+    settings = ("propensity=logistic", "error=squared", "training.max_epochs=1", "training.batch_size=64", *of_log)
+    by_set = [word for setting in settings for word in ("--set", setting)]
+    found = facts("fit", tmp_path / "log.csv", "--method", "ips", *columns, *by_set, "--out", tmp_path / "m")
+    assert (found["log"]["duplicates_merged"], found["log"]["ratings"]) == (2, 200)
+    assert [(epoch["stage"], epoch["epoch"]) for epoch in found["history"]["epochs"]] == [("prediction", 1)]
+    log = unskew.load(tmp_path / "m").log
+    assert (log.scale.positive, log.scale.low, log.scale.high) == (None, 1, 5)
+    assert None not in (log.user_features, log.item_features)
 
 
 def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tmp_path: Path) -> None:
@@ -117,36 +113,26 @@ def test_evaluate_takes_the_models_threshold_unless_given_one(run: Run, files: P
     assert other["notes"] == ["the model learned what is rated 4 or more, the test asks for 3 or more"]
 
 
-def test_evaluate_counts_what_it_answered_for_the_average(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "test.csv").write_text((files / "test.csv").read_text() + "new,1,5\nnew,2,1\nu1,777,4\n")
-    text = run("evaluate", model, tmp_path / "test.csv", "--on-unknown", "fallback").stdout
-    assert "3 of 723 pairs were answered for the average user or item" in text
-    assert "(2 have an unknown user, 1 an unknown item)" in text
-
-
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_predict_adds_columns_to_the_rows(run: Run, files: Path, model: Path, tmp_path: Path, ending: str) -> None:
+def test_predict_adds_a_column_to_the_rows(run: Run, files: Path, model: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"predictions{ending}"
-    run("predict", model, files / "pairs.csv", "--out", out, "--propensity")
+    run("predict", model, files / "pairs.csv", "--out", out)
     rows = pq.read_table(out).to_pylist() if ending == ".parquet" else rows_of(out, "\t" if ending == ".tsv" else ",")
     assert [row["user_id"] for row in rows] == [row["user_id"] for row in rows_of(files / "pairs.csv")]
     assert {row["remark"] for row in rows} == {"kept"}
     users, items = [row["user_id"] for row in rows], [int(row["item_id"]) for row in rows]
-    loaded = unskew.load(model)
-    np.testing.assert_allclose([float(row["prediction"]) for row in rows], loaded.predict(users, items))
-    np.testing.assert_allclose([float(row["propensity"]) for row in rows], loaded.propensity(users, items))
+    np.testing.assert_allclose([float(row["prediction"]) for row in rows], unskew.load(model).predict(users, items))
 
 
-def test_predict_counts_fallbacks_and_gives_them_no_propensity(run: Run, model: Path, tmp_path: Path) -> None:
+def test_predict_counts_who_is_average_and_folds_new_users_in(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("customer,sku\nnew,1\nu1,777\nu1,1\n")
-    out = tmp_path / "out.csv"
-    words = ("predict", model, tmp_path / "pairs.csv", "--out", out, "--propensity", "--on-unknown", "fallback")
+    (tmp_path / "new.csv").write_text("user,item,stars\nnew,1,5\n")
+    words = ("predict", model, tmp_path / "pairs.csv", "--out", tmp_path / "out.csv", "--on-unknown", "fallback")
     text = run(*words).stderr
     assert "users are in 'customer', items are in 'sku'" in text
-    assert "2 of 3 pairs were answered for the average user or item" in text
-    rows = rows_of(out)
-    assert all(0 < float(row["prediction"]) < 1 for row in rows)
-    assert [row["propensity"] == "" for row in rows] == [True, True, False]
+    assert "2 of 3 pairs were answered for the average user or item (1 have an unknown user, 1 an" in text
+    assert all(0 < float(row["prediction"]) < 1 for row in rows_of(tmp_path / "out.csv"))
+    assert "1 of 3 pairs were answered" in run(*words, "--new-users", tmp_path / "new.csv").stderr
 
 
 def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp_path: Path) -> None:
@@ -162,31 +148,16 @@ def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp
 
 
 def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "users.csv").write_text("user_id\nu1\nu2\nu1\n")
-    (tmp_path / "items.csv").write_text("item_id\n1\n2\n")
-    options = ("--items", tmp_path / "items.csv", "--keep-seen", "--out", tmp_path / "top.csv")
-    text = run("recommend", model, "--for", tmp_path / "users.csv", *options).stderr
-    assert "1 repeated ids were left out" in text
-    assert "16 places stayed empty" in text  # 2 users, 2 of 10 items each
+    (tmp_path / "users.csv").write_text("who\nu1\nu2\nu1\nnew\n")
+    (tmp_path / "items.csv").write_text("item_id\n1\n2\n999\n")
+    words = ("recommend", model, "--for", tmp_path / "users.csv", "--user", "who", "--items", tmp_path / "items.csv")
+    text = run(*words, "--keep-seen", "--on-unknown", "fallback", "--out", tmp_path / "top.csv").stderr
+    for note in ("1 repeated ids were left out", "1 of 3 users are unknown", "24 places stayed empty"):
+        assert note in text  # 3 users, 2 of 10 items each
+    assert "warning: 1 items that the log does not know were left out.\n" in text
     rows = rows_of(tmp_path / "top.csv")
-    assert [(row["user_id"], row["rank"]) for row in rows] == [("u1", "1"), ("u1", "2"), ("u2", "1"), ("u2", "2")]
+    assert [(row["user_id"], row["rank"]) for row in rows] == [(u, r) for u in ("u1", "u2", "new") for r in "12"]
     assert {row["item_id"] for row in rows} == {"1", "2"}
-    text = run("recommend", model, "--for", "new", "--for", "u1", "--k", 2, "--on-unknown", "fallback").stderr
-    assert "1 of 2 users are unknown and were answered for the average user" in text
-
-
-def test_an_output_that_fails_leaves_the_old_file_as_it_was(
-    run: Run, files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full_disk(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    out = tmp_path / "out.csv"
-    out.write_text("old")
-    monkeypatch.setattr("unskew.store.atomic.write_synced", full_disk)
-    assert "no space left on device" in run("predict", model, files / "pairs.csv", "--out", out, code=2).stderr
-    assert out.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path: Path) -> None:

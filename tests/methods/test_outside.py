@@ -79,7 +79,7 @@ SHOP = Source("shop", "The shop", "nowhere", "none", ("train.csv",), "Nobody. 20
 PARTS = ("--method", "my-ips", "--set", "net=mynet", "--set", "propensity=mypopularity")
 SHORT = ("--set", "training.max_epochs=1")
 COMMANDS = {  # each with words that its output holds
-    "predict": ("a", "data/test.csv", "--propensity", "--out", "predictions.csv"),
+    "predict": ("a", "data/test.csv", "--out", "predictions.csv"),
     "recommend": ("a", "--keep-seen", "--k", "2"),
     "similar": ("a", "--item", "1"),
     "evaluate": ("a", "shop:data"),

@@ -140,8 +140,9 @@ def believed_error(model: Recommender, seed: int = 0) -> float:
     the judge's, left out in turn.
     """
     if model.fitted_on == "train":
-        users, items = model.holdout.users, model.holdout.items
-        error = (model.predict_codes(users, items) - model.holdout.ratings) ** 2
+        left_out = model.split.holdout
+        users, items = left_out.users, left_out.items
+        error = (model.predict_codes(users, items) - left_out.ratings) ** 2
     else:
         evidence = gather(model.log, seed=seed)
         users, items = (codes[evidence.held].astype(np.int32) for codes in (evidence.users, evidence.items))

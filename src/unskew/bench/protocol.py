@@ -32,7 +32,7 @@ from unskew.metrics.ranking import EmptyUsers
 from unskew.metrics.theory import bias, label_errors, theorem_2
 from unskew.model import Recommender
 from unskew.store.atomic import reason, write_file
-from unskew.store.model import fingerprint
+from unskew.store.model import log_digest
 from unskew.store.recipe import to_plain, write_recipe
 from unskew.training.options import Training
 
@@ -116,8 +116,8 @@ class Setup:
             "empty_users": self.empty_users,
             "cutoffs": list(self.cutoffs),
             "on_unknown": self.on_unknown,
-            "log": fingerprint(self.log),
-            "test": fingerprint(self.test),
+            "log": log_digest(self.log),
+            "test": log_digest(self.test),
             "world": None if self.world is None else repr(self.world),
         }
 
@@ -302,7 +302,7 @@ class Runs(NamedTuple):
 
 def measured(setup: Setup, methods: Mapping[str, Method], folder: Path, records: Records) -> Runs:
     """Tune, if there are trials; then fit every recipe for every seed and measure it on the test."""
-    records.refuse_another(setup.log, fingerprint(setup.log))
+    records.refuse_another(setup.log, log_digest(setup.log))
     recipes, searches, given = dict(methods), list[Search](), setup.validation
     if setup.trials:
         searches = search(methods, setup.log, setup.trials, given, setup.workers, folder / JOURNAL)

@@ -32,7 +32,7 @@ from unskew.metrics.table import find
 from unskew.registry import make, named
 from unskew.runtime import bar, say
 from unskew.store.atomic import locked, reason
-from unskew.store.model import fingerprint
+from unskew.store.model import log_digest
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
 
@@ -204,7 +204,7 @@ def _studies(
     methods: Mapping[str, Method], log: RatingLog, validation: Validation, journal: Path | None
 ) -> dict[str, Any]:
     """Open a study for each method, with its trials of before unless something that they depend on has changed."""
-    optuna, mark, storage = _optuna(), fingerprint(log), None
+    optuna, mark, storage = _optuna(), log_digest(log), None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if journal is not None:
         if journal.exists() and (written := journal.read_bytes()) and not written.endswith(b"\n"):

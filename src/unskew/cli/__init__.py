@@ -7,7 +7,8 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from functools import cache, wraps
@@ -24,26 +25,20 @@ from unskew.cli.output import Answer
 from unskew.cli.reading import Reading
 
 NAMES = (
-    "demo fit predict recommend similar split evaluate diagnose compare tune benchmark reproduce export serve update"
+    *("demo", "fit", "predict", "recommend", "similar", "split", "evaluate", "diagnose", "compare", "tune"),
+    *("benchmark", "reproduce", "export", "serve", "update", "list", "doctor"),
 )
-COMMANDS = {name: f"unskew.cli.{name}" for name in NAMES.split()}  # the module of each
-COMMANDS |= {"list": "unskew.cli.lists", "doctor": "unskew.cli.doctor"}
+COMMANDS = {name: f"unskew.cli.{name}" for name in NAMES} | {"list": "unskew.cli.lists"}  # the module of each
 HIDDEN = {"report": "unskew.cli.diagnose"}  # what `diagnose` was called in 0.1.0
 ANSWERS = ("predict", "recommend", "similar")  # commands that are over at once
 STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
 
 
-class Commands(Mapping[str, Any]):
+class Commands(UserDict[str, Any]):
     """Commands by name; each is imported and built when it is asked for, which takes longer than to run some."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS | HIDDEN)
-
-    def __len__(self) -> int:
-        return len(COMMANDS | HIDDEN)
-
     def __getitem__(self, name: str) -> Any:
-        return _built(name, (COMMANDS | HIDDEN)[name])
+        return _built(name, super().__getitem__(name))
 
 
 class Group(OneSentenceErrors):
@@ -51,7 +46,7 @@ class Group(OneSentenceErrors):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = Commands()
+        self.commands: Any = Commands(COMMANDS | HIDDEN)
 
 
 app = typer.Typer(
@@ -134,22 +129,14 @@ def _built(name: str, module: str) -> Any:
     return typer.main.get_command(alone)
 
 
-class _NoPandas:
-    """Finds everything but pandas."""
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
 def _leave_pandas_out() -> None:
     """Let pyarrow look for pandas in vain: it does so once, and to import pandas takes as long as all the rest."""
     import pyarrow as pa
 
-    hidden: Any = _NoPandas()
-    sys.meta_path.insert(0, hidden)
+    modules: dict[str, Any] = sys.modules
+    modules["pandas"] = None  # an import of it is refused from here on
     pa.scalar(0)
-    sys.meta_path.remove(hidden)
+    del modules["pandas"]
 
 
 def main() -> None:

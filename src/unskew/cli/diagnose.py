@@ -44,8 +44,8 @@ def command(
             raise ParameterError(f"{source} holds results of a benchmark: name a page for them by --out.")
         write_benchmark_page(source, out)
         return Answer(wrote, {"page": str(out)})
-    if is_model(source) and reading.words:
-        raise ParameterError(f"{reading.words[0]} is for logs; a model knows its own.")
+    if is_model(source) and (words := reading.words()):
+        raise ParameterError(f"{words[0]} is for logs; a model knows its own.")
     subject: Any = unskew.load(source) if is_model(source) else reading.log(source)
     log = subject.log if is_model(source) else subject
     random = reading.random_ratings(random_ratings, log)
@@ -55,7 +55,7 @@ def command(
     from unskew.evaluation.kept import fingerprint
     from unskew.report.page import write_page
 
-    given = [*([] if random_ratings is None else ["--random-ratings", random_ratings]), *reading.words]
+    given = [*([] if random_ratings is None else ["--random-ratings", random_ratings]), *reading.words()]
     words = ["unskew", "diagnose", source, *given, "--out", str(out)]
     write_page(found, out, command=shlex.join(words), log=fingerprint(log), seed=seed)
     return Answer(f"{found.text(details=False)}\n\n{wrote}", found.to_dict())

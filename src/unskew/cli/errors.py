@@ -24,6 +24,7 @@ SETTINGS = {
     *("k", "target", "seen"),
 }
 SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
+BY_SET = ("duplicates", "user_features", "item_features", "context")  # as --set log.NAME=VALUE where there is no option
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
@@ -49,13 +50,13 @@ class OneSentenceErrors(TyperGroup):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with _one_sentence(self._words):
+        with _one_sentence(self._words, self.commands.get(self._words[0])):
             return super().invoke(ctx)
 
 
 @contextmanager
-def _one_sentence(given: list[str]) -> Iterator[None]:
-    """Print whatever is wrong with the input as one line, and end with an exit code."""
+def _one_sentence(given: list[str], command: Any = None) -> Iterator[None]:
+    """Print whatever is wrong with the input of a command as one line, and end with an exit code."""
     code = BAD_INPUT
     try:
         if "" in given or any(word.startswith("--") and word.endswith("=") for word in given):
@@ -65,7 +66,7 @@ def _one_sentence(given: list[str]) -> Iterator[None]:
     except UsageError as error:
         lines = [f"error: {_usage(error)}"]
     except UnskewError as error:
-        lines = [f"error: {with_options(str(error))}"]
+        lines = [f"error: {with_options(str(error), command)}"]
     except MemoryError:
         lines = ["error: there is not enough memory: give fewer ratings, or lower n_factors."]
     except BrokenPipeError:
@@ -94,8 +95,9 @@ def _usage(error: Any) -> str:
     return f"{words[:1].lower()}{words[1:]}{example}"
 
 
-def with_options(sentence: str) -> str:
-    """Return a sentence of the library in the words of the command line."""
+def with_options(sentence: str, command: Any = None) -> str:
+    """Return a sentence of the library in the words of the command line, if it is known which command in its own."""
+    known = [] if command is None else [name for parameter in command.params for name in parameter.opts]
     for ours, theirs in SENTENCES:
         sentence = sentence.replace(ours, theirs)
 
@@ -103,7 +105,9 @@ def with_options(sentence: str) -> str:
         name, value = found[1], found[2] or found[3]
         if name not in SETTINGS:
             return found[0]
-        spelled = SPELLED.get(name, "--" + name.replace("_", "-"))
-        return f"{spelled}{' ' if found[0].endswith(' ') else ''}" if value is None else f"{spelled} {value}"
+        spelled, joint = SPELLED.get(name, "--" + name.replace("_", "-")), " "
+        if name in BY_SET and spelled not in known:
+            spelled, joint = f"--set log.{name}", "="
+        return f"{spelled}{' ' if found[0].endswith(' ') else ''}" if value is None else f"{spelled}{joint}{value}"
 
     return ASSIGNED.sub(option, sentence)

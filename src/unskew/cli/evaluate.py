@@ -26,9 +26,6 @@ def command(
     k: Annotated[list[int], options.count("--k", "Length of ranked lists, repeatable.")] = [5, 10],  # noqa: B006
     empty_users: options.EmptyUsersOption = "skip",
     on_unknown: options.OnUnknownOption = "raise",
-    baselines: Annotated[
-        bool, options.flag("--baselines/--no-baselines", "Popularity, means and plain training next to the model.")
-    ] = True,
     per_user: Annotated[
         Path | None, options.file("--per-user", "Write every user's metrics (.csv, .tsv, .parquet).")
     ] = None,
@@ -48,12 +45,11 @@ def command(
     if ratings.binary != recommender.log.binary:
         answers, wrong = ("probabilities", "graded") if recommender.log.binary else ("graded ratings", "positive")
         raise ParameterError(f"the model answers with {answers}, so that --{wrong} makes no sense: leave it out.")
-    found = unskew.evaluate(
-        recommender, ratings, k=k, empty_users=empty_users, on_unknown=on_unknown, baselines=baselines
-    )
-    lines, merged = [str(found)], ratings.duplicates_merged
-    notes = [*found.notes, *([f"{merged:,} duplicates of the test were merged"] if merged else [])]
-    lines += [f"note: {note}" for note in notes[len(found.notes) :]]
+    found = unskew.evaluate(recommender, ratings, k=k, empty_users=empty_users, on_unknown=on_unknown)
+    lines, notes = [str(found)], [*found.notes]
+    if ratings.duplicates_merged:
+        notes.append(f"{ratings.duplicates_merged:,} duplicates of the test were merged")
+        lines.append(f"note: {notes[-1]}")
     if per_user is not None:
         write_table(per_user, found.per_user)
         lines.append(f"wrote the metrics of {len(found.per_user):,} users to {per_user}")

@@ -10,7 +10,6 @@ import typer
 import unskew
 from unskew.cli import options
 from unskew.cli.output import Answer, check_file
-from unskew.cli.reading import Columns
 from unskew.runtime import say
 
 EXAMPLE = "unskew export model --to parquet --out vectors"
@@ -19,13 +18,10 @@ OUT_HELP = "A file MODEL.onnx, or a folder MODEL.vectors with users and items.pa
 
 def command(
     model: options.Model,
-    reading: Columns,
     to: Annotated[
         Literal["onnx", "parquet"], typer.Option("--to", help="A scorer of pairs, or vectors of users and items.")
     ],
     out: Annotated[Path | None, options.file("--out", OUT_HELP, "PATH")] = None,
-    new_users: options.NewUsers = None,
-    on_unknown: options.OnUnknownOption = "raise",
 ) -> Answer:
     """Write a model in a form that other systems can serve.
 
@@ -38,9 +34,7 @@ def command(
     """
     if to == "onnx" and out is not None:
         check_file(out, (".onnx",))
-    if new_users is None:
-        reading.refuse_unread_columns()
-    recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
+    recommender = unskew.load(model)
     place = model if model.name else model.absolute()
     if to == "onnx":
         scorer = unskew.export.to_onnx(recommender, out or place.with_name(f"{place.name}.onnx"))

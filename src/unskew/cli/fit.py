@@ -79,14 +79,13 @@ def command(
 
 def _model_path(out: Path | None) -> Path:
     """Return where the model goes; what could not be written to is refused before training, not after."""
-    from unskew.store.model import foreign_names
+    from unskew.store.model import refuse_foreign
 
     if out is None and DEFAULT_OUT.exists():
         raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")
     target = out or DEFAULT_OUT
     check_folder(target)
-    if target.is_dir() and (foreign := foreign_names(target)):
-        raise ParameterError(f"{target} holds {foreign[0]!r}, which is no part of a model: give another folder.")
+    refuse_foreign(target)
     return target
 
 

@@ -83,8 +83,6 @@ SeenColumn = Annotated[
     str | None, file("--seen", "Of impressions: column of what could be rated, such as clicked.", "COLUMN")
 ]
 TargetOption = Annotated[Target | None, flag("--target", "Of impressions: what to learn; guessed by the columns.")]
-UserFeatures = Annotated[Path | None, file("--user-features", "A file with a row of features per user.")]
-ItemFeatures = Annotated[Path | None, file("--item-features", "A file with a row of features per item.")]
 ItemNames = Annotated[
     str | None, file("--item-names", "Titles of items: a file with ids, or a column of LOG.", "FILE|COLUMN")
 ]

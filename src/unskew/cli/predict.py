@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,6 @@ from unskew.runtime import say
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from unskew.model import Recommender
-
 EXAMPLE = "unskew predict model pairs.csv --out predictions.csv"
 
 
@@ -31,9 +29,6 @@ def command(
     out: Annotated[
         Path, options.file("--out", "The same rows with predictions (.csv, .tsv, .parquet).", show_default=False)
     ],
-    propensity: Annotated[
-        bool, options.flag("--propensity", "Add how likely each pair is to be rated at all.")
-    ] = False,
     new_users: options.NewUsers = None,
     on_unknown: options.OnUnknownOption = "raise",
     spreadsheet: options.Spreadsheet = False,
@@ -51,19 +46,14 @@ def command(
     of_user = recommender.log.user_ids.codes(users) < 0
     of_item = recommender.log.item_ids.codes(items) < 0
     unknown = of_user | of_item
-    added: dict[str, Any] = {"prediction": recommender.predict(users, items, on_unknown=on_unknown)}
-    if propensity:
-        added["propensity"] = _propensities(recommender, table.select([names["user"], names["item"]]), unknown)
-    for name, values in added.items():
-        if name in table.column_names:
-            raise ParameterError(f"{pairs.name} has a column {name!r} already: rename it.")
-        table = table.append_column(name, [values])
+    if "prediction" in table.column_names:
+        raise ParameterError(f"{pairs.name} has a column 'prediction' already: rename it.")
+    table = table.append_column("prediction", [recommender.predict(users, items, on_unknown=on_unknown)])
     write_table(out, table, spreadsheet)
     if unknown.any():
         say(
             f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
             f"({of_user.sum():,} have an unknown user, {of_item.sum():,} an unknown item)"
-            + (", and their propensity is left empty" if propensity else "")
         )
     facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
     return Answer(f"wrote {len(table):,} predictions to {out}", facts | {"guessed": reading.guessed})
@@ -79,13 +69,3 @@ def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]
             place = table.column_names.index(name)
             table = table.set_column(place, name, narrowed(as_ids(table[name], f"column {name!r} of {path.name}")))
     return table, names
-
-
-def _propensities(model: Recommender, pairs: pa.Table, unknown: Any) -> pa.Array:
-    """Return propensities of known pairs; nobody is average in what they come to rate, so others get none."""
-    import numpy as np
-    import pyarrow as pa
-
-    values, known = np.full(len(pairs), np.nan), pairs.filter(~unknown)
-    values[~unknown] = model.propensity(known.column(0), known.column(1))
-    return pa.array(values, mask=unknown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import unskew
 from unskew.cli import options
-from unskew.cli.errors import with_options
+from unskew.cli.errors import BY_SET, with_options
 from unskew.errors import ParameterError
 from unskew.runtime import say
 
@@ -41,15 +41,21 @@ class Reading:
     duplicates: options.DuplicatesOption = None
     seen: options.SeenColumn = None
     target: options.TargetOption = None
-    user_features: options.UserFeatures = None
-    item_features: options.ItemFeatures = None
     item_names: options.ItemNames = None
-    context: str | None = None  # set by log.context=COLUMN,COLUMN
+    user_features: Path | None = None  # this and what follows by --set log.NAME=VALUE alone
+    item_features: Path | None = None
+    context: str | None = None  # COLUMN,COLUMN
     guessed: list[str] = field(default_factory=list, init=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.positive is not None and self.graded is not None:
             raise ParameterError("--positive makes ratings binary and --graded keeps them graded: give one of the two.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        values = {option.name: (getattr(self, option.name), option.default) for option in fields(self) if option.init}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     def log(self, source: str, scale: Scale | None = None) -> RatingLog:
         """Return the log to learn from, on this scale unless options give one; of a dataset what its users chose."""
@@ -61,10 +67,8 @@ class Reading:
 
     def test(self, source: str, scale: Scale) -> RatingLog:
         """Return the log to be judged by, on this scale unless options give one; of a dataset the random part."""
-        if is_model(source):
-            return self.log(source)
         dataset = self.dataset(source, scale.positive)
-        return self._read(source, scale) if dataset is None else dataset.test
+        return self.log(source, scale) if dataset is None else dataset.test
 
     def random_ratings(self, source: str | None, log: RatingLog | None, *, known: bool = True) -> RatingLog | None:
         """Return randomly collected ratings of a file on the scale of the log and, with `known`, in its ids."""
@@ -96,12 +100,11 @@ class Reading:
 
     def refuse_unread(self, methods: dict[str, Method]) -> None:
         """Refuse files of features that none of these methods would read."""
-        given = [name for name in ("user_features", "item_features") if getattr(self, name) is not None]
-        if given and not any(method.reads_features for method in methods.values()):
-            option, name = given[0].replace("_", "-"), next(iter(methods))
+        features = [name for name in self.given if name in ("user_features", "item_features")]
+        if features and not any(method.reads_features for method in methods.values()):
             raise ParameterError(
-                f"--{option}: the method {name!r} reads no features; use --method dce-bayes or "
-                "--set propensity=logistic."
+                f"--set log.{features[0]}: the method {next(iter(methods))!r} reads no features; use "
+                "--method dce-bayes or --set propensity=logistic."
             )
 
     def table(self, path: Path, roles: Sequence[str]) -> tuple[pa.Table, dict[str, str]]:
@@ -136,19 +139,14 @@ class Reading:
         say(joined.history.notes[-1])
         return joined
 
-    @property
-    def words(self) -> list[str]:
-        """Return the options that were given, as one writes them: by them another command reads the same."""
-        given: list[str] = []
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.init and value != option.default:
-                values = value if isinstance(value, tuple) else (value,)
-                given += [
-                    f"--{option.name.replace('_', '-')}",
-                    *(f"{v:g}" if isinstance(v, float) else str(v) for v in values),
-                ]
-        return given
+    def words(self, for_fit: bool = False) -> list[str]:
+        """Return what was given as one writes it, also for `unskew fit`: by this another command reads the same."""
+        found: list[str] = []
+        for name, value in self.given.items():
+            each = value if isinstance(value, tuple) else (value,)
+            texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in each]
+            found += ["--set", f"log.{name}={texts[0]}"] if for_fit and name in BY_SET else [_spelled(name), *texts]
+        return found
 
     @property
     def _ends(self) -> tuple[float, float] | None:
@@ -156,35 +154,29 @@ class Reading:
 
     def _read(self, source: str, scale: Scale | None, **sides: Any) -> RatingLog:
         """Return the log of a file, on this scale unless options give another."""
-        named = ("duplicates", "seen", "target")
-        settings: dict[str, Any] = {n: getattr(self, n) for n in named if getattr(self, n) is not None} | sides
-        if self.positive is not None:
-            settings["positive"] = self.positive
-        elif self.graded is not None:
+        of_log = ("user_features", "item_features", "item_names")  # which gives the sides of other logs
+        settings = {name: value for name, value in self.given.items() if not sides or name not in of_log} | sides
+        if settings.pop("graded", None) is not None:
             settings |= {"positive": None, "rating_scale": self._ends}
-        elif scale is not None:
+        elif scale is not None and self.positive is None:
             settings |= {"positive": scale.positive, "rating_scale": (scale.low, scale.high)}
         if self.context is not None:
             settings["context"] = [name.strip() for name in str(self.context).split(",")]
-        if not sides:
-            further = {name: getattr(self, name) for name in ("user_features", "item_features", "item_names")}
-            settings |= {name: value for name, value in further.items() if value is not None}
-        log = unskew.read_log(source, self.user, self.item, self.rating, self.time, **settings)
+        log = unskew.read_log(source, **settings)
         self._note(log.notes)
         return log
 
     def refuse_unread_columns(self, *read: str) -> None:
         """Refuse names of columns that no file of the command is read for."""
-        for role in COLUMNS:
-            if role not in read and getattr(self, role) is not None:
+        for role in self.given:
+            if role not in read:
                 raise ParameterError(f"--{role} names a column, and no file is read for it here: leave it out.")
 
     def refuse_options(self, source: str, what: str, allowed: Sequence[str] = ()) -> None:
         """Refuse options that say how to read a file, where there is none to be read."""
-        for option in fields(self):
-            if option.init and option.name not in allowed and getattr(self, option.name) != option.default:
-                spelled = "--" + option.name.replace("_", "-")
-                raise ParameterError(f"{spelled} is for files, and {source} is {what}: leave it out.")
+        for name in self.given:
+            if name not in allowed:
+                raise ParameterError(f"{_spelled(name)} is for files, and {source} is {what}: leave it out.")
 
     def _note(self, notes: Iterable[str]) -> None:
         for note in map(with_options, notes):
@@ -199,12 +191,16 @@ Columns = Annotated[Reading, COLUMNS]
 Ratings = Annotated[Reading, RATINGS]
 RatingsInTime = Annotated[Reading, (*RATINGS, "time")]
 Impressions = Annotated[Reading, (*RATINGS, "seen", "target")]
-Everything = Annotated[Reading, (*RATINGS, "seen", "target", "user_features", "item_features", "item_names")]
+Everything = Annotated[Reading, (*COLUMNS, "positive", "graded", "seen", "target", "item_names")]
 
 
 def is_model(source: str) -> bool:
     """Return whether the source is a folder of a model."""
     return (Path(source) / "model.json").is_file()
+
+
+def _spelled(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _named_dataset(source: str) -> tuple[str, str] | None:

@@ -53,46 +53,36 @@ def command(
         reading.refuse_unread_columns(*["user"] * _is_file(users), *["item"] * (items is not None))
     known = unskew.load(model)
     recommender = reading.folded_in(known, new_users, on_unknown)
-    wanted = _asked(reading, users)
-    if wanted is None and new_users is not None:
-        wanted = recommender.log.user_ids.arrow[known.log.n_users :]
-    n_users = recommender.log.n_users if wanted is None else len(wanted)
+    ids = recommender.log.user_ids
+    wanted = _asked(reading, users) if users else ids.arrow[0 if new_users is None else known.log.n_users :]
+    limits = None if items is None else reading.ids(items, "item")
 
-    def lists(of: Any) -> pa.Table:
+    def lists(of: pa.Array) -> pa.Table:
         """Return the lists of some users, with a line on what is odd about them."""
-        table: pa.Table = recommender.recommend(
-            of,
-            k,
-            by=by,
-            exclude_seen=not keep_seen,
-            items=None if items is None else reading.ids(items, "item"),
-            on_unknown=on_unknown,
-            library="pyarrow",
-        )
-        if of is not None and (unknown := int((recommender.log.user_ids.codes(of) < 0).sum())):
+        rules: Any = {"by": by, "exclude_seen": not keep_seen, "items": limits, "on_unknown": on_unknown}
+        table: pa.Table = recommender.recommend(of, k, **rules, library="pyarrow")
+        if unknown := int((ids.codes(of) < 0).sum()):
             say(f"{unknown:,} of {len(of):,} users are unknown and were answered for the average user")
-        if (empty := k * (n_users if of is None else len(of)) - len(table)) > 0:
+        if (empty := k * len(of) - len(table)) > 0:
             say(f"{empty:,} places stayed empty, as users had fewer than {k} items left")
         return table
 
     def facts(table: pa.Table) -> dict[str, Any]:
-        return {"users": n_users, "rows": len(table), "order": recommender.order(by), "guessed": reading.guessed}
+        return {"users": len(wanted), "rows": len(table), "order": recommender.order(by), "guessed": reading.guessed}
 
-    if out is None:  # text shows the first users alone
-        few = recommender.log.user_ids.arrow[: max(1, SHOWN // k)] if wanted is None else wanted
+    if out is None:
+        few = wanted if users else wanted[: max(1, SHOWN // k)]  # text shows the first users alone
         return Answer(
-            lambda: _first(lists(few), n_users),
+            lambda: _first(lists(few), len(wanted)),
             lambda: facts(table := lists(wanted)) | {"recommendations": table.to_pylist()},
         )
     write_table(out, table := lists(wanted), spreadsheet)
-    text = f"wrote {len(table):,} recommendations for {n_users:,} users to {out}, by {recommender.order(by)}"
+    text = f"wrote {len(table):,} recommendations for {len(wanted):,} users to {out}, by {recommender.order(by)}"
     return Answer(text, facts(table) | {"written": str(out)})
 
 
-def _asked(reading: Reading, given: list[str] | None) -> Any:
-    """Return the users who were asked for, each once; None if nobody was."""
-    if not given:
-        return None
+def _asked(reading: Reading, given: list[str]) -> pa.Array:
+    """Return the users who were asked for, each once."""
     from unskew.data.ids import as_ids, narrowed
 
     asked = reading.ids(Path(given[0]), "user") if _is_file(given) else as_ids(given, "--for")

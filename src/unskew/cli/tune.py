@@ -58,7 +58,7 @@ def command(
     lines += [f"  {name} {value}" for name, value in found.chosen.items()]
     if failed := sum(trial.score is None for trial in found.trials):
         lines.append(f"note: {failed} of {len(found.trials)} trials failed; {journal} says why")
-    fit = shlex.join(["unskew", "fit", log, *reading.words, "--method", str(target), "--out", "MODEL"])
+    fit = shlex.join(["unskew", "fit", log, *reading.words(for_fit=True), "--method", str(target), "--out", "MODEL"])
     lines.append(f"wrote the recipe to {target}; next: {fit}")
     tried = [trial._asdict() for trial in found.trials]
     facts = {"recipe": str(target), "method": to_plain(found.method), "score": found.score, "trials": tried}

@@ -21,7 +21,7 @@ from unskew.evaluation.kept import Arrays, fingerprint, kept
 from unskew.metrics.checks import finite_vector, refuse_rows
 from unskew.model import Recommender
 from unskew.runtime import say
-from unskew.store.model import fingerprint as with_features
+from unskew.store.model import log_digest
 
 CHUNK = 1 << 18
 
@@ -35,7 +35,7 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
     if not isinstance(source, Recommender):
         return scores_of(source, log, name)(evidence.users, evidence.items)
     if fingerprint(source.log) == fingerprint(log):
-        rows = len(evidence.fold), hashlib.sha256(fold.tobytes()).hexdigest(), with_features(source.log)
+        rows = len(evidence.fold), hashlib.sha256(fold.tobytes()).hexdigest(), log_digest(source.log)
         facts = ("answers", *rows, repr(source.method), repr(source.training), source.seed)
 
         def fitted() -> Arrays:

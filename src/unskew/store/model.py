@@ -121,7 +121,7 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
     weights = arrays_to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()})
     files = recipe | {WEIGHTS: weights} | {name: _arrow_bytes(table) for name, table in _log_tables(log).items()}
     try:
-        _refuse_foreign(target)
+        refuse_foreign(target)
         with replaced_folder(target) as folder:
             digests = {name: hashlib.sha256(held).hexdigest() for name, held in files.items()}
             for name, held in files.items():
@@ -152,33 +152,41 @@ def load(path: PathLike) -> Recommender:
     with _one_sentence(folder):
         if not folder.is_dir():
             raise ModelFileError("it is not a folder." if folder.exists() else "there is no such folder.")
-        if not (folder / MANIFEST).is_file():
-            raise ModelFileError(f"{MANIFEST} is missing.")
-        content = _manifest((folder / MANIFEST).read_bytes())
+        content = _manifest(folder)
         files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
         LOGGER.debug("read %s files of the model %s", len(files), folder)
         return replace(_model(content, files), folder=folder)
 
 
-def foreign_names(folder: Path) -> list[str]:
-    """Return what in a folder is no part of an unskew model, and so must not be replaced by one."""
-    names = {entry.name for entry in folder.iterdir()}
-    manifest = folder / MANIFEST
-    try:
-        content = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
-    except (ValueError, RecursionError):
-        content = {}
-    known = isinstance(content, dict) and content.get("format") == FORMAT
-    return sorted(names - ({MANIFEST, JUDGE, *OWN} if known else set()))
+def refuse_foreign(target: Path) -> None:
+    """Refuse to replace what is no model: a file, or a folder that holds anything else."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise ModelFileError(f"The model cannot be saved to {target}: it is a file; choose another name.")
+    own = (MANIFEST, JUDGE, *OWN) if _described(target) is not None else ()
+    if foreign := sorted({entry.name for entry in target.iterdir()} - {*own}):
+        raise ModelFileError(
+            f"The model cannot be saved to {target}: that folder holds {foreign[0]!r}, which is no part of a "
+            "model and would be lost; choose another folder."
+        )
 
 
-def _manifest(raw: bytes) -> dict[str, Any]:
-    """Return what model.json says, if it is of our format and of a version that is known."""
+def _described(folder: Path) -> dict[str, Any] | None:
+    """Return what model.json says; None if there is none, or if it is not ours."""
     try:
-        content = json.loads(raw)
+        content = json.loads((folder / MANIFEST).read_bytes()) if (folder / MANIFEST).is_file() else None
     except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        return None
+    return content if isinstance(content, dict) and content.pop("format", None) == FORMAT else None
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """Return the same of a version that is known, refused if it is not."""
+    if not (folder / MANIFEST).is_file():
+        raise ModelFileError(f"{MANIFEST} is missing.")
+    content = _described(folder)
+    if content is None:
         raise ModelFileError(f"{MANIFEST} does not describe an unskew model.")
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
@@ -262,16 +270,6 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     return Recommender(log=log, parts=found, **{name: getattr(kept, name) for name in KEPT})
 
 
-def _refuse_foreign(target: Path) -> None:
-    if target.exists() and not target.is_dir():
-        raise ModelFileError(f"The model cannot be saved to {target}: it is a file; choose another name.")
-    if target.exists() and (foreign := foreign_names(target)):
-        raise ModelFileError(
-            f"The model cannot be saved to {target}: that folder holds {foreign[0]!r}, which is no part of a "
-            "model and would be lost; choose another folder."
-        )
-
-
 @contextmanager
 def _one_sentence(folder: Path) -> Iterator[None]:
     """Whatever is wrong with a model's files, say it as a `ModelFileError` that names the folder."""
@@ -311,7 +309,7 @@ def _rating_columns(log: RatingLog) -> dict[str, pa.Array]:
     return {name: pa.array(values, COLUMNS[name]) for name, values in columns}
 
 
-def fingerprint(log: RatingLog) -> str:
+def log_digest(log: RatingLog) -> str:
     """Return the same for the same log only: its rows in their order, ids, scale and features."""
     facts = LogFacts.of(log)
     digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
