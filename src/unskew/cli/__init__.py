@@ -32,6 +32,7 @@ COMMANDS = {name: f"unskew.cli.{name}" for name in NAMES} | {"list": "unskew.cli
 HIDDEN = {"report": "unskew.cli.diagnose"}  # what `diagnose` was called in 0.1.0
 ANSWERS = ("predict", "recommend", "similar")  # commands that are over at once
 STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
+HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Commands(UserDict[str, Any]):
@@ -52,7 +53,7 @@ class Group(OneSentenceErrors):
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
     pretty_exceptions_enable=False,
     **STYLE,
 )
@@ -124,7 +125,8 @@ def _logged() -> Iterator[None]:
 def _built(name: str, module: str) -> Any:
     """Return the command of a module."""
     found, alone = import_module(module), typer.Typer(add_completion=False, **STYLE)
-    add = alone.command(name, epilog=f"\b\nExample:\n  {found.EXAMPLE}", hidden=name in HIDDEN)
+    example = f"\b\nExample:\n  {found.EXAMPLE}"
+    add = alone.command(name, epilog=example, hidden=name in HIDDEN, context_settings=HELP)
     add(_with_common_options(found.command))
     return typer.main.get_command(alone)
 
