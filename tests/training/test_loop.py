@@ -20,7 +20,7 @@ from unskew.propensity.counted import Uniform
 from unskew.registry import make
 from unskew.training.history import Epoch, History
 from unskew.training.loop import L2_PER_SCARCITY, resolved, train
-from unskew.training.options import Patience, Training
+from unskew.training.options import Training
 from unskew.training.plan import Copy, FitSpec, Plan, Role, Stage, Update
 
 SHORT = Training(max_epochs=3, progress=False)
@@ -131,20 +131,6 @@ def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
     trained = train(Plan(roles, (stage,)), split, training=Training(max_epochs=4, progress=False))
     assert trained.parts["counts"].planned == [0.25, 0.5]
     assert trained.history.notes[0] == "asked at 0.5"  # the part that was kept
-
-
-def test_a_stage_chooses_its_own_rule_of_stopping(split):
-    class ByTraining(Patience):
-        judged_on = "train"
-
-    seen = []
-
-    def validate(v):
-        seen.append(len(v.observed))
-        return value_of(naive(v, "a"))
-
-    train(plan_of(roles=("a",), validate=validate, stopping=ByTraining), split, training=ONCE)
-    assert seen == [len(split.train_rows)]
 
 
 @pytest.mark.parametrize(

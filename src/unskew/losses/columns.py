@@ -87,7 +87,7 @@ def square(x: Any) -> Any:
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, y elsewhere; the condition is an array, or a truth for totals."""
+    """x where the condition holds, y elsewhere."""
     yes = np.asarray(condition, np.asarray(value_of(x)).dtype)
     return yes * x + (1 - yes) * y
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, checked_seed
@@ -23,19 +23,11 @@ LARGEST_LOGIT = 87.0  # at which a sigmoid is 0 or 1 to the last bit of float32
 
 
 class FittedPropensity(Part):
-    """P(seen) for any pair of codes; -1 is the average user or item.
-
-    `pair` ignores the rating; `given_rating` uses it where the part knows how, and is what a seen pair is weighted by.
-    """
+    """P(seen) for any pair of codes, whatever its rating; -1 is the average user or item."""
 
     def pair(self, users: Array, items: Array) -> Values:
         """P(seen) of the pairs (users[n], items[n])."""
         return np.asarray(sigmoid(self.logits(np.asarray(users), np.asarray(items)).astype(np.float64)))
-
-    def given_rating(self, users: Array, items: Array, ratings: ArrayLike) -> Values:
-        """P(seen given the rating), at most 1; the same as `pair` for a part that knows nothing of ratings."""
-        p = self.pair(users, items)
-        return np.minimum(p * self.rating_ratio(users, items, np.asarray(ratings)), 1.0) if self.knows_ratings else p
 
 
 class OfKnown(FittedPropensity):
