@@ -43,6 +43,10 @@ def test_common_headers_are_understood(header, expected):
     [
         ("user_id,asin,parent_asin,rating", "several columns that may hold items, 'asin', 'parent_asin': set item= to"),
         ("user_id,item_id,stars,score", "may hold ratings, 'stars', 'score': set rating= to one of them"),
+        (
+            "user,item,clicked,watch_ratio",
+            "'clicked', 'watch_ratio': set rating= to one of them, or target= if rows are",
+        ),
         ("who,item_id,rating", "known to hold users, only 'who', 'item_id', 'rating': set user= to the right one"),
         ("user_id,item_id,views", "known to hold ratings, only .* clicks or purchases alone .* set target='implicit'"),
     ],

@@ -79,14 +79,8 @@ def test_every_row_is_held_out_equally_often(by):
         np.bincount(holdout_split(log, 0.2, by=by, seed=seed).holdout_rows, minlength=30) for seed in range(1000)
     )
     assert abs(times - 200).max() < 5 * np.sqrt(1000 * 0.2 * 0.8)
-
-
-def test_same_seed_same_split_and_another_seed_another_split():
-    log = log_with([40, 40])
-    for by in ("global", "user"):
-        first, again, other = (holdout_split(log, 0.3, by=by, seed=seed).holdout_rows for seed in (3, 3, 4))
-        assert (first == again).all()
-        assert (first != other).any()
+    one, same = (holdout_split(log, 0.2, by=by, seed=3).holdout_rows for _ in range(2))
+    assert (one == same).all()
 
 
 def test_one_seed_gives_unrelated_draws_for_different_uses():

@@ -220,7 +220,9 @@ def missing_column(name: str, present: Sequence[str], where: str) -> DataError:
 
 def _asked_for(role: str, candidates: Sequence[str], samples: Mapping[str, Sequence[Any]], by_place: Any) -> str:
     if candidates:
-        return f"has several columns that may hold {PLURAL[role]}, {_listed(candidates)}: set {role}= to one of them."
+        several = f"has several columns that may hold {PLURAL[role]}, {_listed(candidates)}: set {role}= to one of them"
+        clicks = role == "rating" and any(plain_name(name) in KNOWN["clicked"] for name in candidates)
+        return f"{several}, or target= if rows are what was shown." if clicks else f"{several}."
     if by_place is not None:
         first = ", ".join(str(held[0]) for held in samples.values() if held)
         return (
