@@ -111,6 +111,9 @@ def test_outcomes_that_may_still_come_are_left_out_and_late_ones_have_not_come(r
     assert any(f"{(~kept).sum():,} rows that are too young" in note for note in log.notes)
     assert log.ratings.sum() == (rows["converted"].to_numpy() == 1)[kept].sum() - late.sum()
     assert any(f"{late.sum():,} rows converted later than the window of 600" in note for note in log.notes)
+    named = with_column(rows, "title", [f"t{item}" for item in rows["item_id"].to_pylist()])
+    titled = unskew.read_log(named, window=600, item_names="title")
+    assert titled.titles.to_pylist() == [f"t{item}" for item in titled.item_ids]
     whole = unskew.read_log(with_column(rows, "conversion_time", bought))
     assert whole.ratings.sum() == rows["converted"].to_numpy().sum()
 

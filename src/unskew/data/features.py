@@ -39,11 +39,6 @@ class Features:
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float32)
-        if values.ndim != 2 or values.shape[1] != len(self.names):
-            raise DataError(f"features of shape {values.shape} do not fit their {len(self.names)} names.")
-        if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise DataError(f"two feature columns are called {twice!r}: rename one of them.")
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
 

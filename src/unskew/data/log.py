@@ -130,7 +130,7 @@ class RatingLog:
         columns = {"user": users, "item": items, "rating": ratings}
         given = {"seen": seen, "sample_rate": sample_rate}
         columns |= {role: values for role, values in given.items() if values is not None}
-        return Rows(columns, target=settings.get("target")).log((), settings)
+        return Rows(columns, target=settings.get("target")).log(settings)
 
     @classmethod
     def proved(cls, **fields: Any) -> RatingLog:

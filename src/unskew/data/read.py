@@ -25,7 +25,7 @@ from unskew.data.guess import Layout, find_columns, is_number, layout_of, missin
 from unskew.data.ids import as_text, is_text
 from unskew.data.impressions import NAMED, find_roles
 from unskew.data.log import NAMES, RatingLog
-from unskew.data.rows import LogSettings, Rows, check_settings, names_like
+from unskew.data.rows import LogSettings, Rows, check_settings, names_like, title_among
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
@@ -128,10 +128,9 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     first = File(paths[0], [name for name in given.values() if name])
     named, asked = named_as(given, first.names, names_like(settings)), (settings.get("target"), settings.get("context"))
     called, guessed, target = find_roles(first.samples, named, first.name, *asked)
-    layout, title = first.layout, settings.get("item_names")
+    layout, held = first.layout, called | title_among(first.names, settings)
     notes += layout.notes if layout is not None else ()
-    extra = [title] if isinstance(title, str) and title in first.names else []
-    kinds = dict.fromkeys([*called.values(), *extra], TEXT)
+    kinds = dict.fromkeys(held.values(), TEXT)
     for role, name in called.items():
         words = {str(value).strip().casefold() for value in first.samples[name]}
         if role in OF_TEXT or role.startswith(NAMED):
@@ -144,12 +143,11 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     table = _joined([file.read(kinds) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(table):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
-    columns = {role: table[name] for role, name in called.items()}
-    others = {name: table[name] for name in extra}
+    columns = {role: table[name] for role, name in held.items()}
     del table, files, first  # or nothing of them is let go while the log is made
     rows = Rows(columns, called, (*notes, *guessed), target, where, narrow=layout is not None)
     del columns
-    log = rows.log(others, settings)
+    log = rows.log(settings)
     return log if layout is None or layout.header else replace(log, names=NAMES)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -68,8 +68,8 @@ class Rows(NamedTuple):
     library: str = "pyarrow"
     narrow: bool = False  # text that spells integers throughout becomes integers
 
-    def log(self, others: Any, settings: Any) -> RatingLog:
-        """Return the log of these rows; `others` are further columns of the same table, by name."""
+    def log(self, settings: Any) -> RatingLog:
+        """Return the log of these rows."""
         rows = self
         if settings.get("window") is not None:
             rows = rows._closed(settings["window"])
@@ -77,9 +77,9 @@ class Rows(NamedTuple):
             rows = rows._kept(
                 impressions.as_flags(rows.columns["rating"], rows._at("rating")), "are not positive", "rating"
             )
-        return rows._log(others, settings)
+        return rows._log(settings)
 
-    def _log(self, others: Any, settings: Any) -> RatingLog:
+    def _log(self, settings: Any) -> RatingLog:
         notes = list(self.notes)
         seen, ratings, won = self._outcomes()
         users, user_ids, user_features = self._side("user", settings, notes)
@@ -132,7 +132,7 @@ class Rows(NamedTuple):
             if scale.binary and min(share, 1 - share) < guess.FEWEST:
                 side = "liked" if share < 0.5 else "disliked"
                 notes.append(f"only {min(share, 1 - share):.2%} of ratings are {side}")
-        named = None if settings.get("item_names") is None else self._titles(settings, others, item_ids, notes)
+        named = None if settings.get("item_names") is None else self._titles(settings["item_names"], item_ids, notes)
         called = {role: name for role, name in self.called.items() if role in guess.Names._fields}
         prefix = f"{self.where}: " if self.where else ""
         for note in notes:
@@ -245,7 +245,7 @@ class Rows(NamedTuple):
         """Return codes, ids and features of users or items; who has features and no rating is known too."""
         given, known = settings.get(f"{side}_features"), settings.get(f"{side}_ids")
         codes, ids = encoded(self.columns[side], self._at(side), self.narrow, known)
-        if not isinstance(settings.get("item_names"), str):  # a column that goes with the ids
+        if "title" not in self.columns:  # which goes with the ids
             del self.columns[side]  # columns are let go once they are read
         if given is None:
             return codes, ids, None
@@ -257,14 +257,13 @@ class Rows(NamedTuple):
         notes += features.notes
         return codes, ids, features
 
-    def _titles(self, settings: Any, others: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
+    def _titles(self, given: Any, ids: Vocabulary, notes: list[str]) -> pa.Array:
         """Return titles in the order of a vocabulary, null where there is none: of a column, a mapping or a frame."""
-        given = settings["item_names"]
         if isinstance(given, str):
-            if given not in others:
+            if "title" not in self.columns:
                 table = self.where or "the data"
                 raise DataError(f"item_names={given!r} is neither a column of {table} nor a file: check the name.")
-            keys, titles = self.columns["item"], others[given]
+            keys, titles = self.columns["item"], self.columns["title"]
         elif isinstance(given, dict):
             keys, titles = list(given), list(given.values())
         else:
@@ -279,8 +278,6 @@ class Rows(NamedTuple):
         column, codes = plain(as_arrow(titles, "item names")), ids.codes(keys, "the ids of item names")
         if not is_text(column.type) and not is_number(column.type):
             raise DataError(f"item names are of type {column.type}: titles must be text.")
-        if len(codes) != len(column):
-            raise DataError(f"item names has {len(codes):,} ids for {len(column):,} titles: give one for each.")
         column = as_text(column, "item names") if is_text(column.type) else column.cast(pa.large_string())
         row = np.full(len(ids), -1)
         row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
@@ -296,8 +293,14 @@ def log_of_frame(frame: Any, named: dict[str, str | None], settings: Any) -> Rat
     given = guess.named_as(named, columns, names_like(settings))
     asked = settings.get("target"), settings.get("context")
     called, notes, target = impressions.find_roles(guess.samples_of(columns), given, "the frame", *asked)
-    held = {role: columns[name] for role, name in called.items()}
-    return Rows(held, called, notes, target, library=guess.library_of(frame)).log(columns, settings)
+    held = {role: columns[name] for role, name in (called | title_among(columns, settings)).items()}
+    return Rows(held, called, notes, target, library=guess.library_of(frame)).log(settings)
+
+
+def title_among(columns: Container[str], settings: Any) -> dict[str, str]:
+    """Return the column of titles by its role, if one of the same table is asked for."""
+    name = settings.get("item_names")
+    return {"title": name} if isinstance(name, str) and name in columns else {}
 
 
 def names_like(settings: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def simulate_funnel(
         "converted": converted.astype(np.int8),
         "time": START + 86_400 * np.repeat(days, n_positions),
     }
-    return Funnel(pa.table(columns), *(getattr(found, name) for name in list(Funnel.__dataclass_fields__)[1:]))
+    return replace(found, rows=pa.table(columns))
 
 
 def _parts(rows: Array) -> list[Array]:
