@@ -11,7 +11,7 @@ import pytest
 import unskew
 from unskew.bench import Benchmark, Validation, benchmark
 from unskew.bench.protocol import JOURNAL, RECORDS, Setup
-from unskew.errors import DataError, FileError, ParameterError
+from unskew.errors import FileError, ParameterError
 from unskew.metrics.calibration import calibration_error
 from unskew.metrics.theory import label_errors, theorem_2
 from unskew.store.recipe import read_recipe, to_plain
@@ -94,8 +94,6 @@ def test_only_what_is_new_is_fitted(finished, world, validation, monkeypatch, tm
         (tmp_path / name).write_bytes((out / name).read_bytes())
     compared(world, validation, tmp_path, seeds=4)
     assert len(fits) == len(METHODS)
-    with pytest.raises(DataError, match="holds records of another log"):
-        benchmark(world.draw(1), world.test, METHODS, tmp_path, seeds=1, validation=validation)
 
 
 def test_the_test_is_not_touched_before_the_last_trial(world, validation, tmp_path):

@@ -1,17 +1,14 @@
-"""Runs resume: nothing is repeated or lost, whatever ends them, and two runs never share a file."""
+"""Runs resume: nothing is repeated or lost; `tests/faults` kills and interrupts them."""
 
 from __future__ import annotations
 
 import json
-import os
-import time
 
 import pytest
 
 import unskew
-from unskew.bench.run import Job, Stopped, opened
+from unskew.bench.run import Job, opened
 from unskew.bench.run import run as run_jobs
-from unskew.store.atomic import locked
 
 
 class Counted:
@@ -64,15 +61,6 @@ def test_stale_records_are_counted_and_run_anew(file, capsys, monkeypatch):
     assert capsys.readouterr().err.count(sentence) == 1
 
 
-def test_ctrl_c_keeps_what_is_finished(file):
-    done, interrupted = Counted(), Counted(KeyboardInterrupt())
-    with pytest.raises(Stopped, match=r"1 of 2 jobs finished and kept in .*; run the same command again"):
-        run([job("a", done), job("b", interrupted)], file)
-    interrupted.value = 5.0
-    assert run([job("a", done), job("b", interrupted)], file).values == {"a": {"x": 1.0}, "b": {"x": 5.0}}
-    assert done.times == 1
-
-
 @pytest.mark.parametrize("cut", [1, 12, 60])
 def test_a_line_cut_short_costs_only_its_own_job(file, cut, capsys):
     first, second = Counted(), Counted()
@@ -121,46 +109,8 @@ def test_any_number_of_workers_finds_the_same(file, workers):
     assert list(outcome.values) == ["n/0", "n/1", "n/2"]
 
 
-def test_a_killed_run_goes_on_where_it_ended(file, forked):
-    def slow(given):
-        time.sleep(0.05)
-        return {"x": 1.0}
-
-    running = forked(lambda: run([job(f"s/{n}", slow) for n in range(200)], file))
-    while not file.exists() or file.read_bytes().count(b"\n") < 3:
-        assert running.is_alive(), "it ended by itself"
-        time.sleep(0.01)
-    running.kill()
-    running.join()
-    kept, work = file.read_bytes().count(b"\n"), Counted()
-    run([job(f"s/{n}", work) for n in range(200)], file)
-    assert 3 <= kept < 200
-    assert work.times == 200 - kept
-
-
 def test_how_many_and_how_long_is_said_beforehand(file, capsys):
     run([job(f"{kind}/{n}", Counted()) for n in range(3) for kind in ("fit/a", "fit/b")], file)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "6 jobs to run."
     assert second == "The other 4 will take about 0:00:00, by one of each kind."
-
-
-def test_one_run_at_a_time_writes_to_a_file(file, tmp_path, forked):
-    def hold():
-        with locked(file):
-            (tmp_path / "holds").touch()
-            time.sleep(60)
-
-    holder, work = forked(hold), Counted()
-    while not (tmp_path / "holds").exists():
-        assert holder.is_alive()
-        time.sleep(0.01)
-    with pytest.raises(unskew.ParameterError, match=f"Process {holder.pid} is writing to .*records.jsonl: wait"):
-        run([job("a", work)], file)
-    assert work.times == 0
-    holder.kill()
-    holder.join()
-    assert run([job("a", work)], file).values == {"a": {"x": 1.0}}
-    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["holds", file.name]
-    with locked(file), pytest.raises(unskew.ParameterError, match=f"Process {os.getpid()} is writing"), locked(file):
-        pass
