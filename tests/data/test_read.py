@@ -199,11 +199,9 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
 IN_TEXT = [
     ("v,7,1", "v,7,many", "row 2 of column 'rating' of log.csv holds 'many', which is not a number"),
     ("v,7,1", "v,7,", "row 2 of column 'rating' of log.csv has no rating"),
-    ("v,7,1", "v,7,nan", "row 2 of column 'rating' of log.csv has no rating"),
     ("v,7,1", "v,7,-inf", "row 2 of column 'rating' of log.csv holds the infinite rating -inf"),
     ("v,7,1", ",7,1", "row 2 of column 'user_id' of log.csv has no id"),
     ("v,7,1", "v,,1", "row 2 of column 'item_id' of log.csv has no id"),
-    ("v,7,1", "v,7,9", "row 2 of column 'rating' of log.csv holds the rating 9, which is outside"),
     ("v,7,1", "v,7", "row 2 of log.csv has 2 fields where the first line has 3"),
     ("v,7,1", "v,7,1,2", "row 2 of log.csv has 4 fields where the first line has 3"),
     ("u,8,2", "u,8,2\nu,7,2", "user 'u' rated item 7 twice, in rows 1 and 4"),
@@ -211,9 +209,7 @@ IN_TEXT = [
     ("user_id", "who", "log.csv has no column that is known to hold users, only 'who', 'item_id', 'rating': set"),
     ("user_id", "item_id", "log.csv has no column that is known to hold users"),
     ("user_id,", "user_id,rating,", "log.csv has 2 columns called 'rating'"),
-    ("v,7,1", "u,9,1", "only 1 user"),
     ("8", "9\n", "row 3 of log.csv has 2 fields"),
-    ("5", "2", "every rating is negative (below 3), as the ratings range from 1 to 2"),
     ("v,7,1", "v,7,1_0", "row 2 of column 'rating' of log.csv holds '1_0', which is not a number"),
     ("v,7,1", "v\0,7,1", "log.csv holds NUL bytes"),
     ("u,7,5", GOOD[:29], "row 1 of column 'rating' of log.csv holds 'rating', which is not a"),
@@ -221,7 +217,6 @@ IN_TEXT = [
 IN_PARQUET = [
     ({"rating": ["5", "x", "2"]}, "row 2 of column 'rating' of log.parquet holds 'x', which is not a number"),
     ({"rating": [b"5", b"x", b"2"]}, "row 2 of column 'rating' of log.parquet holds 'x'"),
-    ({"rating": [5, None, 2]}, "row 2 of column 'rating' of log.parquet has no rating"),
     ({"rating": [[5], [1], [2]]}, "column 'rating' of log.parquet is of type list"),
     ({"user_id": ["u", None, "u"]}, "row 2 of column 'user_id' of log.parquet has no id"),
     ({"user_id": [1.0, 1.5, 1.0]}, "row 2 of column 'user_id' of log.parquet holds the float 1.5"),
@@ -278,22 +273,17 @@ def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
     assert "cannot be read" in refused("a" * 5000 + ".csv")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Writes tables as the Parquet files of a folder and answers with its path."""
-
-    def write(**tables):
-        (tmp_path / "parts").mkdir()
-        for name, columns in tables.items():
-            pq.write_table(pa.table(columns), tmp_path / "parts" / f"{name}.parquet")
-        return tmp_path / "parts"
-
-    return write
+def folder(path, **tables):
+    """Write tables as the Parquet files of a folder and answer with its path."""
+    (path / "parts").mkdir()
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), path / "parts" / f"{name}.parquet")
+    return path / "parts"
 
 
-def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(folder):
+def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(tmp_path):
     other = {"item_id": [9, 7], "rating": [3, 4], "user_id": ["w", "w"]}  # columns go by name
-    path = folder(b=FRAME, a=other)
+    path = folder(tmp_path, b=FRAME, a=other)
     (path / "_SUCCESS").touch()
     (path / ".a.parquet.crc").write_bytes(b"crc")
     log = read_log(path, positive=3)
@@ -321,9 +311,10 @@ def test_ids_of_text_files_of_a_folder_are_integers_if_all_of_them_are(tmp_path)
         ({"rating": None}, "b.parquet has no column 'rating'"),
     ],
 )
-def test_a_fault_in_a_folder_is_named_with_its_row(folder, columns, sentence):
+def test_a_fault_in_a_folder_is_named_with_its_row(tmp_path, columns, sentence):
     other = FRAME | {"user_id": ["x", "y", "x"]} | columns
-    assert sentence in refused(folder(a=FRAME, b={name: held for name, held in other.items() if held is not None}))
+    other = {name: held for name, held in other.items() if held is not None}
+    assert sentence in refused(folder(tmp_path, a=FRAME, b=other))
 
 
 def test_settings_are_refused_before_the_file_is_touched():
@@ -363,15 +354,6 @@ def test_features_may_be_files_and_keep_ids_as_text(file):
     np.testing.assert_array_equal(log.user_features.values, expected)
     assert log.item_features.names == ("class=1", "class=2", "price")
     np.testing.assert_array_equal(log.item_features.values, [[0, 1, np.nan], [1, 0, 2.5]])
-
-
-def test_a_small_frame_has_numbers_as_numbers_and_ids_as_text(file):
-    found = read_frame(file("user_id,item_id,age,score,note\n012,1,3,0.5,x\n13,2,NA,2,\n")).to_pydict()
-    assert found == {"user_id": ["012", "13"], "item_id": ["1", "2"]} | {
-        "age": [3, None],
-        "score": [0.5, 2.0],
-        "note": ["x", None],
-    }
 
 
 def test_reading_works_without_pandas_and_polars(file):
