@@ -76,6 +76,7 @@ def test_the_onnx_scorer_answers_as_the_model_does_for_everybody_and_strangers(m
 def test_integer_ids_and_graded_ratings_keep_their_kind(scale, tmp_path):
     model = unskew.Naive(net=unskew.MF(n_factors=3)).fit(log("integer", **scale), training=BRIEF)
     assert_scores_alike(model, tmp_path / "model.onnx")
+    assert_scores_alike(replace(model, corrections={"prediction": Line(1.0, -1.0)}), tmp_path / "corrected.onnx")
 
 
 def vectors(folder, side):
@@ -122,16 +123,6 @@ def test_what_random_ratings_have_corrected_is_in_scorer_and_vectors(models, tmp
     users, items = (np.array(list(vectors(tmp_path / "vectors", side)[0].values())) for side in ("user", "item"))
     pairs = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
     np.testing.assert_allclose(expit((users @ items.T).ravel()), model.predict_codes(*pairs), atol=1e-6)
-
-
-def test_corrected_graded_ratings_are_corrected_in_the_scorer_and_ranked_by_vectors(tmp_path):
-    graded = unskew.Naive(net=unskew.MF(n_factors=3)).fit(
-        log(positive=None, rating_scale=(1, 5)), training=unskew.Training(max_epochs=2, holdout=0.3, progress=False)
-    )
-    model = replace(graded, corrections={"prediction": Line(1.0, -1.0)})
-    assert (model.predict(["user 1 é"], [10]) < graded.predict(["user 1 é"], [10])).all()
-    assert_scores_alike(model, tmp_path / "model.onnx")
-    assert to_parquet(model, tmp_path / "vectors").notes == ()
 
 
 def test_new_users_are_exported_as_all_others(models, tmp_path):

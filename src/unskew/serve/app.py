@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import anyio
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, Stric
 from starlette.exceptions import HTTPException
 
 from unskew._version import __version__
+from unskew.asked import OnUnknown
 from unskew.errors import LARGEST_SEED, UnskewError
 from unskew.serve.limits import Bounded
 from unskew.serve.live import Live, Loaded
@@ -33,7 +34,6 @@ LOGGER = logging.getLogger(__name__)
 
 Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=1000)]
 Ids = Annotated[list[Id], Field(max_length=10_000)]
-OnUnknown = Literal["raise", "fallback"]
 
 
 class Asked(BaseModel):
@@ -62,6 +62,7 @@ class ListRules(Asked):
     filter_items: Ids | None = None
     explore: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+    on_unknown: OnUnknown = "raise"
 
 
 class ListsAsked(ListRules):
@@ -69,7 +70,6 @@ class ListsAsked(ListRules):
 
     users: Annotated[list[Id], Field(max_length=1000)] | None = None
     candidates: Annotated[dict[str, Ids], Field(max_length=1000)] | None = None
-    on_unknown: OnUnknown = "raise"
 
 
 class NewUser(Asked):
@@ -84,7 +84,6 @@ class NewUsersAsked(ListRules):
     """Lists for new users, learned from their ratings without training; nothing of them is kept."""
 
     new_users: Annotated[list[NewUser], Field(min_length=1, max_length=100)]
-    on_unknown: OnUnknown = "raise"
 
 
 class Alike(Asked):
@@ -181,7 +180,7 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
             most = MOST_CELLS // model.log.n_items
             raise RefusedError(f"{len(users):,} users are too many for one request: ask for at most {most:,}.")
         rules |= {"by": asked.by, "exclude_seen": asked.exclude_seen, "explore": asked.explore}
-        rules |= {"items": given(asked.items), "filter_items": given(asked.filter_items)}
+        rules |= {"items": as_texts(asked.items), "filter_items": as_texts(asked.filter_items)}
         seed = secrets.randbits(63) if asked.seed is None else asked.seed
         table = model.recommend(k=asked.k, seed=seed, library="pyarrow", **rules) if users else None
         order = model.order(asked.by)
@@ -206,7 +205,7 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         n = model.log.n_items if asked.users is None else model.log.n_users
         if max(len(asked.items or []), len(asked.users or [])) * n > MOST_CELLS:
             raise RefusedError(f"That is too much for one request: ask for at most {MOST_CELLS // n:,}.")
-        found = model.similar(given(asked.items), users=given(asked.users), k=asked.k, library="pyarrow")
+        found = model.similar(as_texts(asked.items), users=as_texts(asked.users), k=asked.k, library="pyarrow")
         return {"model": name, "similar": found.to_pylist()}
 
     def metrics() -> PlainTextResponse:
@@ -233,19 +232,14 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
     return Bounded(app, registry)
 
 
-def as_texts(ids: list[Any]) -> pa.Array:
-    """Return the ids as text: 12 and "12" are the same id everywhere."""
-    return pa.array([str(each) for each in ids], pa.large_string())
+def as_texts(ids: list[Any] | None) -> pa.Array | None:
+    """Return ids, which may be left out, as text: 12 and "12" are the same id everywhere."""
+    return None if ids is None else pa.array([str(each) for each in ids], pa.large_string())
 
 
 def distinct(ids: list[Any]) -> list[Any]:
     """Return each id once, in the order of asking."""
     return list({str(each): each for each in ids}.values())
-
-
-def given(ids: list[Any] | None) -> pa.Array | None:
-    """Return the same of ids that may be left out."""
-    return None if ids is None else as_texts(ids)
 
 
 def sentence(text: str, status: int) -> JSONResponse:

@@ -325,32 +325,31 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     known = COLUMNS | FURTHER
     if not set(COLUMNS) <= set(table.column_names) or any(known.get(of.name) != of.type for of in table.schema):
         raise ModelFileError(f"{RATINGS} does not have the columns {', '.join(COLUMNS)} of the right types.")
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    fields: dict[str, Any] = {f"{name}s": columns.pop(name) for name in COLUMNS} | {"stars": None, "times": None}
-    fields |= columns | {"user_ids": Vocabulary(users["id"], USERS), "item_ids": Vocabulary(items["id"], ITEMS)}
+    fields: dict[str, Any] = {"stars": None, "times": None} | _ratings(table)
+    fields |= {"user_ids": Vocabulary(users["id"], USERS), "item_ids": Vocabulary(items["id"], ITEMS)}
     fields |= {"scale": facts.scale, "duplicates_merged": facts.duplicates_merged, "library": facts.library}
     fields |= {"names": Names(**facts.names), "notes": (), "target": facts.target}
-    if SHOWN in files:
-        fields["listed"] = ListedRows.of({name: c.to_numpy() for name, c in _columns(_read(files, SHOWN))})
-    if CONTEXT in files:
-        fields["context"] = {name: column.to_numpy() for name, column in _columns(_read(files, CONTEXT))}
     fields["titles"] = items["title"].combine_chunks() if "title" in items.column_names else None
-    for name, file in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
-        fields[file] = None if getattr(facts, file) is None else _features(_read(files, name))
+    if SHOWN in files:
+        fields["listed"] = ListedRows.of(_columns(_read(files, SHOWN)))
+    if CONTEXT in files:
+        fields["context"] = _columns(_read(files, CONTEXT))
+    for name, side in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
+        held = None if getattr(facts, side) is None else _columns(_read(files, name))
+        fields[side] = None if held is None else Features(tuple(held), np.column_stack([*held.values()]))
     if RANDOM in files:
-        apart = {f"{name}s": column.to_numpy() for name, column in _columns(_read(files, RANDOM).select([*COLUMNS]))}
-        fields["random"] = RatingLog(
-            **fields | apart | dict.fromkeys(("stars", "times", "cells", "chances", "context"))
-        )
+        none = dict.fromkeys(("stars", "times", "cells", "chances", "context"))
+        fields["random"] = RatingLog(**fields | none | _ratings(_read(files, RANDOM).select([*COLUMNS])))
     return RatingLog(**fields) if len(table) else RatingLog.proved(**fields)  # a model may be saved without its log
 
 
-def _columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    return zip(table.column_names, table.columns, strict=True)
+def _columns(table: pa.Table) -> Arrays:
+    return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _features(table: pa.Table) -> Features:
-    return Features(tuple(table.column_names), np.column_stack([one.to_numpy() for one in table.columns]))
+def _ratings(table: pa.Table) -> Arrays:
+    """Return the same by what a log calls them: the column user holds its users, item its items, rating its ratings."""
+    return {f"{name}s" if name in COLUMNS else name: column for name, column in _columns(table).items()}
 
 
 def _arrow_bytes(table: pa.Table) -> Any:
