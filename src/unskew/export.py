@@ -98,8 +98,8 @@ def to_onnx(model: Recommender, path: PathLike) -> Scorer:
             f"{type(model.method).__name__} maps the inner products to its predictions, which has no form as ONNX: "
             "export its vectors as Parquet."
         )
-    arrays = [*form, *(side.arrow for ids in (model.log.user_ids, model.log.item_ids) for side in (ids, ids))]
-    size = sum(array.nbytes for array in arrays)
+    ids = model.log.user_ids.arrow.nbytes + model.log.item_ids.arrow.nbytes
+    size = sum(side.nbytes for side in form) + 2 * ids
     if size > LARGEST_FILE:
         raise ParameterError(
             f"The scorer would take {size / 1e9:.1f} GB, and an ONNX file holds at most 2: export it as Parquet."

@@ -52,7 +52,8 @@ class TopItems(NamedTuple):
 class Candidates:
     """What each of some users may get: items of the catalogue in its order, all or those that are listed for him.
 
-    `items` limits what anybody may get, `without` leaves some out, `exclude_seen` what the user has rated.
+    `items` limits what anybody may get, `without` leaves some out, `exclude_seen` what the user has rated; nobody may
+    get more than `most`.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class Candidates:
         exclude_seen: bool = True,
     ) -> None:
         self.users, self._listed = users, listed
+        self.by_catalogue = listed is None  # everybody may get whatever of it he has not seen
+        self.most = log.n_items if listed is None else max(map(len, listed), default=0)
         self._seen = seen_pairs(log) if exclude_seen else None
         self._free = np.full(log.n_items, items is None)
         for codes, may in ((items, True), (without, False)):
@@ -100,16 +103,6 @@ class Candidates:
         good = logits >= np.maximum(bound, -LARGEST).astype(np.float32)[:, None]
         places, best = np.divmod(np.flatnonzero(good), n)
         return np.split(best, np.searchsorted(places, np.arange(1, len(users))))
-
-    @property
-    def by_catalogue(self) -> bool:
-        """Whether everybody may get whatever of the catalogue he has not seen."""
-        return self._listed is None
-
-    @property
-    def most(self) -> int:
-        """How many a user may get at most."""
-        return len(self._free) if self._listed is None else max(map(len, self._listed), default=0)
 
     def __call__(self, place: int) -> NDArray[np.int64]:
         """Return what the user at this place among the users may get."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +10,7 @@ import pytest
 from typer.testing import Result
 
 import unskew
-from unskew.bench import protocol
-from unskew.bench.run import Stopped
-from unskew.cli import benchmark, tune
+from unskew.cli import benchmark
 from unskew.cli.reading import Reading
 from unskew.store.recipe import read_recipe
 
@@ -116,29 +113,3 @@ def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
     assert asked == [(name.replace("-", "_"), str(folder))]
     assert (given.log, given.test) == (world.log, world.test)
     assert any("not chosen blind to Coat's test" in sentence for sentence in given.about) == (name == "coat")
-
-
-def test_the_examples_of_help_are_taken_as_they_are(
-    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the work is left out: options given last win."""
-    monkeypatch.chdir(files)
-    few = ("--workers", 1, *QUICK)
-    compare = shlex.split(benchmark.EXAMPLE)[1:]
-    run(*compare, "--on-unknown", "fallback", "--tune", 0, "--seeds", 1, *few, "--out", tmp_path / "results")
-    assert (tmp_path / "results" / "recipes" / "dce-dr.toml").exists()
-    run(*shlex.split(tune.EXAMPLE)[1:], "--trials", 1, *few, "--out", tmp_path / "a.toml")
-    assert isinstance(read_recipe(tmp_path / "a.toml")[0], unskew.DoublyCalibrated)
-
-
-def test_ctrl_c_says_how_to_go_on(run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: object) -> None:
-        raise Stopped("Stopped with 3 of 4 jobs finished; run the same command again to go on.")
-
-    monkeypatch.setattr(protocol, "run", stopped)
-    result = run("benchmark", files / "ratings.csv", "--out", tmp_path, *COMPARE, code=130)
-    *_, sentence, command = result.stderr.splitlines()
-    assert sentence.endswith("run the same command again to go on.")
-    assert command.startswith(
-        f"to go on: unskew benchmark {files / 'ratings.csv'} --out {tmp_path} --methods naive,eib"
-    )

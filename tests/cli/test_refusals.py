@@ -226,16 +226,6 @@ def test_a_sentence_names_what_is_wrong(words: str, run: Run, here: Path, monkey
     assert SENTENCES[words] in refused(run, here, words.split(), monkeypatch)
 
 
-def test_an_interrupt_gets_one_sentence_and_exit_code_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("unskew.registry.broken", interrupted)
-    result = run("list", code=130)
-    assert (result.stdout, result.stderr.count("\n")) == ("", 1)
-    assert result.stderr.startswith("interrupted")
-
-
 def test_any_other_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise RuntimeError("a defect")

@@ -65,10 +65,12 @@ def test_a_list_that_was_cut_anywhere_is_left_out_whole_and_counted(tmp_path: Pa
     assert torn >= 1 or cut >= len(data) // 2
 
 
-def test_users_of_two_kinds_are_text(tmp_path: Path) -> None:
+def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path: Path) -> None:
     log = ShownLog(tmp_path / "shown")
-    log.append(rows("a", user=7))
+    log.append(rows("é\n", user=7))
     log.append(rows("b", user="x"))
+    (part,) = (tmp_path / "shown").iterdir()
+    assert [json.loads(line)["request"] for line in part.read_text().splitlines()] == ["é\n"] * 3 + ["b"] * 3
     assert read_shown(tmp_path / "shown")[0]["user"].to_pylist() == ["7"] * 3 + ["x"] * 3
 
 
@@ -119,10 +121,3 @@ def test_kills_lose_at_most_what_was_not_answered(
         assert len(counts) - len(set(answered)) <= 2  # one of each thread may be written and not yet answered
         assert set(counts.values()) == {400}
         assert torn <= 400
-
-
-def test_lines_are_plain_json(tmp_path: Path) -> None:
-    log = ShownLog(tmp_path / "shown")
-    log.append(rows("é\n"))
-    (part,) = (tmp_path / "shown").iterdir()
-    assert [json.loads(line)["request"] for line in part.read_text().splitlines()] == ["é\n"] * 3

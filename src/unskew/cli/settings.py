@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,20 +93,16 @@ def _replaced(record: Any, settings: dict[str, Any], prefix: str) -> Any:
 
 def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
     *parents, last = path
-    recipe = next((part for part in _wrapped(recipe) if path[0] in part), recipe)
+    inner: Any = recipe  # a wrapper hands on what is its base's, as in `unskew.make`
+    while isinstance(inner, dict) and path[0] not in inner:
+        inner = inner.get("base")
+    recipe = inner if isinstance(inner, dict) else recipe
     for parent in parents:
         recipe = recipe.setdefault(parent, {})  # a setting that does not exist is refused by the library
         if not isinstance(recipe, dict):
             raise ParameterError(f"--set {'.'.join(path)}: {parent} is {recipe!r}, which has no settings of its own.")
     part_by_name = isinstance(value, str) and isinstance(recipe.get(last), dict)
     recipe[last] = {"kind": _class_name(value)} if part_by_name else value
-
-
-def _wrapped(recipe: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a recipe, and inside it its bases: a wrapper hands on what is its base's, as in `unskew.make`."""
-    yield recipe
-    if isinstance(base := recipe.get("base"), dict):
-        yield from _wrapped(base)
 
 
 def _class_name(name: str) -> str:

@@ -49,15 +49,16 @@ class ShownLog:
     def close(self) -> None:
         """Flush the last part to the disk."""
         with self._lock:
-            if self._file >= 0:
-                os.fsync(self._file)
-                os.close(self._file)
-                self._file = -1
+            self._end_part()
 
-    def _next_part(self) -> None:
+    def _end_part(self) -> None:
         if self._file >= 0:
             os.fsync(self._file)
             os.close(self._file)
+            self._file = -1
+
+    def _next_part(self) -> None:
+        self._end_part()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         name = f"shown-{stamp}-{os.getpid()}-{self._parts:05}.jsonl"
         self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
