@@ -101,7 +101,6 @@ def test_mf_starts_at_the_base_rate_and_the_literature_net_saturated():
     [
         (lambda: MF(n_factors=0, biases=False), "n_factors of MF must be"),
         (lambda: Tower().build(CONTEXT, np.random.default_rng(0)), "needs the vectors of a SharedEmbedding"),
-        (lambda: build(NCF()).know_users(np.zeros((1, 16))), "cannot be folded into a ConcatenationNet"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong, sentence):

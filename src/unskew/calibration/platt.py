@@ -24,11 +24,6 @@ SMALLEST_SLOPE = 1e-3  # a map never reverses a ranking
 ONE = np.ones((1, 1))
 
 
-def rows_of(table: Array, users: Array) -> Array:
-    """Return a row a user; a table of one row serves everybody."""
-    return table if len(table) == 1 else table.take(users, axis=0)
-
-
 class PlattMaps(Part):
     """Calibrate by sum_k w_uk sigmoid(a_uk s + b_uk), logits within 30 of 0.
 
@@ -55,7 +50,8 @@ class PlattMaps(Part):
         return len(self.usage) > 1 and bool(self.usage.max() > 0.99)
 
     def calibrated(self, logits: Array, users: Array) -> Array:
-        weights, slopes, intercepts = (rows_of(table, users) for table in self.tables)
+        own = (table if len(table) == 1 else table.take(users, axis=0) for table in self.tables)
+        weights, slopes, intercepts = own
         bounded = np.minimum(np.maximum(logits, -LARGEST_LOGIT), LARGEST_LOGIT)
         p = weights * sigmoid(slopes * bounded[:, None] + intercepts)
         return np.asarray(p[:, 0] if p.shape[1] == 1 else p.sum(1))

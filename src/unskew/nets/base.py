@@ -166,11 +166,8 @@ class Net(Part, ABC):
         return 0
 
     def know_users(self, rows: Array) -> None:
-        """Take these as the last users' rows of the `linear` form."""
-        raise ParameterError(
-            f"New users cannot be folded into a {type(self).__name__}, which is not linear in what it knows of a user: "
-            "fit again with their ratings, or use a net such as MF()."
-        )
+        """Take these as the last users' rows of the `linear` form, if there is one."""
+        raise NotImplementedError
 
     def is_finite(self) -> bool:
         return all(bool(np.isfinite(value).all()) for value in self.state().values())

@@ -72,8 +72,6 @@ class TableNet(Net):
         return type(self)(**self.extended_tables(counts))
 
     def know_users(self, rows: Array) -> None:
-        if self.linear() is None:
-            super().know_users(rows)
         self.value(self.of_sides[0])[-1 - len(rows) : -1] = rows
 
 

@@ -247,10 +247,7 @@ class Posterior(Part):
         """
         from unskew.posterior.factors import resumed  # which imports this module
 
-        found = resumed(self, log, sweeps, burn)
-        kept = {"scale": self.scale, "notes": found.notes + [note for note in self.notes if " sweeps" not in note]}
-        own = {f.name: getattr(found, f.name) for f in fields(Posterior)}
-        return replace(self, **own | kept)
+        return resumed(self, log, sweeps, burn)
 
     def folded(self, starts: Int, items: Int, stars: Float) -> Self:
         """Return the part with a new user for each chunk of ratings, by the posterior of one row given all items."""

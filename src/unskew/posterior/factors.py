@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Sampling = TypeVar("Sampling", bound=Posterior)
 
 
 def one_blas_thread(function: Function) -> Function:
@@ -201,8 +202,8 @@ def _finished(problem: Problem, chain: Chain, notes: list[str]) -> Posterior:
 
 
 @one_blas_thread
-def resumed(posterior: Posterior, log: RatingLog, sweeps: int, burn: int | None = None) -> Posterior:
-    """Return the model after further sweeps over its log, the averages included.
+def resumed(posterior: Sampling, log: RatingLog, sweeps: int, burn: int | None = None) -> Sampling:
+    """Return the model after further sweeps over its log, the averages included; what was fitted around it stays.
 
     With a number of sweeps to throw away the log is a longer one, and averages begin anew.
     """
@@ -216,7 +217,10 @@ def resumed(posterior: Posterior, log: RatingLog, sweeps: int, burn: int | None 
         posterior.ratings.encode(problem.log.ratings)  # refuses a level that was never met
         chain.sampler.restore(state, longer=True)
     chain.run(sweeps)
-    return _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
+    found = _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])
+    own = {each.name: getattr(found, each.name) for each in fields(Posterior)}
+    notes = found.notes + [note for note in posterior.notes if " sweeps" not in note]
+    return replace(posterior, **own | {"scale": posterior.scale, "notes": notes})
 
 
 def judged(gain: Float, folds_left: int) -> tuple[float, float, bool]:

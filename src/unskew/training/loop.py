@@ -139,8 +139,9 @@ class Loop:
                 progress.advance(None if risk is None else f"validation {risk:.4f}")
                 if risk is None:
                     continue
-                if patience.record(risk):
-                    kept = {role: _kept(self.by_role[role]) for role in stage.moves(self.roles) if role in self.by_role}
+                if patience.record(risk):  # of nets, which learn in place, a copy; what fits itself is replaced whole
+                    parts = {role: self.by_role[role] for role in stage.moves(self.roles) if role in self.by_role}
+                    kept = {role: part.state() if isinstance(part, Net) else part for role, part in parts.items()}
                 if patience.exhausted:
                     break
         for role, state in kept.items():
@@ -186,7 +187,8 @@ class Loop:
             total = loss(view)
             slopes = total.slopes if isinstance(total, Total) else {}
             if missing := set(trains) - {role for role, _ in slopes}:
-                raise PlanError(f"The loss {_name(loss)} gives no slopes to {sorted(missing)}, which it is to train.")
+                name = getattr(loss, "__qualname__", loss)
+                raise PlanError(f"The loss {name} gives no slopes to {sorted(missing)}, which it is to train.")
             for key, slope in slopes.items():
                 slope = slope if weight == 1.0 else weight * slope
                 found[key] = found[key] + slope if key in found else slope
@@ -247,12 +249,3 @@ class Loop:
                     f"{count} users or items had nothing to teach the {role} in stage {stage.name!r} "
                     "and are answered for as the average one."
                 )
-
-
-def _kept(part: Part) -> Any:
-    """Keep a copy of what nets know, which learn in place; parts that fit themselves are replaced whole."""
-    return part.state() if isinstance(part, Net) else part
-
-
-def _name(loss: Any) -> str:
-    return str(getattr(loss, "__qualname__", loss))
