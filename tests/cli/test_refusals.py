@@ -168,7 +168,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "evaluate model unknown.csv": "pass --on-unknown fallback",
     "predict model none.csv --out a.csv": "none.csv does not exist",
     **{
-        words: f"--{lost} names a column, and no file is read for it here: leave it out."
+        words: f"--{lost} names a column, and no file is read for it here: "
         for words, lost in {
             "predict model pairs.csv --out a.csv --rating stars": "rating",
             "recommend model --user who": "user",

@@ -131,14 +131,22 @@ def _built(name: str, module: str) -> Any:
     return typer.main.get_command(alone)
 
 
+class _NoPandas:
+    """Finds everything but pandas. That it is None among modules would not do: pyarrow takes None for the module."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def _leave_pandas_out() -> None:
     """Let pyarrow look for pandas in vain: it does so once, and to import pandas takes as long as all the rest."""
     import pyarrow as pa
 
-    modules: dict[str, Any] = sys.modules
-    modules["pandas"] = None  # an import of it is refused from here on
+    hidden: Any = _NoPandas()
+    sys.meta_path.insert(0, hidden)
     pa.scalar(0)
-    del modules["pandas"]
+    sys.meta_path.remove(hidden)
 
 
 def main() -> None:

@@ -170,7 +170,8 @@ class Reading:
         """Refuse names of columns that no file of the command is read for."""
         for role in self.given:
             if role not in read:
-                raise ParameterError(f"--{role} names a column, and no file is read for it here: leave it out.")
+                how = "name users by --for" if role == "user" else "leave it out"
+                raise ParameterError(f"--{role} names a column, and no file is read for it here: {how}.")
 
     def refuse_options(self, source: str, what: str, allowed: Sequence[str] = ()) -> None:
         """Refuse options that say how to read a file, where there is none to be read."""
