@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from typer.testing import CliRunner, Result
 
 from unskew import registry
+from unskew.cli import app
 
 # The same examples in every run, so that a change is what breaks a test; the long run draws others.
 settings.register_profile("usual", derandomize=not os.environ.get("UNSKEW_LONG"))
@@ -61,6 +63,20 @@ def forked() -> Callable[[Callable[[], object]], BaseProcess]:
         return process
 
     return start
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Result]:
+    """Run a command; `code` is the exit code it must have."""
+
+    def invoke(*words: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return invoke
 
 
 @pytest.fixture(scope="session")

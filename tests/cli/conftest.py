@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import unskew
-from unskew.cli import app
 
 Run = Callable[..., Result]
 Facts = Callable[..., Any]
@@ -23,20 +22,6 @@ def write_rows(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([names, *rows])
     return path
-
-
-@pytest.fixture(scope="session")
-def run() -> Run:
-    """Run a command; `code` is the exit code it must have."""
-
-    def invoke(*words: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, [str(word) for word in words])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, result.output
-        return result
-
-    return invoke
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from typer.testing import CliRunner
+from typer.testing import Result
 
 import unskew
-from unskew.cli import app
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 settings.register_profile(
@@ -150,17 +149,9 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def commanded() -> Callable[..., str]:
+def commanded(run: Callable[..., Result]) -> Callable[..., str]:
     """Give a command, which must end with this code; return what it printed."""
-
-    def give(*words: object, code: int = 0) -> str:
-        result = CliRunner().invoke(app, [str(word) for word in words])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == code, result.output
-        return result.output
-
-    return give
+    return lambda *words, code=0: run(*words, code=code).output
 
 
 NOT_ALLOWED = 77  # the exit code of a child that may not mount

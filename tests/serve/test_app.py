@@ -275,20 +275,15 @@ def test_the_command_ends_gracefully_with_what_it_has_answered(served_model: Rec
 
 
 def test_a_port_that_is_taken_or_an_extra_that_is_missing_is_a_sentence(
-    served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Any], served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from typer.testing import CliRunner
-
-    from unskew.cli import app
-
     served_model.save(tmp_path / "model")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        found = CliRunner().invoke(app, ["serve", str(tmp_path / "model"), "--port", port])
-    assert found.exit_code == 2
-    assert f"error: 127.0.0.1:{port} cannot be listened on" in found.output
+        refused = run("serve", tmp_path / "model", "--port", port, code=2).output
+    assert f"error: 127.0.0.1:{port} cannot be listened on" in refused
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    found = CliRunner().invoke(app, ["serve", str(tmp_path / "model")])
-    assert found.output == "error: `unskew serve` needs uvicorn: pip install 'unskew[serve]'.\n"
+    refused = run("serve", tmp_path / "model", code=2).output
+    assert refused == "error: `unskew serve` needs uvicorn: pip install 'unskew[serve]'.\n"

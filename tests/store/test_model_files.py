@@ -17,7 +17,6 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
-from unskew import registry
 from unskew.calibration.platt import GlobalPlatt, PlattMaps
 from unskew.data.features import Features
 from unskew.data.log import RatingLog
@@ -31,7 +30,7 @@ from unskew.nets.factors import MF, NCF
 from unskew.propensity.additive import Additive
 from unskew.propensity.counted import Known
 from unskew.propensity.factors import Factors
-from unskew.registry import register, registered
+from unskew.registry import register
 from unskew.store.model import VERSION
 from unskew.store.recipe import read_fit, to_plain
 from unskew.training.loop import train
@@ -204,15 +203,9 @@ class Shifted(IPS):
         return replace(plan, roles=roles, stages=(plan.stages[0], calibration, *plan.stages[1:]))
 
 
-@pytest.fixture
-def own_kinds(monkeypatch):
-    registered()
-    monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
+def test_a_new_role_joins_by_registration_alone(tmp_path):
     for name, kind in (("shift", Shift), ("shifted", Shifted)):
         register(name, kind)
-
-
-def test_a_new_role_joins_by_registration_alone(own_kinds, tmp_path):
     model = fitted(Shifted(propensity=Additive(), shift=Shift(0.25)))
     other = saved_and_loaded(model, tmp_path / "model")
     assert_same_answers(model, other)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unskew import registry
 from unskew.errors import ParameterError, UnskewError
 from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
 from unskew.nets.base import NetSpec
@@ -110,8 +109,7 @@ class Several(Naive):
 
 
 @pytest.fixture
-def several(monkeypatch):
-    monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
+def several():
     return register("several", Several)
 
 
@@ -155,8 +153,7 @@ def test_a_class_nobody_registered_is_refused_on_both_ways():
         from_plain({"kind": "Several"})
 
 
-def test_a_name_that_is_taken_cannot_be_registered_for_another_class(monkeypatch):
-    monkeypatch.setattr("unskew.registry._entries", dict(registry._entries))
+def test_a_name_that_is_taken_cannot_be_registered_for_another_class():
     imposter = dataclass(frozen=True)(type("MF", (NetSpec,), {"__module__": __name__}))
     with pytest.raises(ParameterError, match=r"'mf' is taken by unskew\.nets\.factors"):
         register("mf", imposter)

@@ -65,16 +65,14 @@ def _packages() -> Iterator[Check]:
     for extra, names in groups.items():
         if extra in NOT_FOR_USERS:
             continue
+        what, how = "packages", "install unskew again by pip"
+        if extra:
+            what, how = f"extra {extra}", f"pip install 'unskew[{extra}]' brings it"
         found = {name: _version(name) for name in names}
-        missing = [name for name, version in found.items() if version is None]
-        if not missing:
-            text = ", ".join(f"{name} {version}" for name, version in found.items())
-            yield Check(f"extra {extra}" if extra else "packages", "ok", text)
-        elif extra:
-            how = f"pip install 'unskew[{extra}]' brings it"
-            yield Check(f"extra {extra}", "optional", f"{', '.join(missing)} is not installed: {how}")
+        if missing := [name for name, version in found.items() if version is None]:
+            yield Check(what, "optional" if extra else "failed", f"{', '.join(missing)} is not installed: {how}")
         else:
-            yield Check("packages", "failed", f"{', '.join(missing)} is not installed: install unskew again by pip")
+            yield Check(what, "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def _version(name: str) -> str | None:

@@ -61,13 +61,11 @@ def upgraded(content: dict[str, Any], arrays: Arrays, log: RatingLog) -> tuple[d
         "clips": {_role(role): clip for role, clip in clips.items()},
     }
     found = {name: array for name, array in arrays.items() if name.startswith(".recipe/")}
-    vectors: dict[str, Array] = {}
+    shared = _vectors(under("trunk", arrays), log, None) if "trunk" in roles else None
     for role in roles:
-        own = under(role, arrays)
-        vectors[role] = _vectors(own, log, vectors.get("trunk"))
         calibrates = next((of for of, by in content.get("calibrators", {}).items() if by == role), "")
-        calibrated = _vectors(under(calibrates, arrays), log, vectors.get("trunk"))
-        found |= prefixed(_role(role), _part(own, log, calibrated, role))
+        calibrated = _vectors(under(calibrates, arrays), log, shared)
+        found |= prefixed(_role(role), _part(under(role, arrays), log, calibrated, role))
     return content, found
 
 
