@@ -67,8 +67,7 @@ class ShownLog:
 
 def read_shown(folder: PathLike) -> tuple[pa.Table, int]:
     """Read all parts: a table of `COLUMNS`, lists whole and in order, and how many torn lines were left out."""
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    torn = 0
+    rows, torn = list[dict[str, Any]](), 0
     parts = sorted(checked_path(folder).glob("shown-*.jsonl"))
     if not parts:
         raise DataError(f"{folder} holds no parts shown-*.jsonl: give the folder that `unskew serve --log` writes.")
@@ -84,12 +83,10 @@ def read_shown(folder: PathLike) -> tuple[pa.Table, int]:
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"line {number} of {part.name} is no line of a served log: {error}.") from None
             if row["position"] == 1:
-                for held in reversed(pending):
-                    for name in COLUMNS:
-                        columns[name].append(held[name])
+                rows += reversed(pending)
                 pending = []
         torn += len(pending)
-    return pa.table({name: _column(values) for name, values in columns.items()}), torn
+    return pa.table({name: _column([row[name] for row in rows]) for name in COLUMNS}), torn
 
 
 def _column(values: list[Any]) -> pa.Array:
