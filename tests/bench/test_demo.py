@@ -43,7 +43,7 @@ def test_a_believed_error_weighs_by_clipped_propensities():
     error, p = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.01, 1.0])
     model = SimpleNamespace(
         fitted_on="train",
-        holdout=log,
+        split=SimpleNamespace(holdout=log),
         predict_codes=lambda users, items: np.abs(log.ratings - np.sqrt(error)),
         scores=lambda role, users, items: p,
         parts=Parts({"prediction": 0, "propensity": 0}, clips={"propensity": 0.1}),
