@@ -13,7 +13,7 @@ from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
-from unskew.posterior.exposure import Pairs, directions
+from unskew.posterior.exposure import Pairs, directions, history
 from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
@@ -304,3 +304,11 @@ def test_odd_features_are_counted():
     odd = np.c_[x, x, np.ones(80), 1e300 * x, rng.standard_normal((80, 200))]
     notes = fit_small(users, items, ratings, 80, 60, user_features=odd).notes
     assert any("1 of 204 columns of features are constant" in note for note in notes)
+
+
+def test_histories_of_many_and_of_few_have_one_size():
+    users = np.repeat([0, 1], [400, 4])
+    items = np.r_[np.arange(400), np.arange(4)]
+    of_users, of_items = history(Pairs(users, items, 2, 400))
+    np.testing.assert_allclose(np.square(of_users).mean(axis=1), 1, atol=0.4)
+    np.testing.assert_allclose(np.square(of_items).mean(), 1, atol=0.1)
