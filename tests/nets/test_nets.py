@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unskew.errors import ParameterError
-from unskew.nets.base import NetContext, Table
+from unskew.nets.base import Net, NetContext, Table
 from unskew.nets.factors import MF, NCF
 from unskew.nets.towers import SharedEmbedding, Tower
 
@@ -215,6 +215,11 @@ def test_new_users_answer_as_unknown_until_their_rows_are_known(spec):
     form = larger.linear()
     by_hand = rows[1] @ form.items[:N_ITEMS].T + form.offsets[:N_ITEMS]
     np.testing.assert_allclose(larger.logits(new, items), by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_a_net_that_takes_no_users_says_what_to_do():
+    with pytest.raises(ParameterError, match=r"New users cannot be added to a \w+: fit again with their ratings\."):
+        Net.know_users(build(MF(n_factors=2)), np.zeros((1, 2)))  # as a net from outside inherits it
 
 
 def test_a_net_that_left_the_finite_numbers_knows_it():

@@ -167,7 +167,7 @@ class Net(Part, ABC):
 
     def know_users(self, rows: Array) -> None:
         """Take these as the last users' rows of the `linear` form, if there is one."""
-        raise NotImplementedError
+        raise ParameterError(f"New users cannot be added to a {type(self).__name__}: fit again with their ratings.")
 
     def is_finite(self) -> bool:
         return all(bool(np.isfinite(value).all()) for value in self.state().values())
