@@ -184,8 +184,8 @@ def drawn(rooms: tuple[str, ...], count: int, seed: int) -> list[Mutant]:
     return found
 
 
-def changed(mutant: Mutant) -> tuple[str, str, range]:
-    """Return the source with the change, what was changed in a line, and the lines that it touches."""
+def changed(mutant: Mutant) -> tuple[str, str, range, bool]:
+    """Return the source with the change, what was changed in a line, the lines it touches, and if Numba runs them."""
     tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
     node = list(ast.walk(tree))[mutant.node]
     new = OPERATORS[mutant.operator](copy.deepcopy(node))
@@ -195,17 +195,19 @@ def changed(mutant: Mutant) -> tuple[str, str, range]:
         each for each in ast.walk(tree) if isinstance(each, ast.stmt) and any(part is node for part in ast.walk(each))
     ]
     lines = range(around[-1].lineno, (around[-1].end_lineno or around[-1].lineno) + 1)  # the innermost is walked last
+    kernel = "njit" in "".join(ast.unparse(each) for each in getattr(around[0], "decorator_list", ()))
 
     class Replace(ast.NodeTransformer):
         def visit(self, each: ast.AST) -> ast.AST:
             return ast.copy_location(new, node) if each is node else self.generic_visit(each)
 
-    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, lines
+    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, lines, kernel
 
 
 def run_tests(tree: Path, words: list[str]) -> NoReturn:
     """Run pytest in a copy of the package, in a process that has imported the libraries and nothing of the package."""
     os.chdir(tree)
+    sys.dont_write_bytecode = False  # what every mutant imports is compiled once, in the warm copy
     os.environ["PYTHONPATH"] = str(tree / "src")  # of processes that tests start
     sys.path.insert(0, str(tree / "src"))
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -267,7 +269,7 @@ class Runner:
 
     def run(self, mutant: Mutant) -> Outcome:
         """Change one place of a copy and run its tests."""
-        source, change, lines = changed(mutant)
+        source, change, lines, kernel = changed(mutant)
         tests = self.tests[mutant.room]
         own = tests.of(mutant, lines)
         with TemporaryDirectory(dir=self.folder) as folder:
@@ -277,8 +279,8 @@ class Runner:
             shutil.copy2(self.warm / COPIED[-1], tree)
             (tree / mutant.file).unlink()
             (tree / mutant.file).write_text(source, encoding="utf-8")
-            if "njit" in source:  # Numba does not see that a kernel of another file has changed
-                for compiled in tree.rglob("*.nbi"):
+            if kernel:  # Numba does not see that a kernel of another file has changed
+                for compiled in (tree / mutant.file).parent.rglob("*.nbi"):
                     compiled.unlink()
             began = time.monotonic()
             caught = not passes(tree, own, LIMIT * sum(tests.seconds[name] for name in own) + 120)
@@ -314,7 +316,8 @@ def main() -> int:
             known[outcome.mutant, outcome.content] = outcome
     wanted = [mutant for mutant in mutants if (mutant, content(mutant.file)) not in known]
     os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    os.environ.pop("NUMBA_CACHE_DIR", None)  # the cache is next to the copy's own files
+    for name in ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"):  # caches are next to the copy's own files
+        os.environ.pop(name, None)
     FORKING.set_forkserver_preload(LIBRARIES)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool:
         runner = Runner(Path(folder), {mutant.room for mutant in wanted})
