@@ -33,21 +33,20 @@ tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """An experiment of seconds: two methods on a world without files; gives the options of its command."""
-    known = {"tiny": tiny, "other": tiny}
-    made = cases.Experiment("a tiny world", ("naive", "snips"), known, 2, quality.measure)
-    monkeypatch.setitem(runner.EXPERIMENTS, "small", made)
+    """An experiment of seconds, two methods on a world without files: runs its command and gives all records."""
     monkeypatch.setattr(quality, "warm_up", lambda name: None)
-    return ["small", "--records", str(tmp_path)]
 
+    def run(*words, measure=quality.measure, tuned=False):
+        made = cases.Experiment("a tiny world", ("naive", "snips"), {"tiny": tiny, "other": tiny}, 2, measure)
+        monkeypatch.setitem(runner.EXPERIMENTS, "small", made._replace(tuned=tuned))
+        assert runner.main(["run", "small", "--records", str(tmp_path), "--case", "tiny", *words]) == 0
+        return tables.read(tmp_path / "small.jsonl")
 
-def lines(folder):
-    return [json.loads(line) for line in (folder / "small.jsonl").read_text().splitlines()]
+    return run
 
 
 def test_a_record_is_of_the_loaded_model_and_names_its_settings(small, tmp_path):
-    assert runner.main(["run", *small, "--seeds", "1", "--method", "naive", "--case", "tiny"]) == 0
-    (record,) = lines(tmp_path)
+    (record,) = small("--seeds", "1", "--method", "naive")
     case = tiny(Path(), 0)
     model = unskew.make("naive").fit(case.train, seed=0, training=unskew.Training(progress=False))
     model.save(tmp_path / "model")
@@ -59,37 +58,32 @@ def test_a_record_is_of_the_loaded_model_and_names_its_settings(small, tmp_path)
     assert record["settings"]["method"] == repr(unskew.make("naive"))
 
 
-def test_a_run_resumes_and_replaces_only_when_asked(small, tmp_path, monkeypatch):
+def test_a_run_resumes_and_replaces_only_when_asked(small):
     fitted = []
 
     def measure(job):
-        fitted.append((job.case.name, job.method, job.seed))
+        fitted.append((job.method, job.seed))
         return cases.Measured({"mse": 0.25 + len(fitted)}, {})
 
-    plain = runner.EXPERIMENTS["small"]
-    monkeypatch.setitem(runner.EXPERIMENTS, "small", plain._replace(measure=measure))
-    assert runner.main(["run", *small, "--case", "tiny", "--method", "snips"]) == 0
-    assert runner.main(["run", *small, "--case", "tiny"]) == 0
-    assert [(method, seed) for _, method, seed in fitted] == [("snips", 0), ("snips", 1), ("naive", 0), ("naive", 1)]
-    assert runner.main(["run", *small, "--case", "tiny"]) == 0
-    assert len(fitted) == 4
-    assert runner.main(["run", *small, "--case", "tiny", "--method", "snips", "--seeds", "1", "--again"]) == 0
-    found = {tables.key_of(each): each["metrics"]["mse"] for each in lines(tmp_path)}
-    assert len(found) == len(lines(tmp_path)) == 4
+    small("--method", "snips", measure=measure)
+    for _ in range(2):  # the second finds nothing left to do
+        small(measure=measure)
+        assert fitted == [("snips", 0), ("snips", 1), ("naive", 0), ("naive", 1)]
+    records = small("--method", "snips", "--seeds", "1", "--again", measure=measure)
+    found = {tables.key_of(each): each["metrics"]["mse"] for each in records}
+    assert len(found) == len(records) == 4
     assert found["tiny", "snips", 0] == 5.25
 
 
-def test_settings_are_tuned_once_for_all_seeds(small, monkeypatch):
+def test_settings_are_tuned_once_for_all_seeds(small):
     given = []
 
     def measure(job):
         given.append(job.settings)
         return cases.Measured({"mse": 0.2}, job.settings or {"rank": len(given)})
 
-    plain = runner.EXPERIMENTS["small"]
-    monkeypatch.setitem(runner.EXPERIMENTS, "small", plain._replace(measure=measure, tuned=True))
-    assert runner.main(["run", *small, "--case", "tiny", "--method", "naive"]) == 0
-    assert runner.main(["run", *small, "--case", "tiny", "--method", "naive", "--again"]) == 0
+    for words in ((), ("--again",)):
+        small("--method", "naive", *words, measure=measure, tuned=True)
     assert given == [None, {"rank": 1}, None, {"rank": 3}]
 
 
@@ -327,17 +321,13 @@ def test_who_is_truly_better_follows_order_and_error(order, squared, sign):
     assert judge.sign_of({"a, b: true order": order, "a, b: true squared": squared}, "a, b") == sign
 
 
-def record(case, decided, order, **more):
-    own = {"plain, bayes: decided": decided, "plain, bayes: true order": order, "plain, bayes: true squared": 0.0}
-    return {
-        "case": case,
-        "metrics": own | {"by rating": 0.0, "band holds": 1.0, "plain, bayes: z of order": 0.1} | more,
-    }
-
-
 def test_the_table_counts_decisions_by_what_drives_seeing():
-    records = [record("uniform", 1.0, 0.02), record("popularity", -1.0, 0.02), record("jester, taste .6", 0.0, 0.02)]
-    records.append(record("coat", 1.0, 0.0))
+    worlds = {"uniform": (1, 0.02), "popularity": (-1, 0.02), "jester, taste .6": (0, 0.02), "coat": (1, 0)}
+    always = {"by rating": 0.0, "band holds": 1.0, "plain, bayes: z of order": 0.1, "plain, bayes: true squared": 0.0}
+    records = [
+        {"case": case, "metrics": {**always, "plain, bayes: decided": decided, "plain, bayes: true order": order}}
+        for case, (decided, order) in worlds.items()
+    ]
     rows = dict(line.strip("| ").split(" | ", 1) for line in judge.table(records).splitlines() if line.startswith("| "))
     assert rows["all"] == "1 | 1 | 1"
     assert rows["seeing driven by exposure"] == "0 | 1 | 0"
