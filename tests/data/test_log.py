@@ -74,6 +74,7 @@ REFUSED = [  # users, items, ratings, settings and how that is refused
     (USERS, ITEMS, [5, None, 3, 2], {}, r"row 2 of ratings has no rating"),
     (USERS, ITEMS, [5, math.nan, 3, 2], {}, r"row 2 of ratings has no rating"),
     (USERS, ITEMS, [5, 1, math.inf, 2], {}, r"row 3 of ratings holds the infinite rating inf"),
+    (USERS, ITEMS, [5, 1, 1e300, 2], {}, r"row 3 of ratings holds the rating 1e\+300, too large for 32-bit floats"),
     (USERS, ITEMS, [5, 1, 3, 7], {"rating_scale": (1, 5)}, r"row 4 of ratings holds the rating 7, .* scale \(1, 5\)"),
     (USERS, ITEMS, [5, 1, 3, 7], GRADED, r"row 4 of ratings holds the rating 7"),
     (USERS, ITEMS, ["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.data.ids import as_arrow, as_text, first_uncastable, is_number, is_text, plain
 from unskew.errors import DataError, ParameterError
+from unskew.settings import LARGEST
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Scale:
         return unit if self.binary else self.low + unit * (self.high - self.low)
 
     def refuse_strays(self, ratings: NDArray[np.float64], where: str) -> None:
-        """Raise a DataError for the first rating that is missing, infinite or outside the scale."""
-        good = (ratings >= self.low) & (ratings <= self.high) & np.isfinite(ratings)
+        """Raise a DataError for the first rating that is missing, too large for 32 bits or outside the scale."""
+        good = (ratings >= self.low) & (ratings <= self.high) & (np.abs(ratings) <= LARGEST)
         if good.all():
             return
         at = int(good.argmin())
@@ -87,6 +88,8 @@ class Scale:
             raise DataError(f"{row} has no rating (missing or NaN): give it a number or remove the row.")
         if math.isinf(value):
             raise DataError(f"{row} holds the infinite rating {value}: give it a finite number or remove the row.")
+        if abs(value) > LARGEST:
+            raise DataError(f"{row} holds the rating {value:g}, too large for 32-bit floats: correct or remove it.")
         raise DataError(
             f"{row} holds the rating {value:g}, which is outside the scale {self._range}: "
             "correct the row or widen rating_scale=."
