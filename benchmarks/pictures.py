@@ -25,7 +25,7 @@ def squares(liked: np.ndarray, known: np.ndarray) -> Chart:
             places = [(left + SIDE * item, 24 + SIDE * user) for user, item in np.argwhere(own[:PEOPLE, :THINGS])]
             path = "".join(f"M{x:.1f} {y:.1f}h2.7v2.7h-2.7z" for x, y in places)
             parts.append(Markup("<path class='{}' style='stroke: none' d='{}'/>").format(style, path))
-        words = "what is rated" if left else "what people think: dark is liked"
+        words = "what is rated" if left else "what people like, in colour"
         parts.append(Markup("<text x='{}' y='14'>{}</text>").format(left, words))
     table = Table("Squares", ["liked", "rated", "liked of rated"], [(liked.mean(), known.mean(), liked[known].mean())])
     about = "A square for each pair of 40 people and 60 things, and of those that are rated."
