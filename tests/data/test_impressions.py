@@ -149,6 +149,24 @@ def test_random_traffic_is_apart_and_halves_share_no_pair(source, rows, target, 
     assert log.cells.sum() == pytest.approx(len(set(zip(log.users.tolist(), log.items.tolist(), strict=True))))
 
 
+@pytest.mark.parametrize(
+    ("target", "how"), [("click", "mean"), ("click", "count"), ("conversion", "last"), ("conversion", "error")]
+)
+def test_rows_that_were_shown_are_not_merged(rows, target, how):
+    """A mean of clicks is a rate, which is no click."""
+    with pytest.raises(ParameterError, match=f"duplicates is '{how}': rows that were shown are kept"):
+        unskew.read_log(rows, target=target, duplicates=how)
+
+
+def test_random_traffic_of_down_sampled_rows_is_apart(rows):
+    random = rows["is_random"].to_numpy()
+    log = unskew.read_log(with_column(rows, "sample_rate", np.where(random, 1.0, 0.5)), target="click")
+    assert (len(log), len(log.random)) == ((~random).sum(), random.sum())
+    assert log.cells.sum() == pytest.approx(2 * len({*zip(log.users.tolist(), log.items.tolist(), strict=True)}))
+    assert log.chances is None
+    assert any("left out by their sample_rate: not used" in note for note in log.notes)
+
+
 def test_traffic_that_is_all_random_is_trained_on(rows):
     log = unskew.read_log(changed(rows, is_random=[True] * len(rows)), target="click")
     assert (len(log), log.random) == (len(rows), None)
@@ -208,12 +226,12 @@ BAD = {
     "random or not": (lambda r: edited(r, is_random=None), "row 3 of column 'is_random' holds nothing"),
     "an item that is missing": (lambda r: edited(r, item_id=None), "row 3 of column 'item_id' has no id"),
     "no clicks": (lambda r: changed(r, clicked=[0] * len(r)), "'clicked' is 0 in every row: where nothing is seen"),
-    "no conversions": (lambda r: changed(r, converted=[0] * len(r)), "every rating is negative"),
+    "no conversions": (lambda r: changed(r, converted=[0] * len(r)), "'converted' is 0 in every row that teaches"),
 }
 ODD = {
     "conversions without clicks": (
         lambda r: changed(r, converted=np.where(np.arange(len(r)) < 9, 1, r["converted"].to_numpy())),
-        r"rows have an outcome and were not seen: it is not read, the first is row \d$",
+        r"rows have an outcome in column 'converted' and were not seen: it is not read, the first is row \d$",
     ),
     "all clicks in one position": (
         lambda r: changed(r, clicked=[int(p == 0) for p in r["position"].to_pylist()]),

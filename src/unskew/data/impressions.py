@@ -157,6 +157,9 @@ def as_drawn(
         notes.append(f"{int(random.sum()):,} rows {words}")
     if "pscore" not in context:
         return random, None
+    if "sample_rate" in context:
+        notes.append("pscore is of rows some of which were left out by their sample_rate: not used")
+        return random, None
     notes += implied(context["pscore"], n_items)
     rest = np.ones(len(users), np.bool_) if random is None else ~random
     if "policy" in context and len(np.unique(context["policy"][rest])) > 1:
@@ -239,11 +242,13 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
     return found
 
 
-def remarks(items: NDArray[Any], won: Flags, seen: Flags | None, context: Mapping[str, NDArray[Any]]) -> list[str]:
+def remarks(
+    items: NDArray[Any], won: Flags, seen: Flags | None, context: Mapping[str, NDArray[Any]], where: str
+) -> list[str]:
     """Return what stands out in a log of impressions, in words; `won` are rows with the outcome, seen or not."""
     notes = []
     if seen is not None:
-        notes += counted_as(won & ~seen, "have an outcome and were not seen: it is not read")
+        notes += counted_as(won & ~seen, f"have an outcome in {where} and were not seen: it is not read")
     happened = won if seen is None else seen
     if "request" in context:
         request = context["request"]

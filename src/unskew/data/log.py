@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from unskew.data.features import Features
 from unskew.data.guess import Names
 from unskew.data.ids import Vocabulary
-from unskew.data.impressions import OVER_ALL, shares
-from unskew.data.pairs import pair_fold, pair_keys
+from unskew.data.impressions import OVER_ALL
+from unskew.data.pairs import pair_fold
 from unskew.data.population import AllPairs, ListedRows, Population
 from unskew.data.scale import Scale
 from unskew.errors import DataError
@@ -218,11 +218,10 @@ class RatingLog:
         return self.random.take(own) if own.any() else None
 
     def with_random(self, random: NDArray[np.bool_]) -> RatingLog:
-        """Take rows of random traffic out of the ratings; the others stand for their pairs anew."""
-        rest, chances = self.take(~random), None if self.chances is None else self.chances[~random]
-        cells = shares(pair_keys(rest.users, rest.items, rest.n_items))
+        """Take rows of random traffic out of the ratings."""
+        chances = None if self.chances is None else self.chances[~random]
         apart = RatingLog.proved(**self.take(random).__dict__ | {"cells": None, "chances": None, "notes": ()})
-        return RatingLog.proved(**rest.__dict__ | {"cells": cells, "chances": chances, "random": apart})
+        return RatingLog.proved(**self.take(~random).__dict__ | {"chances": chances, "random": apart})
 
     def take(self, rows: NDArray[Any], listed: NDArray[np.bool_] | None = None) -> RatingLog:
         """Return the log of some rows (positions or a mask), everything else the same and nothing checked again.

@@ -24,6 +24,8 @@ from unskew.errors import DataError, ParameterError, chosen, nearest
 
 LOGGER = logging.getLogger(__name__)
 Duplicates = Literal["error", "last", "mean", "keep", "count"]
+OUTCOMES = Scale(1, 0, 1)
+MERGED = ("error", "last", "mean", "keep")
 
 
 class LogSettings(TypedDict, total=False):
@@ -101,33 +103,39 @@ class Rows(NamedTuple):
         pa.default_memory_pool().release_unused()
         if self.target is not None or seen is not None:
             bought = None if self.target == "click" else self._times("conversion_time", notes)
-            notes += [] if won is None else impressions.remarks(items, won, seen, context)
+            notes += [] if won is None else impressions.remarks(items, won, seen, context, self._at("rating"))
             notes += impressions.time_remarks(times, bought, won, self._at, time.time())
         usual = "error" if seen is None and self.target is None else "last" if self.target == "implicit" else "keep"
         how, random, chances, listed = settings.get("duplicates", usual), None, None, None
-        if self.target in OVER_ALL and how == "keep" and "sample_rate" not in context:
+        if how not in (("keep", "count") if seen is not None else ("keep",) if self.target in OVER_ALL else MERGED):
+            raise ParameterError(
+                f"duplicates is {how!r}: rows that were shown are kept, each as a part of its pair, and 'count' joins "
+                "equal ones that were seen or not; ratings are merged by 'last' or 'mean'."
+            )
+        if self.target in OVER_ALL:
             random, chances = impressions.as_drawn(users, items, context, len(item_ids), notes)
         cells = np.asarray(1 / context.pop("sample_rate"), np.float32) if "sample_rate" in context else None
         if seen is not None:
             listed = ListedRows(users, items, seen, cells, context if times is None else context | {"time": times})
             if how == "count":
                 listed, ratings = impressions.counted(listed, ratings, len(item_ids))
-            elif how != "keep":
-                raise ParameterError(
-                    f"duplicates is {how!r}: rows that are seen or not are kept, or 'count' joins them."
-                )
             own = listed.take(listed.seen)
             users, items, times, cells, ratings = own.users, own.items, own.times, own.cells, ratings[listed.seen]
         elif how == "keep":
-            part = impressions.shares(pair_keys(users, items, len(item_ids)))
+            keys = pair_keys(users, items, len(item_ids))
+            part = impressions.shares(keys if random is None else pair_keys(keys, random, 2))
             cells = part if cells is None or part is None else cells * part
         else:
-            context = {}  # of rows that are joined
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
         unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
         unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
         if self.target != "implicit":
-            scale.refuse_one_class(ratings.min(), ratings.max())
+            own = ratings if random is None else ratings[~random]
+            low, high = own.min(), own.max()
+            if low == high and scale == OUTCOMES:
+                what = "there is nothing to learn from outcomes that are all alike"
+                raise DataError(f"{self._at('rating')} is {low:g} in every row that teaches: {what}.")
+            scale.refuse_one_class(low, high)
             share = float(unit.mean())
             if scale.binary and min(share, 1 - share) < guess.FEWEST:
                 side = "liked" if share < 0.5 else "disliked"
@@ -161,7 +169,6 @@ class Rows(NamedTuple):
         )
         if random is not None:
             log = log.with_random(random)
-            scale.refuse_one_class(*(float(end(ratings[~random])) for end in (np.min, np.max)))
         return log
 
     def _closed(self, window: float) -> Rows:
@@ -226,7 +233,7 @@ class Rows(NamedTuple):
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
         if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
-            return Scale(1, 0, 1)
+            return OUTCOMES
         if not _to_guess(positive):
             if limits is None and (odd := guess.standing_out(*guess.tallied(ratings))):
                 notes.append(odd)
