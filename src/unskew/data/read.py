@@ -125,6 +125,8 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     paths, notes = files_of(path), list[str]()
     if len(paths) == 1 and paths[0] != path and len(list(Path(path).iterdir())) > 1:
         notes.append(f"{Path(paths[0]).name} is taken for the ratings")
+    if keys := {part.partition("=")[0] for each in paths for part in Path(each[len(path) :]).parts if "=" in part}:
+        notes.append(f"folders are named by {', '.join(sorted(keys))}, which is not read")
     first = File(paths[0], [name for name in given.values() if name])
     named, asked = named_as(given, first.names, names_like(settings)), (settings.get("target"), settings.get("context"))
     called, guessed, target = find_roles(first.samples, named, first.name, *asked)
@@ -353,14 +355,19 @@ def _mapped(path: str) -> bytes | mmap:
 def files_of(path: str) -> list[str]:
     """List the file, or the files of a folder by their names; what is no part of the data is passed over.
 
-    As Spark and others do, names that begin with . or _ are no data; nor are a README and its like. Of several files
-    with different columns the one that is called after ratings is meant.
+    As Spark and others do, names that begin with . or _ are no data; nor are a README and its like. Folders "key=value"
+    hold parts of the data. Of several files with different columns the one that is called after ratings is meant.
     """
     place = Path(path)
     try:
         if path == STANDARD_INPUT or place.is_file():
             return [path]
-        entries = [entry for entry in place.iterdir() if entry.name[0] not in "._" and not NO_DATA.match(entry.name)]
+        entries, places = list[Path](), [place]
+        for folder in places:
+            found = [each for each in folder.iterdir() if each.name[0] not in "._" and not NO_DATA.match(each.name)]
+            parts = [each for each in found if "=" in each.name and each.is_dir()]
+            places += parts
+            entries += [each for each in found if each not in parts]
     except FileNotFoundError:
         near = []
         with suppress(OSError):

@@ -123,15 +123,15 @@ class Rows(NamedTuple):
             users, items, times, cells, ratings = own.users, own.items, own.times, own.cells, ratings[listed.seen]
         elif how == "keep":
             keys = pair_keys(users, items, len(item_ids))
-            part = impressions.shares(keys if random is None else pair_keys(keys, random, 2))
+            part = impressions.shares(keys if random is None else 2 * keys + random)
             cells = part if cells is None or part is None else cells * part
         else:
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
         unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
         unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
         if self.target != "implicit":
-            own = ratings if random is None else ratings[~random]
-            low, high = own.min(), own.max()
+            teaching = ratings if random is None else ratings[~random]
+            low, high = float(teaching.min()), float(teaching.max())
             if low == high and scale == OUTCOMES:
                 what = "there is nothing to learn from outcomes that are all alike"
                 raise DataError(f"{self._at('rating')} is {low:g} in every row that teaches: {what}.")
