@@ -302,11 +302,11 @@ def test_ids_of_text_files_of_a_folder_are_integers_if_all_of_them_are(tmp_path)
 
 
 def test_folders_of_a_partitioned_log_are_read_in_the_order_of_their_names(tmp_path):
-    for name, columns in {"day=2/hour=0": FRAME, "day=1/hour=7": {**FRAME, "user_id": ["w", "u", "z"]}}.items():
+    for name, columns in {"day=2/hour=0": FRAME, "day=1/hour=7": {**FRAME, "user_id": ["w", "x", "z"]}}.items():
         (tmp_path / name).mkdir(parents=True)
         pq.write_table(pa.table(columns), tmp_path / name / "part-0.parquet")
     log = read_log(tmp_path, positive=3)
-    assert log.to_arrow()["user_id"].to_pylist() == ["w", "u", "z", *FRAME["user_id"]]
+    assert log.to_arrow()["user_id"].to_pylist() == ["w", "x", "z", *FRAME["user_id"]]
     assert any("folders are named by day, hour, which is not read" in note for note in log.notes)
 
 
