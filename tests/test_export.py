@@ -35,8 +35,7 @@ def log(ids="text", **scale):
 NETS = {
     "factors with biases": unskew.Naive(net=unskew.MF(n_factors=5)),
     "factors without biases": unskew.Naive(net=unskew.MF(n_factors=5, biases=False)),
-    "additive net": unskew.Naive(net=unskew.NCF(n_factors=4, hidden=False)),
-    "towers": unskew.MultiDR(net=unskew.SharedEmbedding(n_factors=4)),
+    "towers": unskew.MultiDR(net=unskew.MF(n_factors=4, biases=False)),
     "calibrated twice": unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=4), propensity=unskew.Additive())),
 }
 

@@ -29,7 +29,6 @@ from .methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Stable
 from .methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
 from .model import Recommender
 from .nets.factors import MF, NCF
-from .nets.towers import SharedEmbedding
 from .posterior.factors import BayesianFactors
 from .propensity.additive import Additive
 from .propensity.base import Propensity
@@ -88,7 +87,6 @@ __all__ = [
     "RatingLog",
     "Recommender",
     "Risk",
-    "SharedEmbedding",
     "Split",
     "StableDR",
     "Training",

@@ -19,13 +19,14 @@ INTERVAL = "the function calibration_interval of unskew.metrics"
 NAMES = {
     **{"DRJLPublished": "DRJL", "DRML": "DRJL", "Dense": "MF", "Diagnosis": "Findings", "MRDRDL": "MRDR"},
     **{"NaiveUtility": "DCEBayes", "UtilityModel": "DCEBayes", "PublishedExperts": "ExpertPlatt"},
-    **{"PublishedFactors": "Factors", "Slice": "RandomRatings", "SharedDR": "MultiDR", "Trunk": "SharedEmbedding"},
+    **{"PublishedFactors": "Factors", "Slice": "RandomRatings", "SharedDR": "MultiDR", "Trunk": "MF"},
     **dict.fromkeys(("OddsSensitivity", "Sensitivity", "odds_sensitivity", "sensitivity"), "diagnose"),
     **dict.fromkeys(("CalibrationSummary", "calibration_summary", "debiased_calibration_error"), INTERVAL),
     "folds": "holdout_split with several seeds",
     "CacheWarning": "the log itself, which is read into memory",
     "Ensemble": "the method itself",
     "RandomPlatt": 'ExpertPlatt(assignment="random")',
+    "SharedEmbedding": "MF(biases=False)",
     "Utility": "Factors, or NaiveBayes with random ratings",
     "expected_calibration_error": "the function calibration_error of unskew.metrics",
     "maximum_calibration_error": 'the function calibration_error of unskew.metrics, norm="max"',
@@ -87,7 +88,6 @@ FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "MF": {"features": ("auto", "never"), "feature_l2": None},
     "Training": {"checkpoint": ("",), "member": (0,), "part": (0,)}
     | dict.fromkeys(("checkpoint_every", "device", "engine", "spread", "workers")),
-    "Trunk": {"features": ("auto", "never"), "feature_l2": None},
 }
 
 

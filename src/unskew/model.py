@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unskew import asked
 from unskew.asked import Library, OnUnknown
-from unskew.calibration.before_after import CalibrationReport
+from unskew.calibration.report import CalibrationReport, WeightReport
 from unskew.data.guess import library_of
 from unskew.data.ids import as_ids
 from unskew.data.log import RatingLog
@@ -32,7 +32,6 @@ from unskew.topk import Candidates, top_items
 from unskew.training.history import History
 from unskew.training.loop import resolved
 from unskew.training.options import Training
-from unskew.training.weights import WeightReport
 
 if TYPE_CHECKING:
     from unskew.findings import Findings

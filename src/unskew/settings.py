@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import field, fields
 from numbers import Integral, Real
-from operator import ge, gt, le
+from operator import ge, gt, le, lt
 from typing import Any
 
 from unskew.errors import ParameterError
 
-BOUNDS = {"above": ("above", gt), "least": ("at least", ge), "most": ("at most", le)}
+BOUNDS = {"above": ("above", gt), "least": ("at least", ge), "most": ("at most", le), "below": ("below", lt)}
 LARGEST, LARGEST_WHOLE = 1e38, 2**63 - 1  # about the largest numbers that 32 and 64 bits hold
 
 
@@ -23,7 +23,7 @@ def setting(
     search: Any = None,
     **bounds: float,
 ) -> Any:
-    """Declare a field of a dataclass; bounds are `above`, `least` and `most`, `search` is for `methods.settings`."""
+    """Declare a field of a dataclass; bounds are `above`, `least`, `most` and `below`, `search` is for `methods.settings`."""
     metadata = {"bounds": bounds, "choices": choices, "search": search}
     return field(default_factory=factory, metadata=metadata) if factory else field(default=default, metadata=metadata)
 
@@ -49,5 +49,5 @@ def _check(owner: Any, name: str, value: Any, choices: Collection[str] | None, b
     if number and value > largest:
         bounds.setdefault("most", largest)
     if not (number and all(BOUNDS[kind][1](value, bound) for kind, bound in bounds.items())):
-        wanted = " and ".join(f"{BOUNDS[kind][0]} {bound:g}" for kind, bound in bounds.items())
+        wanted = " and ".join(f"{BOUNDS[kind][0]} {bound:,.10g}" for kind, bound in bounds.items())
         raise ParameterError(f"{name} of {type(owner).__name__} must be a number {wanted}, not {value!r}.")

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
 from unskew.calibration import experts
-from unskew.calibration.before_after import report_of
+from unskew.calibration.report import report_of
 from unskew.calibration.experts import ExpertPlatt, assigned, gumbel, mixture_slopes
 from unskew.calibration.platt import (
     SMALLEST_SLOPE,

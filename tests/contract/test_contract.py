@@ -13,10 +13,10 @@ from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.nets.towers import Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
-from unskew.propensity.counted import Known, Logged, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
@@ -27,11 +27,9 @@ METHODS = [entry.name for entry in registered()]
 CLASSES = {(entry.cls, type(getattr(entry.defaults, "base", None))): entry.name for entry in reversed(registered())}
 FEW = {"bayes": {"sweeps": 12}, "dce-bayes": {"sweeps": 12}}  # bits and refusals need no long chains
 NETS = [
-    MF(n_factors=0),
     MF(n_factors=3, biases=False, init_std=1.0),
     NCF(n_factors=4),
     NCF(n_factors=4, hidden=False),
-    SharedEmbedding(n_factors=3),
 ]
 PROPENSITIES = [
     Uniform(),
@@ -84,8 +82,8 @@ def test_every_part_in_a_method(method):
 
 
 def test_no_registered_class_is_left_out():
-    # Inside methods; Clicks and Logged read impressions: tests/methods/test_funnel.py.
-    elsewhere = (Tower(), Factors(), MF(), Clicks(), Logged())
+    # Inside methods; Clicks reads impressions: tests/methods/test_funnel.py.
+    elsewhere = (Tower(), Factors(), MF(), Clicks())
     used = {type(spec) for spec in (*NETS, *PROPENSITIES, *CALIBRATORS, *elsewhere)}
     assert {entry.cls for kind in ("net", "propensity", "calibrator") for entry in registered(kind)} <= used
 

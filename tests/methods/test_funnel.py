@@ -17,7 +17,7 @@ from unskew.datasets import simulate_funnel
 from unskew.errors import DataError
 from unskew.metrics import calibration_error
 from unskew.propensity.clicks import Clicks, examined
-from unskew.propensity.counted import Logged
+from unskew.propensity.counted import Known
 from unskew.special import expit
 
 QUICK = unskew.BayesianFactors(sweeps=40)
@@ -232,7 +232,7 @@ def test_logged_propensities_weigh_what_was_shown(clicks, tmp_path):
     p = log.chances
     weighted = (log.ratings * log.cells / p).sum() / log.n_pairs
     assert abs(weighted - truth) < 0.25 * (log.positive_rate - truth)
-    model = unskew.make("snips", propensity=Logged(), clip=0.02).fit(alone)
+    model = unskew.make("snips", propensity=Known(), clip=0.02).fit(alone)
     assert model.weights.mean_over_pairs is None
     assert abs(model.predict(*everything(funnel)).mean() - truth) < 0.5 * abs(
         unskew.fit(alone, "naive").predict(*everything(funnel)).mean() - truth
@@ -240,8 +240,8 @@ def test_logged_propensities_weigh_what_was_shown(clicks, tmp_path):
     model.save(tmp_path / "model")
     users, items = log.users[:9], log.items[:9]
     assert unskew.load(tmp_path / "model").scores("propensity", users, items) == pytest.approx(p[:9], rel=1e-5)
-    with pytest.raises(DataError, match=r"Logged\(\) reads the propensities of impressions by one policy"):
-        unskew.make("ips", propensity=Logged()).fit(unskew.simulate(n_users=40, n_items=30, density=0.3, seed=0).log)
+    with pytest.raises(DataError, match=r"Known\(\) reads the propensities of impressions by one policy"):
+        unskew.make("ips", propensity=Known()).fit(unskew.simulate(n_users=40, n_items=30, density=0.3, seed=0).log)
 
 
 def test_models_of_clicks_take_in_more_rows_and_new_users(clicks, without_random):

@@ -54,7 +54,7 @@ def test_what_is_gone_is_refused_with_what_replaces_it():
 
 
 def test_old_names_are_read_as_todays():
-    assert renamed({"kind": "Trunk", "spread": 1}) == {"kind": "SharedEmbedding", "init_std": 1}
+    assert renamed({"kind": "Trunk", "spread": 1}) == {"kind": "MF", "biases": False, "init_std": 1}
     assert renamed({"kind": "RandomPlatt"}) == {"kind": "ExpertPlatt", "assignment": "random"}
     assert renamed({"kind": "StableDR", "imputation": "mrdr"}) == {"kind": "StableDR", "weighting": "mrdr"}
     assert renamed({"kind": "NCF", "spread": 0.1}) == {"kind": "NCF", "init_std": 0.1}

@@ -180,7 +180,7 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({}, "The recipe has no kind; choose from Naive, IPS"),
         (["IPS"], "The recipe must be a table of the kind Naive or IPS"),
         ({"kind": "MF", "n_facters": 3}, "MF has no setting 'n_facters'; did you mean 'n_factors'?"),
-        ({"kind": "Known"}, "Known needs the setting 'pairs', which is missing."),
+        ({"kind": "DoublyCalibrated"}, "DoublyCalibrated needs the setting 'base', which is missing."),
         ({"kind": "MF", "n_factors": 3.0}, "n_factors of MF must be a whole number, not 3.0."),
         ({"kind": "MF", "n_factors": True}, "n_factors of MF must be a whole number, not True."),
         ({"kind": "Popularity", "exponent": True}, "exponent of Popularity must be a number, not True."),
@@ -189,11 +189,11 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
         (
             {"kind": "Naive", "net": "MF"},
-            "net of Naive must be a table of the kind MF or NCF or SharedEmbedding or Tower, not 'MF'.",
+            "net of Naive must be a table of the kind MF or NCF or Tower, not 'MF'.",
         ),
         ({"kind": "Naive", "net": {"kind": "IPS"}}, "net of Naive cannot be of the kind 'IPS'; choose from MF"),
         ({"kind": "Training", "batch_size": "big"}, "batch_size of Training must be a whole number or 'none', not"),
-        ({"kind": "Training", "max_epochs": 0}, "max_epochs must be at least 1, not 0."),
+        ({"kind": "Training", "max_epochs": 0}, "max_epochs of Training must be a number at least 1, not 0."),
         ({"kind": "IPS", "clip": 2}, "clip of IPS must be a number at least 0 and at most 1, not 2."),
     ],
 )

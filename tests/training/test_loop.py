@@ -15,7 +15,7 @@ from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import Naive
 from unskew.nets.base import Part
 from unskew.nets.factors import MF
-from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.nets.towers import Tower
 from unskew.propensity.counted import Uniform
 from unskew.registry import make
 from unskew.training.history import Epoch, History
@@ -94,7 +94,7 @@ def test_steps_in_turn_see_what_the_step_before_has_moved(split):
 
 def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
     roles = {
-        "vectors": Role(SharedEmbedding(n_factors=4)),
+        "vectors": Role(MF(n_factors=4, biases=False)),
         **{r: Role(Tower(), shares_with="vectors") for r in ("a", "b")},
     }
     stage = Stage("only", tuple((Update((role,), loss_of(role)),) for role in "ab"))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal
 
-from unskew.calibration.before_after import report_of
+from unskew.calibration.report import report_of, weights_of
 from unskew.compiled import announced
 from unskew.data.impressions import Target
 from unskew.data.log import RatingLog
@@ -27,7 +27,6 @@ from unskew.settings import check_settings, setting
 from unskew.training.loop import train
 from unskew.training.options import Training
 from unskew.training.plan import Plan, Role, Stage
-from unskew.training.weights import weights_of
 
 
 class Method(ABC):

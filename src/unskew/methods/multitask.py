@@ -12,7 +12,9 @@ from unskew.losses.joint import counterfactual, entire_space, opposition
 from unskew.losses.weighting import ips, seen_likelihood, snips
 from unskew.methods.base import NetMethod
 from unskew.methods.settings import CLIP, LogUniform
-from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.nets.base import NetSpec
+from unskew.nets.factors import MF
+from unskew.nets.towers import Tower
 from unskew.settings import setting
 from unskew.training.plan import Plan, Role, Stage, Step, Update
 
@@ -21,7 +23,7 @@ from unskew.training.plan import Plan, Role, Stage, Step, Update
 class MultiTask(NetMethod):
     """Towers on shared vectors that take one step together."""
 
-    net: SharedEmbedding = setting(factory=SharedEmbedding)
+    net: NetSpec = setting(factory=lambda: MF(biases=False))
     clip: float | None = setting(None, least=0, most=1, search=CLIP)
     pairs_per_row: float = setting(2.0, above=0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from unskew.calibration.experts import ExpertPlatt
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
 from unskew.datasets.published import PUBLISHED
@@ -12,11 +14,11 @@ from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, 
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive, RelMF
 from unskew.metrics.table import METRICS
 from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import SharedEmbedding, Tower
+from unskew.nets.towers import Tower
 from unskew.posterior.factors import BayesianFactors
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
-from unskew.propensity.counted import Known, Logged, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.propensity.factors import Factors
 from unskew.propensity.logistic import Logistic
@@ -77,29 +79,10 @@ for name, sides, what in (
     register(f"dce-dr/{name}", DoublyCalibrated(DRJL(), *sides), note=f"Ablation: {what}.")
 register("dce-bayes", DCEBayes())
 register("bayes", Bayes())
-for name, part in {
-    "bayesian-factors": BayesianFactors,
-    "mf": MF,
-    "ncf": NCF,
-    "shared-embedding": SharedEmbedding,
-    "tower": Tower,
-    "uniform": Uniform,
-    "popularity": Popularity,
-    "known": Known,
-    "logged": Logged,
-    "additive": Additive,
-    "factors": Factors,
-    "logistic": Logistic,
-    "spectral": Spectral,
-    "clicks": Clicks,
-    "ridge": Ridge,
-    "naive-bayes": NaiveBayes,
-    "mean-rating": MeanRating,
-    "global-platt": GlobalPlatt,
-    "user-platt": UserPlatt,
-    "expert-platt": ExpertPlatt,
-}.items():
-    register(name, part)
+nets = (MF, NCF, Tower)
+propensities = (Uniform, Popularity, Known, Additive, Factors, Logistic, Spectral, Clicks, Ridge, NaiveBayes)
+for part in (BayesianFactors, *nets, *propensities, MeanRating, GlobalPlatt, UserPlatt, ExpertPlatt):
+    register(re.sub("(?<=[a-z])(?=[A-Z])", "-", part.__name__).lower(), part)  # bayesian-factors, mf, ...
 for metric in METRICS.values():
     register(metric.name, metric)
 for source in PUBLISHED:

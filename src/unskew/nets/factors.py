@@ -7,7 +7,6 @@ from typing import Self, cast
 
 import numpy as np
 
-from unskew.errors import ParameterError
 from unskew.losses.columns import Array
 from unskew.nets.base import (
     Linear,
@@ -117,15 +116,10 @@ class MF(NetSpec):
     `MF(biases=False, init_std=1.0)` is the net of the literature, whose logits are saturated from the first step.
     """
 
-    n_factors: int = setting(64, least=0, most=MOST_FACTORS)
+    n_factors: int = setting(64, least=1, most=MOST_FACTORS)
     biases: bool = True
     init_std: float = setting(0.2, least=0, most=MOST_STD)
     bias_l2: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (self.n_factors or self.biases):
-            raise ParameterError("n_factors of MF must be at least 1 without biases, not 0.")
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
         users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
@@ -163,14 +157,6 @@ class ConcatenationNet(TableNet):
         found["users"], found["items"] = np.split(of_last, 2, axis=1)
         for name, gradient in found.items():
             self.tables[name].learn({"users": users, "items": items}.get(name, np.arange(len(gradient))), gradient)
-
-    def linear(self) -> Linear | None:
-        """Without a hidden layer the net is additive, and all items see the same of a user."""
-        if "inner" in self.tables:
-            return None
-        of_user, of_item = np.split(self.value("outer"), 2, axis=1)
-        offsets = (self.value("items") @ of_item.T)[:, 0] + self.value("offset")[0, 0]
-        return Linear(self.value("users"), np.repeat(of_user, len(offsets), 0), offsets)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Several nets on one pair of tables: vectors of users and items, and a small tower for each role."""
+"""Several nets on one pair of tables: vectors of users and items, by `MF(biases=False)`, and a tower for each role."""
 
 from __future__ import annotations
 
@@ -10,27 +10,8 @@ import numpy as np
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array
 from unskew.nets.base import Linear, NetContext, NetSpec, Part, State, Table
-from unskew.nets.factors import MF, MOST_FACTORS, MOST_STD, FactorNet, TableNet
+from unskew.nets.factors import FactorNet, TableNet
 from unskew.nets.kernels import tower_dot, tower_learn
-from unskew.settings import setting
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedEmbedding(NetSpec):
-    """User and item vectors that towers share; by itself it scores a pair by v_u . w_i."""
-
-    n_factors: int = setting(64, least=1, most=MOST_FACTORS)
-    init_std: float = setting(0.2, least=0, most=MOST_STD)
-
-    @property
-    def factors(self) -> MF:
-        return MF(n_factors=self.n_factors, biases=False, init_std=self.init_std)
-
-    def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
-        return self.factors.build(context, rng)
-
-    def from_state(self, state: State, owner: Part | None = None) -> FactorNet:
-        return self.factors.from_state(state)
 
 
 class TowerNet(TableNet):
@@ -96,7 +77,6 @@ class Tower(NetSpec):
 
 
 def _shared(owner: Part | None) -> FactorNet:
-    if not isinstance(owner, FactorNet):
-        held = "nothing" if owner is None else type(owner).__name__
-        raise ParameterError(f"Tower() needs the vectors of a SharedEmbedding(), by Role(shares_with=...), not {held}.")
+    if not isinstance(owner, FactorNet) or "offset" in owner.tables:
+        raise ParameterError("Towers need the vectors of an MF(biases=False), by net= or Role(shares_with=...).")
     return owner

@@ -135,21 +135,27 @@ def _check_known(p: Values, expected: int) -> Values:
 
 @dataclass(frozen=True)
 class Known(Propensity):
-    """Propensities the user supplies: a function of (user codes, item codes), or a column of the log's rows.
+    """Propensities that are given: a function of (user codes, item codes), or a column of the log's rows.
 
-    A column, such as logged propensities, holds one value a rating, in the log's order: enough for weighting seen pairs
-    (IPS, SNIPS), and refused with a sentence where a method asks for a pair that was not seen.
+    A column holds one value a rating, in the log's order, by default the log's own (`pscore`) as far as its rows stand
+    for all pairs: enough for weighting seen pairs (IPS, SNIPS), and refused where a method asks for an unseen one.
     """
 
-    pairs: Callable[[Any, Any], ArrayLike] | ArrayLike
+    pairs: Callable[[Any, Any], ArrayLike] | ArrayLike | None = None
 
     def fit_in(self, given: Given) -> KnownPropensity:
         if callable(self.pairs):
             return KnownPropensity(self.pairs)
-        log, column = given.log, _check_known(np.asarray(self.pairs, np.float64), len(given.log))
+        log, column = given.log, given.log.chances if self.pairs is None else self.pairs
+        if column is None:
+            raise DataError(
+                "Known() reads the propensities of impressions by one policy, and the log has none: name the column "
+                "pscore, and read it for target='click' or 'click-and-conversion'."
+            )
+        p = _check_known(np.asarray(column, np.float64), len(log))
         keys = pair_keys(log.users, log.items, log.n_items)
         order = np.argsort(keys)
-        return KnownPropensity(KnownPairs(keys[order], column[order], log.n_items))
+        return KnownPropensity(KnownPairs(keys[order], p[order], log.n_items))
 
     def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
         if "keys" in state:
@@ -157,25 +163,6 @@ class Known(Propensity):
         if not callable(self.pairs):
             raise ParameterError("Known propensities came from a function, which no file holds: pass it again.")
         return KnownPropensity(self.pairs)
-
-
-@dataclass(frozen=True)
-class Logged(Propensity):
-    """The chances that what was shown would be, by the log's own propensities (`pscore`), for targets over all pairs.
-
-    Those of seen pairs alone, as of a column of `Known`: enough for weighting them (IPS, SNIPS).
-    """
-
-    def fit_in(self, given: Given) -> KnownPropensity:
-        if given.log.chances is None:
-            raise DataError(
-                "Logged() reads the propensities of impressions by one policy, and the log has none: name the column "
-                "pscore, and read it for target='click' or 'click-and-conversion'."
-            )
-        return Known(given.log.chances).fit_in(given)
-
-    def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
-        return Known([]).from_state(state, owner)
 
 
 class BayesPropensity(FittedPropensity):

@@ -19,11 +19,10 @@ Array = NDArray[Any]
 SETTINGS = {
     "MF": {"spread": "init_std"},
     "NCF": {"spread": "init_std"},
-    "SharedEmbedding": {"spread": "init_std"},
     "StableDR": {"imputation": "weighting"},
 }
 KINDS: dict[str, dict[str, Any]] = {
-    "Trunk": {"kind": "SharedEmbedding"},
+    **dict.fromkeys(("SharedEmbedding", "Trunk"), {"kind": "MF", "biases": False}),
     "RandomPlatt": {"kind": "ExpertPlatt", "assignment": "random"},
 }
 BY_ROW = ("users", "items", "user_bias", "item_bias")  # tables with a row for each user or item

@@ -18,7 +18,7 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 from unskew._version import __version__
-from unskew.calibration.before_after import CalibrationReport, Figures, RoleCalibration
+from unskew.calibration.report import CalibrationReport, Figures, RoleCalibration, WeightReport
 from unskew.data.features import Features
 from unskew.data.guess import Names
 from unskew.data.ids import Vocabulary
@@ -38,7 +38,6 @@ from unskew.store.plain import Plain
 from unskew.store.recipe import FitRecipe, plain
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
-from unskew.training.weights import WeightReport
 
 RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
 SHOWN, RANDOM, CONTEXT = "shown.arrow", "random.arrow", "context.arrow"  # of impressions

@@ -8,8 +8,8 @@ from typing import Any, Self, get_args
 
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, Split, holdout_split
-from unskew.errors import ParameterError
 from unskew.gone import refuse_gone
+from unskew.settings import check_settings, setting
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 16_384
 
@@ -25,11 +25,11 @@ class Training:
     `progress=None` shows a bar only on a terminal.
     """
 
-    max_epochs: int = 200
-    patience: int = 6
-    batch_size: int | None = None
-    holdout: float = 0.1
-    holdout_by: HoldoutBy = "global"
+    max_epochs: int = setting(200, least=1)
+    patience: int = setting(6, least=1)
+    batch_size: int | None = setting(None, least=1, most=2**31 - 1)
+    holdout: float = setting(0.1, above=0, below=1)
+    holdout_by: HoldoutBy = setting("global", choices=get_args(HoldoutBy))
     progress: bool | None = None
 
     def __new__(cls, **options: Any) -> Self:
@@ -38,15 +38,7 @@ class Training:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name in ("max_epochs", "patience"):
-            if getattr(self, name) < 1:
-                raise ParameterError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        if self.batch_size is not None and not 1 <= self.batch_size < 2**31:
-            raise ParameterError(f"batch_size must be at least 1 and less than 2^31, or None, not {self.batch_size}.")
-        if not 0 < self.holdout < 1:
-            raise ParameterError(f"holdout must lie between 0 and 1, not {self.holdout}.")
-        if self.holdout_by not in get_args(HoldoutBy):
-            raise ParameterError(f"holdout_by must be 'global', 'user' or 'last', not {self.holdout_by!r}.")
+        check_settings(self)
 
     @property
     def lasting(self) -> Training:
