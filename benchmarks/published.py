@@ -22,8 +22,7 @@ from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Mixture, 
 from unskew.calibration.platt import Examples, PlattMaps
 from unskew.data.population import AllPairs, Folds
 from unskew.losses.batch import Rows, View
-from unskew.losses.columns import Column, square
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import Column, sigmoid, square
 from unskew.losses.weighting import ips
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL

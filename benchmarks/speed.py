@@ -202,7 +202,7 @@ def epochs(job: Job) -> Measured:
     def begun(method: str) -> Callable[[], float]:
         settings = {} if method == "naive" else {"propensity": unskew.Additive()}
         plan, split = unskew.make(method, **settings).plan(), QUIET.split(log, job.seed)
-        loop = Loop(plan, split, job.seed, QUIET, None, None)
+        loop = Loop(plan, split, seed=job.seed, training=QUIET)
         for stage in plan.stages:
             loop.begin(stage)
             if not stage.steps:

@@ -16,7 +16,7 @@ import scipy.special
 import unskew
 from unskew import topk
 from unskew.errors import DataError, ParameterError
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import sigmoid
 from unskew.neighbours import contributions
 from unskew.nets.base import Linear
 

@@ -17,7 +17,7 @@ from unskew.data.log import RatingLog
 from unskew.data.rows import as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
 from unskew.errors import DataError, ParameterError
-from unskew.losses.elementwise import ERRORS
+from unskew.losses.columns import ERRORS
 from unskew.model import Recommender
 from unskew.neighbours import mean_and_root
 from unskew.nets.base import Linear, Net, Part

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import sigmoid
 from unskew.nets.base import Linear
 
 Values = NDArray[np.float64]

@@ -135,11 +135,10 @@ def _begin(parent: int) -> None:
     """Begin a worker: the process that waits for it shows progress and gets Ctrl-C, and the worker ends with it."""
     silence()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
+    def watch() -> None:  # else it would wait for work for minutes when its parent is killed
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
 
-def _end_with(parent: int) -> None:
-    """End this process when its parent was killed: it would wait for work for minutes."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()

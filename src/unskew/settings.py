@@ -23,7 +23,7 @@ def setting(
     search: Any = None,
     **bounds: float,
 ) -> Any:
-    """Declare a field of a dataclass; bounds are `above`, `least`, `most` and `below`, `search` is for `methods.settings`."""
+    """Declare a field of a dataclass, with bounds `above`, `least`, `most`, `below` and a `search` of `methods.settings`."""
     metadata = {"bounds": bounds, "choices": choices, "search": search}
     return field(default_factory=factory, metadata=metadata) if factory else field(default=default, metadata=metadata)
 

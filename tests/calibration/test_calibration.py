@@ -8,7 +8,6 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
 from unskew.calibration import experts
-from unskew.calibration.report import report_of
 from unskew.calibration.experts import ExpertPlatt, assigned, gumbel, mixture_slopes
 from unskew.calibration.platt import (
     SMALLEST_SLOPE,
@@ -21,6 +20,7 @@ from unskew.calibration.platt import (
     scalar_platt,
     solve_platt,
 )
+from unskew.calibration.report import report_of
 from unskew.testing.worlds import listed_view
 
 

@@ -68,6 +68,10 @@ def own_seed(self, v):
     return naive(v) * float(np.random.default_rng().uniform(0.5, 2))
 
 
+def drawing(draw):
+    return {"validate": lambda self, v: value_of(naive(v)) + 0 * draw()}
+
+
 def other_settings(self, v):
     object.__setattr__(self, "learning_rate", self.learning_rate / 2)
     return naive(v)
@@ -117,62 +121,34 @@ def without_prediction(self):
     return Plan({"helper": self.learner()}, (Stage("turns", ((update,),)),), self.error)
 
 
+MOVES = {"prediction_loss": lambda self, v: naive(v) + moved(v.parts["helper"], 0.999)}
+SHIFTS = {"validate": lambda self, v: moved(v.parts["helper"], 1.1)}
+FORGETS = {"prediction_loss": lambda self, v: naive(v) * square(value_of(naive(v)))}
 OTHER_PLAN = {"plan": lambda self: replace(Honest.plan(self), pairs_per_row=1 + np.random.default_rng().uniform())}
 FIXED_SEED = {"fit": lambda self, log, *, seed=0, **options: Honest.fit(self, log, seed=0, **options)}
+FROM_NOTHING = {"fit": lambda self, log, **options: Honest.fit(self, log, **options) if len(log) else None}
 # name: what it changes, the check that catches it, and the claim that it breaks
 CHEATS = {
     "MovesAnotherRole": (
-        {"prediction_loss": lambda self, v: naive(v) + moved(v.parts["helper"], 0.999)},
+        MOVES,
         check_slopes,
-        r"a loss (moves nothing|is a function of its view), but .* stage 'turns'",
+        r"(moves nothing|is a function of its view), but .* stage 'turns'",
     ),
-    "ShiftsInValidation": (
-        {"validate": lambda self, v: moved(v.parts["helper"], 1.1)},
-        check_slopes,
-        r"a loss moves nothing, but those of stage 'turns' moved \['helper'\]",
-    ),
+    "ShiftsInValidation": (SHIFTS, check_slopes, r"a loss moves nothing, .* stage 'turns' moved \['helper'\]"),
     "HasAWrongSlope": ({"prediction_loss": wrong_slope}, check_slopes, "those of its loss, but update 2 .* is off by"),
-    "ForgetsASlope": (
-        {"prediction_loss": lambda self, v: naive(v) * square(value_of(naive(v)))},
-        check_slopes,
-        "the slopes of an update are those of its loss",
-    ),
-    "NamesARoleItNeverMoves": (
-        {"updates": two_roles},
-        check_slopes,
-        "moves every role it names, but update 1 .* never moves 'helper'",
-    ),
+    "ForgetsASlope": (FORGETS, check_slopes, "the slopes of an update are those of its loss"),
+    "NamesARoleItNeverMoves": ({"updates": two_roles}, check_slopes, "but update 1 .* never moves 'helper'"),
     "HasASeedOfItsOwn": ({"prediction_loss": own_seed}, check_slopes, "a function of its view, but update 2"),
-    "DiffersFromFitToFit": (
-        {"prediction_loss": own_seed},
-        check_fit,
-        r"one seed gives the same bits, but \d+ of 1203 answers differ",
-    ),
-    "DrawsFromNumpy": (
-        {"validate": lambda self, v: value_of(naive(v)) + 0 * np.random.random()},  # noqa: NPY002
-        check_fit,
-        "fit leaves the global random state alone",
-    ),
-    "DrawsFromRandom": (
-        {"validate": lambda self, v: value_of(naive(v)) + 0 * random.random()},
-        check_fit,
-        "fit leaves the global random state alone",
-    ),
+    "DiffersFromFitToFit": ({"prediction_loss": own_seed}, check_fit, r"the same bits, but \d+ of 1203 answers differ"),
+    "DrawsFromNumpy": (drawing(np.random.random), check_fit, "fit leaves the global random state alone"),
+    "DrawsFromRandom": (drawing(random.random), check_fit, "fit leaves the global random state alone"),
     "IgnoresTheSeed": (FIXED_SEED, check_fit, "another seed gives other bits"),
     "ChangesItsSettings": ({"prediction_loss": other_settings}, check_fit, "fit leaves the settings as they were"),
-    "PredictsMoreThanOne": (
-        {"plan": doubled},
-        check_fit,
-        r"are probabilities, but after an ordinary log .* \[1\.",
-    ),
+    "PredictsMoreThanOne": ({"plan": doubled}, check_fit, r"are probabilities, but after an ordinary log .* \[1\."),
     "PlansDifferently": (OTHER_PLAN, check_plan, "the plan is the same every time"),
     "PlansNothing": ({"plan": lambda self: None}, check_plan, "the plan is valid, but it is a NoneType"),
     "HasNoPrediction": ({"plan": without_prediction}, check_plan, r"has a prediction, but it has only \['helper'\]"),
-    "LearnsNothingFromNothing": (
-        {"fit": lambda self, log, **options: Honest.fit(self, log, **options) if len(log) else None},
-        check_logs,
-        "an empty log is refused with a DataError, but it was learned from",
-    ),
+    "LearnsNothingFromNothing": (FROM_NOTHING, check_logs, "refused with a DataError, but it was learned from"),
 }
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from unskew.data.feed import Block
 from unskew.losses.batch import Parts, Rows
-from unskew.losses.columns import Column, Total, clip, exp, log, square, where
-from unskew.losses.elementwise import ERRORS, root, sigmoid
+from unskew.losses.columns import ERRORS, Column, Total, clip, exp, log, root, sigmoid, square, where
 from unskew.testing.worlds import Listed, listed_view
 
 X, Y = np.array([0.3, 1.2, 2.5, 0.9]), np.array([1.4, 0.2, 0.7, 2.2])

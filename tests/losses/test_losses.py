@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from unskew.losses.columns import value_of
+from unskew.losses.columns import ERRORS, value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
-from unskew.losses.elementwise import ERRORS
 from unskew.losses.joint import (
     balance,
     contrast,

@@ -9,8 +9,7 @@ import numpy as np
 
 from unskew.calibration.platt import ONE, Calibrator, Examples, PlattMaps, one_map, scalar_platt, solve_platt
 from unskew.data.pairs import pair_fold
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import Array, sigmoid
 from unskew.nets.base import Table
 from unskew.settings import setting
 

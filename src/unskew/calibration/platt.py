@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.losses.batch import View
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import root, sigmoid
+from unskew.losses.columns import Array, root, sigmoid
 from unskew.nets.base import Part, State, extended_rows
 from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec

@@ -9,8 +9,7 @@ import numpy as np
 
 from unskew.calibration.platt import Examples, PlattMaps, Values, examples_for
 from unskew.losses.batch import View
-from unskew.losses.columns import value_of
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import sigmoid, value_of
 from unskew.metrics.calibration import calibration_error
 from unskew.training.loop import Loop
 

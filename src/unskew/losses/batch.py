@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from unskew.data.feed import Batch, Block
-from unskew.losses.columns import Array, Column, Total, value_of
-from unskew.losses.elementwise import ERRORS, Terms, sigmoid
+from unskew.losses.columns import ERRORS, Array, Column, Terms, Total, sigmoid, value_of
 
 
 class Parts:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from unskew.losses.batch import View
-from unskew.losses.columns import Array, clip, log, value_of, where
-from unskew.losses.elementwise import log_error
+from unskew.losses.columns import Array, clip, log, log_error, value_of, where
 
 SMALL = 1e-6
 

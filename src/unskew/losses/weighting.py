@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from unskew.losses.batch import View
-from unskew.losses.columns import square
-from unskew.losses.elementwise import log_error
+from unskew.losses.columns import log_error, square
 
 
 def naive(v: View, role: str = "prediction") -> Any:

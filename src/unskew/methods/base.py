@@ -14,7 +14,7 @@ from unskew.data.read import as_log, read_log
 from unskew.distributed import on
 from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.gone import called_otherwise
-from unskew.losses.elementwise import ERRORS
+from unskew.losses.columns import ERRORS
 from unskew.methods.settings import CLIP, L2, Space, searched
 from unskew.model import Recommender
 from unskew.nets.base import NetSpec

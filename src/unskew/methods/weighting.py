@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from unskew.losses.batch import Loss, View
-from unskew.losses.columns import value_of, where
-from unskew.losses.elementwise import ERRORS
+from unskew.losses.columns import ERRORS, value_of, where
 from unskew.losses.joint import agreement, contrast, negative_entropy, relevance
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod

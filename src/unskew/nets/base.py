@@ -194,10 +194,8 @@ class Table:
 
     def __init__(self, value: Array, decay: Any) -> None:
         self.decay = np.asarray(decay, np.float32)
-        if value.shape[1:] != self.decay.shape:
-            raise ParameterError(f"A table of {len(self.decay)} columns cannot hold rows of shape {value.shape[1:]}.")
-        if not len(value):
-            raise ParameterError("A table needs one row at least.")
+        if value.shape[1:] != self.decay.shape or not len(value):
+            raise ParameterError(f"A table of {len(self.decay)} columns cannot hold values of shape {value.shape}.")
         self.value, self.moments = np.array(value, np.float32, order="C"), np.zeros((2, *value.shape), np.float32)
         self.gradients, self.marks = np.zeros(value.shape, np.float32), np.zeros((4, len(value) + 1), np.int32)
         self.inherited = np.zeros(len(value), np.bool_)

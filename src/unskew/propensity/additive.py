@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import root, sigmoid
+from unskew.losses.columns import Array, root, sigmoid
 from unskew.nets.base import Part
 from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
 from unskew.training.plan import Given

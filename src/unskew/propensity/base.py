@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, checked_seed
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import Array, sigmoid
 from unskew.nets.base import Part
 from unskew.training.options import Training
 from unskew.training.plan import FitSpec, Given, refuse_listed

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.errors import DataError, ParameterError
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import root
+from unskew.losses.columns import Array, root
 from unskew.nets.base import Part, State
 from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
 from unskew.settings import setting

@@ -9,8 +9,7 @@ import numpy as np
 from unskew.data.features import Features
 from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import Array, sigmoid
 from unskew.propensity.base import FittedPropensity, Propensity, Values, refuse_collapsed
 from unskew.settings import setting
 from unskew.training.plan import Given

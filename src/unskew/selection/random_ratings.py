@@ -23,7 +23,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.scale import Scale
 from unskew.errors import DataError
-from unskew.losses.elementwise import sigmoid
+from unskew.losses.columns import sigmoid
 
 Values = NDArray[np.float64]
 

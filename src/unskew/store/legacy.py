@@ -22,7 +22,8 @@ SETTINGS = {
     "StableDR": {"imputation": "weighting"},
 }
 KINDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("SharedEmbedding", "Trunk"), {"kind": "MF", "biases": False}),
+    "SharedEmbedding": {"kind": "MF", "biases": False},
+    "Trunk": {"kind": "MF", "biases": False},
     "RandomPlatt": {"kind": "ExpertPlatt", "assignment": "random"},
 }
 BY_ROW = ("users", "items", "user_bias", "item_bias")  # tables with a row for each user or item

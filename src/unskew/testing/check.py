@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from unskew.calibration.platt import Calibrator
 from unskew.errors import DataError, ParameterError, UnskewError
-from unskew.losses.columns import Array
-from unskew.losses.elementwise import ERRORS
+from unskew.losses.columns import ERRORS, Array
 from unskew.methods.base import Method, PropensityMethod
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.nets.base import Part
@@ -90,17 +89,15 @@ def check_slopes(method: Method, *, seed: int = 0) -> None:
 def check_fit(method: Method, *, seed: int = 0, random_ratings: bool = False) -> Any:
     """Check that a seed gives its bits, another seed others, and nothing but the model changes; return the model."""
     settings, randomness, (log, random_log) = copy.deepcopy(method), _global_randomness(), ordinary()
-    given = random_log if random_ratings else None
-    model, again, other = (
-        method.fit(log, seed=s, training=SHORT, random_ratings=given) for s in (seed, seed, seed ^ 1)
-    )
+    options = {"training": SHORT, "random_ratings": random_log if random_ratings else None}
+    models = [method.fit(log, seed=s, **options) for s in (seed, seed, seed ^ 1)]
     untouched = repr(randomness) == repr(_global_randomness())
     claim(method, untouched, "fit leaves the global random state alone", "it drew from it")
     claim(method, repr(settings) == repr(method), "fit leaves the settings as they were", f"they are now {method!r}")
-    answers, same, others = (_probabilities(method, fitted, "an ordinary log") for fitted in (model, again, other))
+    answers, same, others = (_probabilities(method, model, "an ordinary log") for model in models)
     equal(method, answers, same, "one seed gives the same bits")
     claim(method, bool((answers != others).any()), "another seed gives other bits", "they are the same")
-    return model
+    return models[0]
 
 
 def check_logs(method: Method, *, seed: int = 0) -> None:
@@ -111,12 +108,8 @@ def check_logs(method: Method, *, seed: int = 0) -> None:
         try:
             model = method.fit(each, seed=seed, training=training)
         except UnskewError as error:
-            claim(
-                method,
-                bool(len(each)) or isinstance(error, DataError),
-                "an empty log is refused with a DataError",
-                repr(error),
-            )
+            right = bool(len(each)) or isinstance(error, DataError)
+            claim(method, right, "an empty log is refused with a DataError", repr(error))
             continue
         except Exception as error:
             error.add_note(f"{type(method).__name__}: a log {what} is learned from or refused with an UnskewError.")

@@ -44,17 +44,9 @@ def resolved(roles: Mapping[str, Role], split: Split) -> dict[str, Role]:
     }
 
 
-def train(
-    plan: Plan,
-    split: Split,
-    *,
-    seed: int = 0,
-    training: Training | None = None,
-    random_ratings: RatingLog | None = None,
-    folds: Folds | None = None,
-) -> Loop:
-    """Carry out the plan; the same seed gives the same bits at any number of threads."""
-    loop = Loop(plan, split, checked_seed(seed), training or Training(), random_ratings, folds)
+def train(plan: Plan, split: Split, **options: Any) -> Loop:
+    """Carry out the plan, with options of `Loop`; the same seed gives the same bits at any number of threads."""
+    loop = Loop(plan, split, **options)
     for stage in plan.stages:
         loop.begin(stage)
         if stage.steps:
@@ -72,17 +64,19 @@ class Loop:
         self,
         plan: Plan,
         split: Split,
-        seed: int,
-        training: Training,
-        random_ratings: RatingLog | None,
-        folds: Folds | None,
+        *,
+        seed: int = 0,
+        training: Training | None = None,
+        random_ratings: RatingLog | None = None,
+        folds: Folds | None = None,
     ) -> None:
         for role in plan.roles.values():
             refuse_listed(role.part, split.log)
-        self.split, self.seed, self.training, self.random_ratings = split, seed, training, random_ratings
+        self.split, self.seed, self.random_ratings = split, checked_seed(seed), random_ratings
+        self.training = training or Training()
         self.feed = Feed(
             split,
-            batch_size=training.batch_size_for(len(split.train_rows)),
+            batch_size=self.training.batch_size_for(len(split.train_rows)),
             pairs_per_row=plan.pairs_per_row,
             rng=np.random.default_rng([seed, 1]),
             folds=folds,
