@@ -85,9 +85,7 @@ def test_answers_without_numba_are_those_of_the_kernels():
     pointer = np.concatenate([[0], np.cumsum(rng.integers(0, 6, 9))])
     given = pointer, rng.integers(0, 5, pointer[-1]), rng.normal(size=(5, 5)), items[:4000] % 5
     for ours, theirs in zip(
-        scorers.sum_neighbours(users[:4000] % 9, *given),
-        scorers._sum_neighbours(users[:4000] % 9, *given),
-        strict=True,
+        scorers.sum_neighbours(users[:4000] % 9, *given), scorers._sum_neighbours(users[:4000] % 9, *given), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
 

@@ -23,7 +23,7 @@ def setting(
     search: Any = None,
     **bounds: float,
 ) -> Any:
-    """Declare a field of a dataclass, with bounds `above`, `least`, `most`, `below` and a `search` of `methods.settings`."""
+    """Declare a field of a dataclass, with bounds `above`, `least`, `most`, `below`; `search` is where `tune` looks."""
     metadata = {"bounds": bounds, "choices": choices, "search": search}
     return field(default_factory=factory, metadata=metadata) if factory else field(default=default, metadata=metadata)
 

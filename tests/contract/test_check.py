@@ -129,11 +129,7 @@ FIXED_SEED = {"fit": lambda self, log, *, seed=0, **options: Honest.fit(self, lo
 FROM_NOTHING = {"fit": lambda self, log, **options: Honest.fit(self, log, **options) if len(log) else None}
 # name: what it changes, the check that catches it, and the claim that it breaks
 CHEATS = {
-    "MovesAnotherRole": (
-        MOVES,
-        check_slopes,
-        r"(moves nothing|is a function of its view), but .* stage 'turns'",
-    ),
+    "MovesAnotherRole": (MOVES, check_slopes, r"(moves nothing|is a function of its view), but .* stage 'turns'"),
     "ShiftsInValidation": (SHIFTS, check_slopes, r"a loss moves nothing, .* stage 'turns' moved \['helper'\]"),
     "HasAWrongSlope": ({"prediction_loss": wrong_slope}, check_slopes, "those of its loss, but update 2 .* is off by"),
     "ForgetsASlope": (FORGETS, check_slopes, "the slopes of an update are those of its loss"),

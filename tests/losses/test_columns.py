@@ -110,10 +110,7 @@ def test_the_clip_comes_before_the_rating_counts():
 
     p = np.array([0.05, 0.05, 0.4])
     view = listed_view(
-        np.ones(3, bool),
-        [1.0, 0.0, 1.0],
-        {"propensity": Rated(np.log(p / (1 - p)))},
-        clips={"propensity": 0.1},
+        np.ones(3, bool), [1.0, 0.0, 1.0], {"propensity": Rated(np.log(p / (1 - p)))}, clips={"propensity": 0.1}
     )
     np.testing.assert_allclose(view.observed.inverse_propensity(), [1 / 0.4, 1 / 0.05, 1.0])
     np.testing.assert_allclose(view.sampled.inverse_propensity(), [10, 10, 2.5])

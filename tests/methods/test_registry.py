@@ -6,7 +6,6 @@ from operator import attrgetter
 import pytest
 
 from unskew.errors import ParameterError
-from unskew.methods.base import NetMethod
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR
 from unskew.methods.robust import DRJL, DRMSE
@@ -125,13 +124,6 @@ def test_ends_of_the_trade_off_are_not_searched():
     assert "trade_off" not in make("dr-bias").space()
     space = DoublyCalibrated(DRJL()).space()
     assert {"base.l2", "base.clip", "base.imputation_l2", "base.net.n_factors", "n_experts"} == set(space)
-
-
-def test_equal_settings_are_equal_methods():
-    assert make("dr-jl") == DRJL()
-    assert make("dr-jl", net=MF(n_factors=8)) != DRJL()
-    assert issubclass(DRJL, NetMethod)
-    assert len({DRJL(), DRJL(), DRJL(l2=0.1)}) == 2
 
 
 def test_scikit_learn_clones_a_method_by_its_parameters():

@@ -358,7 +358,10 @@ def test_a_manifest_that_does_not_fit_is_refused_even_with_the_right_digest(fold
             "the arrays of its Factors are damaged, or those of another version of unskew: fit again",
         ),
         (lambda a: a.pop("prediction/users"), "the arrays of its MF are damaged, or those of another version"),
-        (lambda a: a.update({"prediction/offset": a["prediction/offset"][:0]}), "A table of 1 columns cannot hold values of shape (0, 1)"),
+        (
+            lambda a: a.update({"prediction/offset": a["prediction/offset"][:0]}),
+            "A table of 1 columns",
+        ),
         (lambda a: a.update({"propensity/folds": np.full(4, np.inf)}), "the arrays of its Factors are damaged"),
     ],
 )

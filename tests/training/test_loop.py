@@ -107,30 +107,24 @@ def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
     assert stage._replace(steps=stage.steps[:1]).moves(roles) == {"vectors", "a", "b"}
 
 
-def test_the_best_state_is_restored_after_patience_is_exhausted(split):
+def test_the_best_state_of_all_that_moves_is_restored_after_patience(split):
     risks, seen = iter([0.5, 0.3, 0.4, 0.6, 0.7, 0.8]), []
 
     def validate(v):
         seen.append(v.parts["a"].state())
         return next(risks)
 
-    plan = plan_of(roles=("a",), validate=validate)
-    trained = train(plan, split, training=Training(max_epochs=50, patience=3, progress=False))
+    roles = {"a": Role(NET), "counts": Role(Counts())}
+    stage = Stage("only", ((Update(("a",), loss_of("a")),),), ("counts",), validate=validate)
+    trained = train(Plan(roles, (stage,)), split, training=Training(max_epochs=50, patience=3, progress=False))
     history, users = trained.history, trained.parts["a"].tables["users"]
     assert len(history.epochs) == 5
     assert history.kept == {"only": 2}
     assert history.stopped == {"only": "stopped: no better in 3 epochs"}
     learned = users.marks[0, :-1] > 0
     np.testing.assert_array_equal(users.value[learned], seen[1]["users"][learned])
-
-
-def test_a_part_fitted_after_each_epoch_is_restored_with_its_epoch(split):
-    risks = iter([0.5, 0.3, 0.4, 0.6])
-    roles = {"a": Role(NET), "counts": Role(Counts())}
-    stage = Stage("only", ((Update(("a",), loss_of("a")),),), ("counts",), validate=lambda v: next(risks))
-    trained = train(Plan(roles, (stage,)), split, training=Training(max_epochs=4, progress=False))
-    assert trained.parts["counts"].planned == [0.25, 0.5]
-    assert trained.history.notes[0] == "asked at 0.5"  # the part that was kept
+    assert trained.parts["counts"].planned == [1 / 50, 2 / 50]
+    assert history.notes[0] == "asked at 0.04"  # the part that was kept
 
 
 @pytest.mark.parametrize(
