@@ -89,7 +89,7 @@ def check_slopes(method: Method, *, seed: int = 0) -> None:
 def check_fit(method: Method, *, seed: int = 0, random_ratings: bool = False) -> Any:
     """Check that a seed gives its bits, another seed others, and nothing but the model changes; return the model."""
     settings, randomness, (log, random_log) = copy.deepcopy(method), _global_randomness(), ordinary()
-    options = {"training": SHORT, "random_ratings": random_log if random_ratings else None}
+    options: dict[str, Any] = {"training": SHORT, "random_ratings": random_log if random_ratings else None}
     models = [method.fit(log, seed=s, **options) for s in (seed, seed, seed ^ 1)]
     untouched = repr(randomness) == repr(_global_randomness())
     claim(method, untouched, "fit leaves the global random state alone", "it drew from it")
