@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from scipy.stats import ttest_ind, ttest_rel
+from scipy.stats import ttest_rel
 
 from unskew.bench.standings import Figure, holm, p_value, results, standing, standings_of
 
@@ -82,10 +82,7 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p_values):
 def test_p_values_are_those_of_scipy_and_rounding_is_no_difference():
     own, other = np.array([0.3, 0.5, 0.4, 0.9]), np.array([0.1, 0.6, 0.2, 0.3])
     assert p_value(own, other) == pytest.approx(ttest_rel(own, other).pvalue)
-    assert p_value(own, other[:3], paired=False) == pytest.approx(ttest_ind(own, other[:3], equal_var=False).pvalue)
     same = np.full(3, 0.1)
     for wobble in (0.0, 1e-17):
-        assert p_value(same, same + wobble) == p_value(same, same + wobble, paired=False) == 1.0
+        assert p_value(same, same + wobble) == 1.0
         assert p_value([1.5, 2.5, 3.5], np.array([1.0, 2.0, 3.0]) + wobble) == 0.0
-        assert p_value(same, same + 1 + wobble, paired=False) == 0.0
-    assert 0 < p_value(same, [0.3, 0.2, 0.4], paired=False) < 0.1

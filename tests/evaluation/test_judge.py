@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
+from unskew.data.log import Features
 from unskew.errors import DataError
-from unskew.evaluation import baselines, estimators, fits, judge, kept, scores
+from unskew.evaluation import estimators, fits, judge, kept, scores
 from unskew.evaluation import gain as gains
 from unskew.evaluation.estimators import ESTIMATORS, estimate, interval_of, liked_of_shown
 from unskew.evaluation.gain import Estimate, Gain
@@ -263,7 +264,7 @@ def test_nobody_answers_for_a_fold_that_he_has_seen(world, evidence, monkeypatch
     """The judge's own fits, models that are judged, and simple models; the same log is fitted once."""
     log, fold = world.log, evidence.fold_of_ratings
     expected = [[*zip(log.users[fold != k], log.items[fold != k], strict=True)] for k in range(5)]
-    seen, fit, simple, imputation = [], unskew.Naive.fit, baselines.baselines, judge.imputation_of
+    seen, fit, simple, imputation = [], unskew.Naive.fit, fits.baselines, judge.imputation_of
 
     def pairs():
         logs = [[*zip(each.users, each.items, strict=True)] for each in seen]
@@ -286,6 +287,8 @@ def test_nobody_answers_for_a_fold_that_he_has_seen(world, evidence, monkeypatch
     assert pairs() == expected
     monkeypatch.setattr(judge, "imputation_of", None)
     judge.gather(log)  # what was fitted before serves
+    with pytest.raises(TypeError):  # but not a log of which more is known
+        judge.gather(replace(log, user_features=Features(("age",), np.arange(150.0)[:, None])))
     assert kept.fingerprint(world.draw(1)) != kept.fingerprint(log)
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import unskew
 from unskew.bench import search
-from unskew.bench.records import Records
+from unskew.bench.run import Records
 from unskew.training.loop import Loop
 
 BRIEF = unskew.Training(max_epochs=1, progress=False)

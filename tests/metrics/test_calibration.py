@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,8 +45,7 @@ def test_every_edge_belongs_to_the_bin_above_and_one_to_the_last():
     edges = np.linspace(0, 1, 16)
     bins = reliability_curve(np.zeros(16), edges)
     assert bins.count.tolist() == [1] * 14 + [2]
-    np.testing.assert_array_equal(bins.lower, edges[:-1])
-    np.testing.assert_array_equal(bins.upper, edges[1:])
+    np.testing.assert_allclose(bins.mean_score[:-1], edges[:-2])
 
 
 def test_empty_bins_stay_with_nan_means_and_no_weight():
@@ -76,8 +77,9 @@ def test_quantile_bins_never_split_ties_and_are_never_empty(rows, n_bins):
     assert bins.count.min() > 0
     assert bins.count.sum() == len(rows)
     assert bins.weight.sum() == pytest.approx(1)
-    assert (bins.lower <= bins.upper).all()
-    assert (bins.upper[:-1] < bins.lower[1:]).all()  # a score shared by two bins would break this
+    bounds = np.r_[0, bins.count.cumsum()]
+    spans = [np.sort(scores)[a:b] for a, b in itertools.pairwise(bounds)]
+    assert all(one[-1] < after[0] for one, after in itertools.pairwise(spans))  # a score shared by two would break this
 
 
 def test_tied_scores_go_where_the_middle_of_their_weight_falls():

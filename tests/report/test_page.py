@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 import unskew
 from unskew.bench import Benchmark
 from unskew.cli import app
-from unskew.report.benchmark_page import benchmark_page, write_benchmark_page
-from unskew.report.page import coded, page
+from unskew.report.page import benchmark_page, coded, page, write_page
 
 VOID = {"meta", "link", "br"}
 HOSTILE = (
@@ -204,4 +203,4 @@ def test_a_benchmark_has_a_page_that_shows_who_is_best_and_escapes_names(folder)
     assert out.read_text() == html
     assert "name a page for them by --out" in run(app, ["diagnose", str(folder)]).stderr
     with pytest.raises(unskew.UnskewError, match="is not the record of a benchmark"):
-        write_benchmark_page(folder / "recipes", folder / "other.html")
+        write_page(folder / "recipes", folder / "other.html")

@@ -15,8 +15,7 @@ import numpy as np
 
 import unskew
 from unskew.asked import OnUnknown
-from unskew.bench.records import Records, Values, versions
-from unskew.bench.run import Job, Outcome, opened, run, warm_up
+from unskew.bench.run import Job, Outcome, Records, Values, opened, run, versions, warm_up
 from unskew.bench.search import Search, Validation, search
 from unskew.bench.standings import NAIVE, SURE, Standing, results, standings_of
 from unskew.charts import Chart

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.bench.records import Values, another_log, versions
-from unskew.bench.run import Forecast, Job, Stopped, attempts, warm_up
+from unskew.bench.run import Forecast, Job, Stopped, Values, another_log, attempts, versions, warm_up
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
 from unskew.evaluation.estimators import estimate

@@ -109,24 +109,26 @@ class Standing:
         return ranked and method in self.means and self.means[method] == self.means[self.order[0]]
 
     @cached_property
+    def naive(self) -> str | None:
+        return next((method for method in self.values if method.lower() == NAIVE), None)
+
+    @cached_property
     def against_best(self) -> dict[str, Versus]:
-        return self._against({method: next((o for o in self.order if o != method), "") for method in self.values})
+        return self._against({method: next((o for o in self.order if o != method), None) for method in self.values})
 
     @cached_property
     def against_naive(self) -> dict[str, Versus]:
-        return self._against({method: NAIVE for method in self.values if method.lower() != NAIVE})
+        return self._against({method: self.naive for method in self.values if method != self.naive})
 
-    def _against(self, others: Mapping[str, str]) -> dict[str, Versus]:
-        known = {name.lower() if name.lower() == NAIVE else name: name for name in self.values}
-        tests = {}
-        for method, other in others.items():
-            if other in known and len(self.values[method]) > 1:
-                tests[method] = known[other], p_value(self.values[method], self.values[known[other]])
-        pairs = {frozenset({method, other}): p for method, (other, p) in tests.items()}
+    def _against(self, others: Mapping[str, str | None]) -> dict[str, Versus]:
+        met = {method: other for method, other in others.items() if other and len(self.values[method]) > 1}
+        pairs = {frozenset(pair): p_value(*(self.values[method] for method in pair)) for pair in met.items()}
         corrected = dict(zip(pairs, holm(list(pairs.values())), strict=True))
         return {
-            method: Versus(other, self.means[method] - self.means[other], p, corrected[frozenset({method, other})])
-            for method, (other, p) in tests.items()
+            one: Versus(
+                other, self.means[one] - self.means[other], pairs[both := frozenset({one, other})], corrected[both]
+            )
+            for one, other in met.items()
         }
 
     def tests(self) -> Table | None:
@@ -148,7 +150,7 @@ class Standing:
         ]
         best, name = self.order[0], self.figure.heading
         meaning = f"A dot is a seed. Best is {best} with {self.figure.shown(self.means[best])}."
-        here = next((mean for method, mean in self.means.items() if method.lower() == NAIVE), None)
+        here = None if self.naive is None else self.means[self.naive]
         return rows(f"{name} by method", meaning, data, axis=name, here=here)
 
 
@@ -177,21 +179,12 @@ def results(methods: Sequence[str], standings: Sequence[Standing], caption: str)
     return Table(caption, ("method", *(each.figure.heading for each in standings)), cells, frozenset(strong))
 
 
-def p_value(own: Sequence[float], other: Sequence[float], paired: bool = True) -> float:
-    """Return the two-sided p of a t-test, paired or else Welch's (1947).
-
-    What varies by rounding alone differs for sure (0) or not at all (1).
-    """
+def p_value(own: Sequence[float], other: Sequence[float]) -> float:
+    """Return the two-sided p of a paired t-test; what varies by rounding alone differs for sure (0) or not at all."""
     a, b = np.asarray(own, np.float64), np.asarray(other, np.float64)
-    samples = [a - b] if paired else [a, b]
-    squares = [sample.var(ddof=1) / len(sample) for sample in samples]  # of standard errors
-    gap, rounding = abs(a.mean() - b.mean()), 1e-12 * max(np.abs(a).max(), np.abs(b).max())
-    if sum(squares) <= rounding**2:
-        return float(gap <= rounding)
-    freedom = sum(squares) ** 2 / sum(
-        each**2 / (len(sample) - 1) for each, sample in zip(squares, samples, strict=True)
-    )
-    return float(2 * stdtr(freedom, -gap / np.sqrt(sum(squares))))
+    gap, error = abs(float((a - b).mean())), float((a - b).std(ddof=1) / np.sqrt(len(a)))
+    rounding = 1e-12 * max(np.abs(a).max(), np.abs(b).max())
+    return float(gap <= rounding) if error <= rounding else float(2 * stdtr(len(a) - 1, -gap / error))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

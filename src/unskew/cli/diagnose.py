@@ -38,11 +38,11 @@ def command(
     check_file(out, (".html", ".htm"))
     wrote = f"wrote the page to {out}; open it in a browser"
     if (Path(source) / "benchmark.json").is_file():
-        from unskew.report.benchmark_page import write_benchmark_page
+        from unskew.report.page import write_page
 
         if out is None:
             raise ParameterError(f"{source} holds results of a benchmark: name a page for them by --out.")
-        write_benchmark_page(source, out)
+        write_page(Path(source), out)
         return Answer(wrote, {"page": str(out)})
     if is_model(source) and (words := reading.words()):
         raise ParameterError(f"{words[0]} is for logs; a model knows its own.")

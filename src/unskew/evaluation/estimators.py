@@ -16,16 +16,16 @@ import numpy as np
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, checked_seed, words
-from unskew.evaluation.baselines import POPULARITY, baselines
-from unskew.evaluation.fits import Values
+from unskew.evaluation.fits import POPULARITY, Values, baselines
 from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, order_share
 from unskew.evaluation.impressions import USUAL, Judge, values_of
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
-from unskew.evaluation.kept import fingerprint, kept
+from unskew.evaluation.kept import kept
 from unskew.evaluation.scores import judged, known_propensity
 from unskew.findings import Interval, Table
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
+from unskew.store.model import log_digest
 
 ESTIMATORS = ("naive", "ips", "snips", "dr")
 BY_THE_LOG = ("mse", "mae", "log_loss", "auc", "user_auc", "precision")
@@ -131,7 +131,7 @@ def estimate_risk(
     folder = None if model is None else model.folder
     evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
     scores = judged(model_or_scores, evidence, "the model")
-    facts = ("baselines", fingerprint(log), checked_seed(seed), len(evidence.fold))
+    facts = ("baselines", log_digest(log), checked_seed(seed), len(evidence.fold))
     simple = kept(facts, lambda: simple_scores(evidence, seed))
     found = {(each.name, by): interval_of(evidence, each, by, scores) for each in wanted for by in estimators}
     others = {

@@ -14,7 +14,7 @@ from unskew.asked import OnUnknown
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, UnskewError, chosen, flag, whole
-from unskew.evaluation import baselines as simple
+from unskew.evaluation import fits
 from unskew.evaluation.gain import order_of, order_share
 from unskew.evaluation.judge import Evidence
 from unskew.evaluation.scores import asked
@@ -67,10 +67,6 @@ class Evaluation:
         return Table(f"{self.n_pairs:,} test pairs of {self.n_users:,} users", header, rows)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value:.4f}" for name, value in self.metrics.items())
-        return f"Evaluation({values}; {self.n_pairs:,} pairs of {self.n_users:,} users)"
-
-    def __str__(self) -> str:
         rule = {"skip": "left out of the means", "one": "counted as 1", "zero": "counted as 0"}[self.empty_users]
         both = self.n_users - self.per_user["auc"].null_count
         head = [
@@ -232,12 +228,12 @@ def _beside(
     if not len(model.log):
         raise ParameterError("the model was saved without its log, which they would be fitted on.")
     codes, found = _codes(model.log, test), {}
-    for name, answer in simple.baselines(model.log, model.seed).items():
+    for name, answer in fits.baselines(model.log, model.seed).items():
         scores = np.asarray(answer(*codes), np.float64)
-        if name != simple.POPULARITY:
+        if name != fits.POPULARITY:
             scores = np.asarray(test.scale.from_unit(scores), np.float64)
         *_, each = _measured(test, scores, cutoffs, empty_users)
-        errors = [metric.name for metric in named("metric").values() if metric.cell and name == simple.POPULARITY]
+        errors = [metric.name for metric in named("metric").values() if metric.cell and name == fits.POPULARITY]
         found[name] = {metric: interval.value for metric, interval in each.items() if metric not in errors}
     return found
 

@@ -1,4 +1,4 @@
-"""What the judge has fitted of a log: an imputation, the chance of being seen, and how strongly liking drives it.
+"""What is fitted to judge by: imputations, chances of being seen, how strongly liking drives them, simple models.
 
 The only module here that calls the posterior, its exposure and the slope.
 """
@@ -23,6 +23,7 @@ from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Fitted, Problem, one_blas_thread, sample
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
+from unskew.registry import make
 from unskew.runtime import bar
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.special import expit
@@ -35,6 +36,8 @@ Answers = Callable[[Codes, Codes], Values]
 FACTORS, SWEEPS = 6, 70
 PENALTY = 500.0  # of the ridge; its scores are calibrated on folds, so that it need not be found anew for every log
 RIDGE_SIDE = 1500  # of the smaller side, above which squares of it take longer than all else
+SHRUNK = 5  # ratings at the mean of the log that a user's or an item's own are averaged with
+POPULARITY = "popularity"
 
 
 class Imputation(NamedTuple):
@@ -124,3 +127,24 @@ def _sampled_by_fold(
 
 def _probability(part: Part, users: Codes, items: Codes) -> Values:
     return np.asarray(expit(part.logits(users, items).astype(np.float64)))
+
+
+def baselines(log: RatingLog, seed: int) -> dict[str, Answers]:
+    """Return popularity (an order, no chance), item means, user means and plain training of a log, on the unit scale.
+
+    Each answers for codes, the code -1 being an unknown user or item.
+    """
+    counts = np.append(np.bincount(log.items, minlength=log.n_items), 0).astype(np.float64)
+    plain = make("naive").fit(log, seed=seed, training=Training(progress=False))
+
+    def shrunk(codes: Codes, n: int) -> Values:
+        total, count = np.bincount(codes, log.ratings, n), np.bincount(codes, minlength=n)
+        return np.append((total + SHRUNK * log.positive_rate) / (count + SHRUNK), log.positive_rate)
+
+    items, users = shrunk(log.items, log.n_items), shrunk(log.users, log.n_users)
+    return {
+        POPULARITY: lambda u, i: counts[i],
+        "item means": lambda u, i: items[i],
+        "user means": lambda u, i: users[u],
+        "plain training": plain.predict_codes,
+    }

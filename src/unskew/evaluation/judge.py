@@ -20,11 +20,12 @@ from unskew.data.log import RatingLog
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError, checked_seed
 from unskew.evaluation.fits import Answers, Values, exposure_of, imputation_of, slope_of
-from unskew.evaluation.kept import Arrays, fingerprint, kept
+from unskew.evaluation.kept import Arrays, kept
 from unskew.findings import Interval
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.posterior.exposure import Pairs
 from unskew.selection.slope import Slope
+from unskew.store.model import log_digest
 
 N_FOLDS = 5
 MOST_UNSEEN = 400_000  # unseen pairs a fold; all of them if there are fewer
@@ -127,7 +128,7 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it
     fold = Pairs.of(log).folds(N_FOLDS, np.random.default_rng([seed, 41]))
     rows = _rows(log, fold, np.random.default_rng([seed, 42]))
-    facts = ("evidence with stars", N_FOLDS, MOST_UNSEEN, fingerprint(log), seed, propensity is None)
+    facts = ("evidence", N_FOLDS, MOST_UNSEEN, log_digest(log), seed, propensity is None)
     found = kept(facts, lambda: _fitted(log, fold, rows, seed, propensity is None), folder)
     evidence = _read(log, fold, rows, found, propensity)
     if not evidence.effective >= FEWEST_EQUAL:

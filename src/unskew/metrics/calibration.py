@@ -25,8 +25,6 @@ REPLICATES, CELLS_AT_ONCE = 200, 1 << 23  # of the bootstrap; of replicates time
 class ReliabilityCurve:
     """Scores in bins; one entry per bin, ascending, the two means NaN where a bin is empty."""
 
-    lower: Values
-    upper: Values
     weight: Values  # share of the total weight; adds up to one
     count: NDArray[np.int64]  # rows of positive weight
     mean_label: Values
@@ -54,20 +52,14 @@ def reliability_curve(
 
     width: `n_bins` bins of equal width on [0, 1], each holding its lower edge, the last its upper edge too;
     empty bins are kept. mass: at most `n_bins` bins of nearly equal weight; rows of equal score stay together, in the
-    bin where the middle of their joint weight falls. `lower` and `upper` are the least and greatest score in the bin.
+    bin where the middle of their joint weight falls.
     """
     columns = _counted(y_true, y_prob, sample_weight)
     bin_of = _bins_of(columns, n_bins, bins)
     size = n_bins if bins == "width" else int(bin_of.max()) + 1
     mass = np.bincount(bin_of, columns.weights, size)
     means = [ratio(np.bincount(bin_of, columns.weights * v, size), mass) for v in (columns.labels, columns.predictions)]
-    edges = np.linspace(0, 1, n_bins + 1)
-    lower, upper = edges[:-1], edges[1:]
-    if bins == "mass":
-        lower, upper = np.full(size, np.inf), np.full(size, -np.inf)
-        np.minimum.at(lower, bin_of, columns.predictions)
-        np.maximum.at(upper, bin_of, columns.predictions)
-    return ReliabilityCurve(lower, upper, mass / mass.sum(), np.bincount(bin_of, minlength=size), *means)
+    return ReliabilityCurve(mass / mass.sum(), np.bincount(bin_of, minlength=size), *means)
 
 
 def calibration_error(

@@ -1,4 +1,4 @@
-"""Findings as one HTML page: the decision, what it rests on, what to do next; two printed sheets at most."""
+"""Findings as one HTML page of two printed sheets at most, and a benchmark as another."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from unskew import charts
 from unskew._version import __version__
+from unskew.bench.protocol import Benchmark
 from unskew.findings import Finding, Findings, Table, plain
 from unskew.store.atomic import write_file
 
@@ -23,6 +24,12 @@ QUESTIONS = {
     "gain": "Is this model better than plain training?",
     "lists": "What will people notice?",
 }
+LIMITS = (
+    "If the test's pairs were drawn at random, its figures are about all pairs; if it was set aside from the log, they "
+    "are about what people choose to rate, and flatter whatever shares its bias.",
+    "The spread over seeds is that of training, not over other logs: small differences may not carry over to other "
+    "data, however small their p-values.",
+)
 
 
 @cache
@@ -75,6 +82,24 @@ def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0)
     return rendered("page.html", findings=findings, sections=sections, known=known, **facts)
 
 
-def write_page(findings: Findings, path: str | PathLike[str], **facts: Any) -> None:
-    """Write the page, whole or not at all; facts as those of `page`."""
-    write_file(Path(path), page(findings, **facts).encode())
+def benchmark_page(folder: Path) -> str:
+    """Return the page about a benchmark by its record: who is best, is it chance, what fits took, what was tuned."""
+    found = Benchmark.read(folder)
+    sections = [
+        ("What was found", [found.results()], found.charts(), found.notes),
+        ("Is it more than chance?", found.tests(), [], ()),
+        ("What a fit takes", [found.costs()], [], ()),
+        ("How settings were chosen", [found.chosen()] if found.choices else [], [], ()),
+    ]
+    facts = [(name, str(value)) for name, value in found.facts.items() if value]
+    about = f"{len(found.methods)} methods \N{MIDDLE DOT} {folder.name}"
+    lead = " ".join(found.setting)
+    return rendered(
+        "benchmark.html", headline=found.headline, lead=lead, about=about, sections=sections, limits=LIMITS, facts=facts
+    )
+
+
+def write_page(about: Findings | Path, path: str | PathLike[str], **facts: Any) -> None:
+    """Write the page of findings or of a benchmark's folder, whole or not at all; facts as those of `page`."""
+    html = benchmark_page(about) if isinstance(about, Path) else page(about, **facts)
+    write_file(Path(path), html.encode())
