@@ -129,11 +129,13 @@ def test_answer_headline_and_meaning_of_bias_are_one_statement(world, known):
     answer, headline, meaning = WORDS[known]
     assert (found.answer, found.headline[: len(headline)]) == (answer, headline)
     assert meaning in found.meaning
-    same = bias(world.log, evidence, random=world.log)
+    same, other = (bias(world.log, evidence, random=log) for log in (world.log, world.test))
     assert (same.answer, same.meaning) == (
         "no",
         "What people chose to rate is liked as much as pairs drawn at random, whatever they chose by.",
     )
+    assert other.answer == "yes"  # and nothing beside it says that there is no sign of it
+    assert other.meaning.startswith("People rate what they like" if slope > 0.5 else "What people chose to rate is")
 
 
 @pytest.mark.parametrize(("says", "answer"), [(0.9, "no"), (0.1, "no"), (0.5, "cannot tell")])

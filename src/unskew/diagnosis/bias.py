@@ -71,8 +71,12 @@ def _answer(levels: Levels, evidence: Evidence | None) -> tuple[Answer, str, str
         if levels.random.covers(levels.log.value):
             meaning = "What people chose to rate is liked as much as pairs drawn at random, whatever they chose by."
             return "no", "No: random ratings are as high as the log's", meaning
-        gap = levels.gap(levels.log.value - levels.random.value)
-        return "yes", f"Yes, by {gap}: random ratings say {levels.random.value:{levels.form}}", f"{known}."
+        gap = levels.log.value - levels.random.value
+        headline = f"Yes, by {levels.gap(abs(gap))}: random ratings say {levels.random.value:{levels.form}}"
+        if evidence is None or not evidence.slope.evidence:
+            than = "more" if gap > 0 else "less"
+            known = f"What people chose to rate is liked {than} than pairs drawn at random; why, the log hides"
+        return "yes", headline, f"{known}."
     if evidence is None or levels.all is None:
         return "cannot tell", "This log cannot tell", "The log is too small to tell by itself."
     low, high = levels.log.value - levels.all.high, levels.log.value - levels.all.low

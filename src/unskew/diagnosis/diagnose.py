@@ -19,9 +19,9 @@ from unskew.errors import ParameterError
 from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
 from unskew.evaluation.fits import Values
-from unskew.evaluation.gain import order_gain, order_of
+from unskew.evaluation.gain import order_of
 from unskew.evaluation.judge import Evidence, random_evidence
-from unskew.findings import Finding, Findings, Interval, Table
+from unskew.findings import Answer, Finding, Findings, Interval, Table
 from unskew.model import Recommender
 from unskew.registry import make
 from unskew.training.options import Training
@@ -91,22 +91,23 @@ def _table(
     """Popular items, plain training and the model: order, liked of ten shown, and what they say on average."""
     log, names = rows.log, ("popular items", PLAIN, OWN)
     counts = np.bincount(log.items, minlength=log.n_items).astype(np.float64)
-    orders = [order_of(rows, values, rows.corners["activity"]) for values in (counts[rows.items], *given)]
-    difference = order_gain(rows, *orders[1:]).interval("+.1%")
-    lines: list[tuple[Any, ...]] = [
-        ("a liked item ranked above a disliked one", *(f"{one.value:.0%}" for one in orders), difference)
-    ]
+    shown, here = (counts[rows.items], *given), rows.corners["activity"]
+    orders = (order_of(rows, values, here).value for values in shown)
+    lines = [("a liked item ranked above a disliked one", *(f"{share:.0%}" for share in orders))]
     if evidence is not None and evidence.whole:
-        here, shown = evidence.corners["alike"], (counts[evidence.items], *by_fold)
-        tops = [liked_of_shown(evidence, values, K, here).value for values in shown]
+        tops = [
+            liked_of_shown(evidence, values, K, evidence.corners["alike"]).value
+            for values in (counts[evidence.items], *by_fold)
+        ]
         possible = all(0 <= top <= 1 for top in tops)
-        lines.append((f"liked, of {K} shown", *(f"{K * top:.1f}" if possible else "cannot tell" for top in tops), ""))
-    true = level.numbers.get("random ratings") or level.numbers.get("over all pairs")
+        lines.append((f"liked, of {K} shown", *(f"{K * top:.1f}" if possible else "cannot tell" for top in tops)))
+    known = next((name for name in ("random ratings", "over all pairs") if name in level.numbers), "")
     form = ".0%" if log.binary else ".2f"
-    means = (log.positive_rate, *(float(values.mean()) for values in given))
+    unseen = rows.corners["alike"].base
+    means = (log.positive_rate, *(np.average(values, weights=unseen) for values in given))
     says = (f"{float(log.scale.from_unit(mean)):{form}}" for mean in means)
-    lines.append((f"says liked on average (true: {true})", *says, ""))
-    return Table("Over the pairs that nobody chose", ("", *names, "difference"), lines)
+    lines.append((f"says liked on average ({known}: {level.numbers[known]})", *says))
+    return Table("Over the pairs that nobody chose", ("", *names), lines)
 
 
 def known_already(model: Recommender) -> list[str]:
@@ -158,6 +159,8 @@ def reach(evidence: Evidence) -> Finding:
     }
     meaning = f"Weighted by how rarely their like is seen, they are worth {effective:,.0f} equal ratings"
     meaning += f" and stand for {covered:.0%} of the pairs that nobody rated (100% is ideal)."
-    inside = LEAST <= covered <= MOST
-    headline = "Yes" if inside else "In part: some pairs are seen so rarely that nothing stands for them"
-    return Finding("reach", "yes" if inside else "cannot tell", headline, meaning, numbers)
+    headline = f"They stand for {covered:.0%} of the pairs that nobody rated"
+    if covered < LEAST:
+        headline += ": some are seen so rarely that nothing stands for them"
+    answer: Answer = "yes" if LEAST <= covered <= MOST else "cannot tell"
+    return Finding("reach", answer, headline, meaning, numbers)

@@ -111,8 +111,8 @@ class Comparison:
             error += f" (with one mean {ends[0]:+.4f} to {ends[1]:+.4f})"
         basis = f", depending on what drives seeing, by {len(self.witnesses.log):,} ratings left out in turn"
         basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
-        stars = "" if found.stars is None else f"; by stars {_points(found.stars)}"
-        figures = f"{_points(found.order)} points of liked items ranked above disliked ones{stars}, {error}{basis}"
+        stars = "" if found.stars is None else f", by stars {_points(found.stars)}"
+        figures = f"{_points(found.order)} of liked items ranked above disliked ones{stars}; {error}{basis}"
         if self.decision != "test":
             return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
         many = "no affordable number" if self.needed is None else f"{self.needed:,}"
@@ -226,7 +226,7 @@ def _by_random(
 
 def _points(gain: Estimate) -> str:
     value, low, high = (100 * end for end in gain.interval()[:3])
-    return f"{value:+.1f} (95% interval {low:+.1f} to {high:+.1f})"
+    return f"{value:+.1f} points (95% interval {low:+.1f} to {high:+.1f})"
 
 
 def compare(
