@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -91,6 +92,16 @@ def test_random_ratings_speak_before_the_log(model, world):
     assert found["calibration"].rests_on.endswith("random ratings.")
     level = found["bias"].numbers["random ratings"]
     assert level.low < world.test.positive_rate < level.high
+
+
+def test_one_random_rating_a_user_orders_nothing(model, world):
+    few = world.test.take(np.unique(world.test.users, return_index=True)[1][:60])
+    found = unskew.diagnose(model, random_ratings=few)
+    assert found["gain"].table.rows[0][1:] == ("cannot tell",) * 3
+    even = lambda users, items: np.full(len(users), 0.5)  # noqa: E731
+    alone = unskew.compare(even, even, world.log.take(np.arange(90)), random_ratings=few)  # which cannot judge itself
+    assert "no user has a liked and a disliked rating" in str(alone)
+    assert not re.search(r"\b(inf|nan)\b", found.text() + str(alone) + repr(alone))
 
 
 def test_a_log_is_biased_where_liking_drives_seeing_and_a_frame_is_a_log():

@@ -95,7 +95,7 @@ def test_bad_columns_are_refused_in_one_sentence(name, labels, scores, weights, 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("labels", "scores", "name"), [([0, 1], [0.5, 1.5], "y_prob"), ([0, 2], [0.5, 0.5], "y_true")])
+@pytest.mark.parametrize(("labels", "scores", "name"), [([0, 1], [0.5, 1.5], "y_pred"), ([0, 2], [0.5, 0.5], "y_true")])
 def test_probability_metrics_refuse_values_outside_the_unit_interval(labels, scores, name):
     with pytest.raises(DataError, match=rf"{name}\[1\] = .* lies outside \[0, 1\]"):
         log_loss(labels, scores)

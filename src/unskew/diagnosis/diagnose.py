@@ -92,8 +92,9 @@ def _table(
     log, names = rows.log, ("popular items", PLAIN, OWN)
     counts = np.bincount(log.items, minlength=log.n_items).astype(np.float64)
     shown, here = (counts[rows.items], *given), rows.corners["activity"]
-    orders = (order_of(rows, values, here).value for values in shown)
-    lines = [("a liked item ranked above a disliked one", *(f"{share:.0%}" for share in orders))]
+    shares = [order_of(rows, values, here).value for values in shown]
+    orders = (f"{share:.0%}" if np.isfinite(share) else "cannot tell" for share in shares)
+    lines = [("a liked item ranked above a disliked one", *orders)]
     if evidence is not None and evidence.whole:
         tops = [
             liked_of_shown(evidence, values, K, evidence.corners["alike"]).value

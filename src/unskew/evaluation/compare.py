@@ -13,7 +13,7 @@ from unskew.data.log import RatingLog
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.fits import Values
-from unskew.evaluation.gain import Estimate, Gain, Z, gain, hull, together
+from unskew.evaluation.gain import SHOWN, Estimate, Gain, Z, gain, hull, together
 from unskew.evaluation.impressions import Judge, values_of
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
@@ -112,23 +112,25 @@ class Comparison:
         basis = f", depending on what drives seeing, by {len(self.witnesses.log):,} ratings left out in turn"
         basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
         stars = "" if found.stars is None else f", by stars {_points(found.stars)}"
-        figures = f"{_points(found.order)} of liked items ranked above disliked ones{stars}; {error}{basis}"
+        ordered = f"{_points(found.order)} of liked items ranked above disliked ones{stars}"
+        if not found.ordered:
+            ordered = "no user has a liked and a disliked rating to order"
+        figures = f"{ordered}; {error}{basis}"
         if self.decision != "test":
             return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
         many = "no affordable number" if self.needed is None else f"{self.needed:,}"
-        least = (
-            f"It can show a gain of {100 * found.smallest:.1f} points or more" if found.smallest else "Both order alike"
-        )
-        return (
-            f"This log cannot tell {second} from {first}: {figures}. {least}; of random ratings, {many} would decide."
-        )
+        least = 100 * SHOWN * found.order.error
+        able = f"It can show a gain of {least:.1f} points or more; of" if found.ordered else "Of"
+        able = "Both order alike; of" if found.order.error == 0 else able
+        return f"This log cannot tell {second} from {first}: {figures}. {able} random ratings, {many} would decide."
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
         numbers = {}
         for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
             if found is not None:
-                numbers[f"order, {basis}"] = found.order.interval("+.1%")
+                if found.ordered:
+                    numbers[f"order, {basis}"] = found.order.interval("+.1%")
                 if found.stars is not None:
                     numbers[f"order by stars, {basis}"] = found.stars.interval("+.1%")
                 numbers[f"squared error gained, {basis}"] = found.band

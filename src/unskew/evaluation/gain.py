@@ -87,8 +87,8 @@ class Order(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The share in the right order."""
-        return self.right / self.all
+        """The share in the right order, NaN if there is nothing to order."""
+        return self.right / self.all if self.all > 0 else np.nan
 
 
 def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: bool = True) -> Order:
@@ -180,9 +180,9 @@ class Gain(NamedTuple):
         return "use" if gains else "stop"
 
     @property
-    def smallest(self) -> float:
-        """The smallest gain in order that this log can show."""
-        return SHOWN * self.order.error
+    def ordered(self) -> bool:
+        """Whether any user has a liked and a disliked pair."""
+        return bool(np.isfinite(self.order.error))
 
 
 def gain(evidence: Evidence, before: Values, after: Values) -> Gain:

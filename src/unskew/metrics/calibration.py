@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError, checked_seed, chosen, whole
 from unskew.findings import Interval
-from unskew.metrics.checks import Columns, probability_columns, ratio
+from unskew.metrics.checks import Columns, checked_columns, ratio
 
 Bins = Literal["width", "mass"]
 Norm = Literal["mean", "max"]
@@ -108,7 +108,7 @@ def calibration_interval(
 
 def _counted(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None) -> Columns:
     """Return the rows that stand for something."""
-    columns = probability_columns(y_true, y_prob, sample_weight)
+    columns = checked_columns(y_true, y_prob, sample_weight, unit=True)
     return Columns(*(column[columns.weights > 0] for column in columns))
 
 

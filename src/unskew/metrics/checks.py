@@ -17,10 +17,6 @@ class Columns(NamedTuple):
     predictions: NDArray[np.float64]
     weights: NDArray[np.float64]
 
-    def mean(self, values: NDArray[np.float64]) -> float:
-        """Return the weighted mean of one value per row."""
-        return float(np.average(values, weights=self.weights))
-
 
 def finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """`values` as one-dimensional float64, refused when empty, not numeric or not finite."""
@@ -36,27 +32,26 @@ def finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return vector
 
 
-def checked_columns(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> Columns:
-    """Return the three columns as finite float64 of equal length; without `sample_weight` every row weighs one."""
+def checked_columns(
+    y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None, unit: bool = False
+) -> Columns:
+    """Return the three columns as finite float64 of equal length; without `sample_weight` every row weighs one.
+
+    With `unit` labels and predictions must lie in [0, 1].
+    """
     labels, predictions = finite_vector(y_true, "y_true"), finite_vector(y_pred, "y_pred")
     weights = np.ones(labels.size) if sample_weight is None else finite_vector(sample_weight, "sample_weight")
     for name, column in (("y_pred", predictions), ("sample_weight", weights)):
         if column.size != labels.size:
             raise DataError(f"{name} has {column.size} rows but y_true has {labels.size}; pass one value for each row.")
+    for name, column in (("y_true", labels), ("y_pred", predictions)) if unit else ():
+        require_unit_interval(column, name)
     refuse_rows(weights < 0, weights, "sample_weight", "is negative")
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not 0 < total < np.inf:
         raise DataError(f"sample_weight sums to {total}; the sum must be positive and finite.")
     return Columns(labels, predictions, weights)
-
-
-def probability_columns(y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None = None) -> Columns:
-    """`checked_columns` whose labels and predictions both lie in [0, 1]."""
-    columns = checked_columns(y_true, y_prob, sample_weight)
-    require_unit_interval(columns.labels, "y_true")
-    require_unit_interval(columns.predictions, "y_prob")
-    return columns
 
 
 def require_unit_interval(values: NDArray[np.float64], name: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError, ParameterError
-from unskew.metrics.checks import checked_columns, probability_columns, refuse_rows
+from unskew.metrics.checks import checked_columns, refuse_rows
 from unskew.metrics.ranking import TopLists, UserLists
 from unskew.registry import named
 
@@ -62,8 +62,8 @@ def logarithmic(prediction: Values, label: Values) -> Values:
 
 def _error(name: str, label: str, meaning: str, cell: Cell, probabilities: bool = False) -> Metric:
     def mean(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-        columns = (probability_columns if probabilities else checked_columns)(y_true, y_pred, sample_weight)
-        return columns.mean(cell(columns.predictions, columns.labels))
+        labels, predictions, weights = checked_columns(y_true, y_pred, sample_weight, unit=probabilities)
+        return float(np.average(cell(predictions, labels), weights=weights))
 
     return Metric(name, label, meaning, "pairs", mean, False, cell, probabilities, ANY)
 
