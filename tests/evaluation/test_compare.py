@@ -65,6 +65,7 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     level = unskew.compare(good, good, world.log)
     assert found.by_log == unskew.compare(poor, good, world.log, seed=0).by_log
     assert (level.better, level.needed) == (None, None)
+    assert (found.finding().action, level.finding().action) == ("", "An A/B test")
     assert str(level).startswith("This log cannot tell B from A")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
 
@@ -76,6 +77,8 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores):
         unskew.compare(poor, good, few)
     found = unskew.compare(poor, good, few, random_ratings=world.test)
     assert found.decision == "use"
+    rated = judge.Evidence.rated(world.log, world.test, world.test.ratings)
+    assert rated.level.value == pytest.approx(world.test.positive_rate)
     assert "random ratings" in found.finding().rests_on
 
 
@@ -127,3 +130,5 @@ def test_graded_logs_are_judged_on_their_scale():
 def test_unknown_names_are_refused(world, scores, settings, sentence):
     with pytest.raises(unskew.ParameterError, match=sentence):
         unskew.estimate_risk(scores[0], world.log, **settings)
+    with pytest.raises(unskew.DataError, match="log_loss needs probabilities of a binary log"):
+        unskew.estimate_risk(lambda u, i: 2 * scores[0](u, i), world.log, metrics=("log_loss",))

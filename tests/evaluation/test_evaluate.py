@@ -27,16 +27,18 @@ def graded() -> RatingLog:
     return RatingLog.from_arrays(USERS, ITEMS, STARS, positive=None, rating_scale=(1, 5))
 
 
-def random_log(n_rows: int) -> tuple[RatingLog, np.ndarray]:
+def random_log(n_rows: int, n_items: int = 200) -> tuple[RatingLog, np.ndarray]:
     generator = np.random.default_rng(0)
     pairs = generator.choice(n_rows * 10, n_rows, replace=False)
     scores = generator.random(n_rows)
-    return RatingLog.from_arrays(pairs // 200, pairs % 200, generator.random(n_rows) < scores, positive=1), scores
+    return RatingLog.from_arrays(
+        pairs // n_items, pairs % n_items, generator.random(n_rows) < scores, positive=1
+    ), scores
 
 
 @pytest.mark.parametrize("rule", ["skip", "one", "zero"])
 def test_every_metric_is_the_plain_function_of_that_name(rule):
-    test, scores = random_log(2000)
+    test, scores = random_log(2000, n_items=40)  # four a user: some like all, some nothing
     found, labels = evaluate(scores, test, k=(2, 5), empty_users=rule), test.ratings
     expected = {name: METRICS[name].of(labels, scores) for name in ("mse", "mae", "log_loss", "auc")}
     lists = UserLists.from_rows(labels, scores, test.users)

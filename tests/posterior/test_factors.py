@@ -237,6 +237,8 @@ def test_new_rows_are_answered_by_features():
     users, items = np.repeat(np.arange(80), 25), rng.integers(50, size=2000)
     log = Pairs(users, items, 100, 50, np.digitize(1.5 * x[users, 0] + rng.standard_normal(2000), [0]))
     posterior = sample(Problem(log, PLAIN, user_features=x)).posterior
+    assert "20 of 100 users have no rating: they are answered as new ones." in posterior.notes
+    assert posterior.shots["known"].tolist() == [1, 0, 0]  # of a new user, features as all have them on average
     f = posterior.scores(np.r_[np.arange(80, 100), -1], np.zeros(21, int))
     assert np.corrcoef(f[:-1], x[80:, 0])[0, 1] > 0.95
     assert abs(f[-1] - f[:-1].mean()) < f.std()  # the average new user
