@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +17,11 @@ import pyarrow.csv
 import pytest
 
 import unskew
-from unskew.cli import app
-from unskew.errors import DataError, ParameterError
+from unskew.errors import ParameterError, UnskewError
 from unskew.metrics.table import roc_auc
 from unskew.model import Recommender
 from unskew.posterior.gibbs import Sampler
+from unskew.store.atomic import locked
 from unskew.update import with_more
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
@@ -83,8 +84,7 @@ def test_new_users_and_items_join_and_known_ones_keep_their_places(shop: Shop, b
     assert 0 < after.predict("new", "fresh")[0] < 1
     assert len(after.recommend("new", k=3)) == 3
     assert "i1" not in after.recommend("new", k=40)["item_id"].to_pylist()
-    p = after.predict(["u3"] * 2, ["i1", "fresh"], return_std=True)
-    assert np.isfinite(p).all()
+    assert np.isfinite(after.predict(["u3"] * 2, ["i1", "fresh"], return_std=True)).all()
 
 
 def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recommender, tmp_path: Path) -> None:
@@ -101,20 +101,20 @@ def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recomm
     np.testing.assert_array_equal(one.more_sweeps(3).predict("u3", "i1"), again.predict("u3", "i1"))
 
 
-def test_the_command_writes_the_updated_model(shop: Shop, before: Recommender, tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
+def test_the_command_writes_the_updated_model(
+    run: Callable[..., Any], shop: Shop, before: Recommender, tmp_path: Path
+) -> None:
     before.save(tmp_path / "model")
-    pyarrow.csv.write_csv(shop.table(slice(FIRST, None)).rename_columns(["who", "what", "stars"]), tmp_path / "new.csv")
-    words = ["update", str(tmp_path / "model"), str(tmp_path / "new.csv"), "--user", "who", "--item", "what", "--json"]
-    found = CliRunner().invoke(app, words)
-    assert found.exit_code == 0, found.output
-    facts = json.loads(found.stdout)
+    more = shop.table(slice(FIRST, None)).rename_columns(["who", "what", "stars"])
+    more = more.append_column("item_id", more["who"])  # called as the items of the model's log
+    pyarrow.csv.write_csv(more, tmp_path / "new.csv")
+    words = ["update", tmp_path / "model", tmp_path / "new.csv", "--user", "who", "--item", "what", "--rating", "stars"]
+    facts = json.loads(run(*words, "--json").stdout)
     assert (facts["taken_in"], facts["ratings"]) == (len(shop.users) - FIRST, len(shop.users))
     assert len(unskew.load(tmp_path / "model").log) == len(shop.users)
-    found = CliRunner().invoke(app, words)
-    assert found.exit_code == 2
-    assert "in the log already" in found.output
+    assert "in the log already" in run(*words, code=2).output
+    with locked(tmp_path / "model"):
+        assert "is writing to" in run(*words, code=2).output
 
 
 def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift() -> None:
@@ -172,14 +172,6 @@ def test_who_saw_what_is_counted_anew_and_new_users_choose_too(shop: Shop, tmp_p
         assert loaded.recommend("new", k=9, by=by).equals(updated.recommend("new", k=9, by=by))
 
 
-def test_a_log_of_what_was_shown_is_fitted_again() -> None:
-    pairs = {"user_id": [1, 1, 2, 2, 3, 3], "item_id": [1, 2, 3, 4, 5, 6]}
-    shown = pa.table(pairs | {"click": [1, 1, 1, 1, 1, 0], "rating": [1, 0, 1, 0, 1, 0]})
-    log = unskew.read_log(shown, seen="click", rating="rating", positive=1)
-    with pytest.raises(ParameterError, match="lists what was shown"):
-        with_more(log, shown)
-
-
 def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """By ratings that are swept over and, in the long run, by processor time too."""
     if LONG:
@@ -218,33 +210,32 @@ def test_new_users_take_less_than_a_millisecond_each(shop: Shop, before: Recomme
 
 
 def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop: Shop, before: Recommender) -> None:
-    rest = shop.table(slice(FIRST, FIRST + 60))
-    with pytest.raises(DataError, match=r"0\.5 is none of the levels 0, 1"):
-        before.update(rest.set_column(2, "rating", pa.array([0.5] * 60)))
-    with pytest.raises(ParameterError, match="new ratings are on the scale"):
-        before.update(unskew.read_log(rest, positive=None, rating_scale=(0, 1)))
-    with pytest.raises(DataError, match="no column that is known to hold ratings"):
-        before.update(rest.drop_columns("rating"))
-    known = f"User 'u{shop.users[FIRST - 1]}' has rated item 'i{shop.items[FIRST - 1]}' in the log already \\(1 of 61 "
-    with pytest.raises(DataError, match=known):
-        before.update(shop.table(slice(FIRST - 1, FIRST + 60)))
-    naive = unskew.Naive().fit(before.log, training=unskew.Training(max_epochs=1, progress=False))
-    with pytest.raises(ParameterError, match="is not sampled in sweeps"):
-        naive.update(rest)
-    folded = before.fold_in(pa.table({"user_id": ["ann"], "item_id": ["i1"], "rating": [1.0]}))
-    with pytest.raises(ParameterError, match="Users were folded into this model"):
-        folded.update(rest)
+    rows = slice(FIRST, FIRST + 50)
+    rest, one_known = shop.table(rows), shop.table(slice(FIRST - 1, FIRST + 50))
+    known = f"User 'u{shop.users[FIRST - 1]}' has rated item 'i{shop.items[FIRST - 1]}' in the log already \\(1 of 51 "
+    timed = replace(before, log=replace(before.log, times=np.arange(float(FIRST)) + 1e9))
+    for model, more, words in (
+        (before, rest.set_column(2, "rating", pa.array([0.5] * 50)), r"0\.5 is none of the levels 0, 1"),
+        (before, unskew.read_log(rest, positive=None, rating_scale=(0, 1)), "new ratings are on the scale"),
+        (before, rest.drop_columns("rating"), "no column that is known to hold ratings"),
+        (before, one_known, known),
+        (unskew.Naive().fit(before.log, training=unskew.Training(max_epochs=1)), rest, "is not sampled in sweeps"),
+        (
+            before.fold_in(pa.table({"user_id": ["ann"], "item_id": ["i1"], "rating": [1.0]})),
+            rest,
+            "Users were folded into this model",
+        ),
+        (timed, shop.table(rows, timestamp=np.arange(50.0) + 1e9), "50 of 50 new ratings are older than the log's"),
+        (timed, rest, "have no times"),
+    ):
+        with pytest.raises(UnskewError, match=words):
+            model.update(more)
     with pytest.raises(ParameterError, match="sweeps must be a whole number from 21"):
         before.update(rest, sweeps=3)
-
-
-def test_older_ratings_and_ratings_without_times_are_refused(shop: Shop, before: Recommender) -> None:
-    model = replace(before, log=replace(before.log, times=np.arange(float(FIRST)) + 1e9))
-    rest = slice(FIRST, FIRST + 50)
-    with pytest.raises(DataError, match="50 of 50 new ratings are older than the log's last"):
-        model.update(shop.table(rest, timestamp=np.arange(50.0) + 1e9))
-    with pytest.raises(DataError, match="have no times"):
-        model.update(shop.table(rest))
-    after = model.update(shop.table(rest, timestamp=np.arange(50.0) + 2e9), sweeps=25)
+    after = timed.update(shop.table(rows, timestamp=np.arange(50.0) + 2e9), sweeps=25)
     assert after.log.times is not None
     assert after.log.times.max() == 2e9 + 49
+    pairs = {"user_id": [1, 1, 2, 2, 3, 3], "item_id": [1, 2, 3, 4, 5, 6]}
+    shown = pa.table(pairs | {"click": [1, 1, 1, 1, 1, 0], "rating": [1, 0, 1, 0, 1, 0]})
+    with pytest.raises(ParameterError, match="lists what was shown"):
+        with_more(unskew.read_log(shown, seen="click", rating="rating", positive=1), shown)

@@ -10,10 +10,10 @@ those that are left, and the sweep is drawn again.
 
 from __future__ import annotations
 
-import gc
+import asyncio
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -69,10 +69,23 @@ def connected(address: str) -> Any:
         from distributed import Client
     except ImportError as error:
         raise ParameterError(f"a scheduler needs {error.name}: pip install 'unskew[dask]'.") from None
-    with suppress(OSError, ValueError, TimeoutError):
-        return Client(address, timeout=PATIENCE, set_as_default=False)
-    gc.collect()  # a client that found nobody ends its loop when it is collected, and in another thread waits forever
-    raise ParameterError(f"No scheduler of Dask answers at {address}: give its address, such as tcp://host:8786.")
+    settings = {"timeout": PATIENCE, "set_as_default": False}
+
+    async def answers() -> None:
+        client = Client(address, asynchronous=True, **settings)
+        try:
+            await asyncio.wait_for(client, PATIENCE)  # what answers may be no scheduler
+        finally:
+            await client.close()
+
+    try:
+        # First in a thread that ends: a client that finds nobody leaves its own behind, which may wait forever.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, answers()).result()
+        return Client(address, **settings)
+    except (OSError, ValueError, TimeoutError):
+        where = f"No scheduler of Dask answers at {address}"
+        raise ParameterError(f"{where}: give its address, such as tcp://host:8786.") from None
 
 
 def read_log(path: str | PathLike[str], client: Any, **settings: Any) -> RatingLog:

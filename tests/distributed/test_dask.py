@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,16 +29,19 @@ def test_numbers_of_a_part_are_those_of_their_places(first: int) -> None:
     np.testing.assert_array_equal(uniforms_at(7, 3, first, 500), whole[first : first + 500])
 
 
-def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_cluster_is_refused_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "PATIENCE", 0.2)
     with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not int"), on(3):
         pass
     pytest.importorskip("distributed", reason="needs unskew[dask]")
-    for address in ("tcp://127.0.0.1:1", "nowhere"):
-        with pytest.raises(ParameterError, match=f"No scheduler of Dask answers at {address}"), on(address):
-            pass
     from distributed import Client
 
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for address in ("tcp://127.0.0.1:1", "nowhere", f"tcp://127.0.0.1:{silent.getsockname()[1]}"):
+            with pytest.raises(ParameterError, match=f"No scheduler of Dask answers at {address}"), on(address):
+                pass
+    assert not any(thread.name == "IO loop" for thread in threading.enumerate())
+    gc.collect()  # what a client leaves would wait here
     assert not any(isinstance(left, Client) for left in gc.get_objects())
 
 

@@ -73,8 +73,8 @@ def serve(served_model: Recommender, tmp_path: Path) -> Iterator[Callable[..., S
     served_model.save(tmp_path / "model")
     running: list[Server] = []
 
-    def start(log: Path | None = None, listening: socket.socket | None = None) -> Server:
-        running.append(Server(tmp_path / "model", log, listening))
+    def start(log: Path | None = None, listening: socket.socket | None = None, folder: str = "model") -> Server:
+        running.append(Server(tmp_path / folder, log, listening))
         return running[-1]
 
     yield start

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import unskew
 from unskew.model import Recommender
 from unskew.serve.shown import read_shown
 
@@ -43,6 +47,34 @@ def test_answers_are_those_of_the_model(serve: Serve, served_model: Recommender)
     assert [row["similar_item_id"] for row in found["similar"]] == served_model.similar(2, k=3)[
         "similar_item_id"
     ].to_pylist()
+
+
+def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_lines(
+    serve: Serve, served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, clicks = serve(tmp_path / "shown"), []
+    for user in range(60):
+        for explore in (None, 0.0, 0.2):
+            asked = {"users": [user], "k": 5, "by": "thompson", "explore": explore}
+            found = server.ask("/recommend", asked)[1]
+            assert found["policy"] == ("thompson explore=0.2" if explore else "thompson")
+            assert all(0 < row["pscore"] < 1 for row in found["lists"][0]["items"]), found
+            clicks += [(found["request"], row["item"]) for row in found["lists"][0]["items"] if row["score"] > 0.8]
+    sure = server.ask("/recommend", {"users": [3], "k": 2, "by": "liking"})[1]
+    server.stop()
+    table, _ = read_shown(tmp_path / "shown")
+    assert table["pscore"].to_pylist()[-2:] == [1, 1]
+    assert table["request"].to_pylist()[-1] == sure["request"]
+    requests, items = zip(*clicks, strict=True)
+    pyarrow.csv.write_csv(pa.table({"request": requests, "item": items}), tmp_path / "clicks.csv")
+    monkeypatch.chdir(tmp_path)
+    guide = (Path(__file__).parents[2] / "docs/guides/serve.md").read_text()
+    (lines,) = (block.split("```")[0] for block in guide.split("```python\n") if "read_shown" in block)
+    monkeypatch.setattr(unskew, "fit", lambda log: unskew.make("bayes", sweeps=25).fit(unskew.read_log(log)))
+    names: dict[str, Any] = {"unskew": unskew}
+    exec(lines, names)
+    assert sum(names["rows"]["clicked"].to_pylist()) == len(clicks)
+    assert names["model"].log.target == "click"
 
 
 def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, served_model: Recommender) -> None:
@@ -83,7 +115,8 @@ REFUSED = {
     ("/predict", "{"): (422, "JSON"),
     ("/recommend", '{"users": [1], "by": "stars"}'): (422, "by must be 'choice' or 'liking'"),
     ("/recommend", '{"users": [1], "k": 0}'): (422, "k: Input should be greater than or equal to 1"),
-    ("/recommend", '{"users": [1], "candidates": {"1": [2]}}'): (422, "leave users out"),
+    ("/recommend", '{"users": [1], "candidates": {"1": [2]}}'): (422, "leave users and items out"),
+    ("/recommend", "{}"): (422, "nobody to make a list for"),
     ("/recommend", '{"users": [1], "explore": 2}'): (422, "explore"),
     ("/fold-in", '{"new_users": [{"user": 99, "items": [1], "ratings": [1, 0]}]}'): (422, "1 items and 2 ratings"),
     ("/fold-in", '{"new_users": [{"user": 3, "items": [1], "ratings": [1]}]}'): (422, "in the log already"),
@@ -101,64 +134,47 @@ def test_refusals_are_one_sentence(serve: Serve) -> None:
         assert words in found[1]["error"], (path, body, found)
 
 
-def anything(rng: random.Random, depth: int = 0) -> Any:
-    """Any JSON: what is asked for, nearly that, and what nobody would send."""
-    plain = (
-        *(lambda: rng.choice([0, 1, -1, 7, 59, 60, 2**31, 2**63, -(2**63) - 1, 10**30, True, None]),),
-        *(lambda: rng.choice([0.5, -0.0, 1e308, float("nan"), float("inf"), 1e-320]),),
-        *(lambda: rng.choice(["", "3", "x", "\0", "\ud800", "é", "9" * 2000, "liking", "thompson", "raise"]),),
-    )
-    if depth > 3 or rng.random() < 0.5:
-        return rng.choice(plain)()
-    if rng.random() < 0.5:
-        return [anything(rng, depth + 1) for _ in range(rng.randrange(4))]
-    return {str(rng.choice(plain)()): anything(rng, depth + 1) for _ in range(rng.randrange(4))}
-
-
-def request(rng: random.Random) -> tuple[str, bytes]:
-    """A request that would be answered, with some of it replaced by anything."""
-    ids = [rng.choice([rng.randrange(60), str(rng.randrange(60))]) for _ in range(rng.randrange(1, 4))]
-    lists = {
-        "k": rng.randrange(1, 9),
-        "by": rng.choice([None, "liking", "choice", "lower", "thompson"]),
-        "explore": 0.1,
-    }
-    known = {
-        "/predict": {"users": ids, "items": [1] * len(ids), "return_std": True, "liked_from": 1},
-        "/recommend": lists | {"users": ids, "items": [1, 2, 3, 4], "filter_items": [2]},
-        "/fold-in": lists | {"new_users": [{"user": "ann", "items": [1, 2], "ratings": [1, 0]}]},
-        "/similar": {"items": [1, 2], "k": 3},
-        "/health": {},
-    }
-    path = rng.choice(list(known))
-    body: Any = known[path]
-    for _ in range(rng.randrange(3)):
-        body[rng.choice([*body, "candidates", "other"])] = anything(rng)
-    if rng.random() < 0.1:
-        body = anything(rng)
-    data = json.dumps(body).encode()
-    if rng.random() < 0.1:
-        data = bytes(byte if rng.random() > 0.02 else rng.randrange(256) for byte in data)
-    return path, b"[" * 5000 if rng.random() < 0.01 else data
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+    | st.sampled_from([-1, 60, 2**63, 10**30, "", "\0", "\ud800", "9" * 2000, "liking", "thompson", "raise"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=6,
+)  # fmt: skip
+LISTS = {"k": 3, "by": "thompson", "explore": 0.1}
+ASKED = {
+    "/predict": {"users": [3, "5"], "items": [1, 2], "return_std": True, "liked_from": 1},
+    "/recommend": LISTS | {"users": [7, "8"], "items": [1, 2, 3, 4], "filter_items": [2]},
+    "/fold-in": LISTS | {"new_users": [{"user": "ann", "items": [1, 2], "ratings": [1, 0]}]},
+    "/similar": {"items": [1, 2], "k": 3},
+    "/health": {},
+}
+KEYS = sorted({"candidates", "other"}.union(*ASKED.values()))
+BODIES = st.one_of(
+    st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=2), ANYTHING, st.binary(max_size=20).map(bytes)
+)
 
 
 def test_fuzzed_requests_are_answered_without_a_failure(serve: Serve, tmp_path: Path) -> None:
-    server, rng, statuses = serve(tmp_path / "shown"), random.Random(0), set()
-    for number in range(REQUESTS):
-        path, data = request(rng)
-        status, found = server.ask(path, raw=data)
+    """Requests that would be answered, with some of them replaced by anything, and anything at all."""
+    server, statuses = serve(tmp_path / "shown"), set()
+
+    @settings(max_examples=REQUESTS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.sampled_from(sorted(ASKED)), BODIES)
+    def send(path: str, drawn: Any) -> None:
+        whole = ASKED[path] | drawn if isinstance(drawn, dict) else drawn
+        status, found = server.ask(path, raw=drawn if isinstance(drawn, bytes) else json.dumps(whole).encode())
         statuses.add(status)
-        assert status < 500, (number, path, data, found)
+        assert status < 500, (path, drawn, found)
         assert "Traceback" not in json.dumps(found)
         assert (status == 200) == ("error" not in found)
+
+    send()
+    assert server.ask("/recommend", raw=b"[" * 5000)[0] == 400
     assert {200, 422} <= statuses
 
 
 def test_answers_on_one_connection_do_not_wait_for_confirmations(serve: Serve) -> None:
-    connection, times = (
-        http.client.HTTPConnection("127.0.0.1", serve(listening=socket.create_server(("127.0.0.1", 0))).port),
-        [],
-    )
+    server, times = serve(listening=socket.create_server(("127.0.0.1", 0))), []
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
     for _ in range(30):
         began = time.perf_counter()
         connection.request("GET", "/health")
@@ -195,7 +211,8 @@ def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(
     serve: Serve, served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unskew.serve.live.CHECKED_EVERY", 0.05)
-    server, folder = serve(), tmp_path / "model"
+    (tmp_path / "current").symlink_to("model")
+    server, folder = serve(folder="current"), tmp_path / "model"
     first = server.ask("/health")[1]["model"]
     names, failures, stop = set(), [], threading.Event()
 
@@ -218,13 +235,40 @@ def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(
     assert server.ask("/predict", {"users": [3], "items": [1]})[0] == 200
     shutil.rmtree(folder)
     until(lambda: "no such folder" in str(server.ask("/health")[1]["refused"]))
-    served_model.save(folder)
+    served_model.save(tmp_path / "other")
+    (tmp_path / "link").symlink_to("other")
+    (tmp_path / "link").rename(tmp_path / "current")
     until(lambda: server.ask("/health")[1]["model"] == first)
     stop.set()
     asking.join()
     assert not failures
     assert names == {first, second}
     assert server.ask("/health")[1]["status"] == "ok"
+
+
+def test_lists_that_cannot_be_logged_are_not_shown(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full, in the middle of a line, leaves the log whole."""
+    server, write, full = serve(tmp_path / "shown"), os.write, [False, True, False]
+
+    def half(file: int, data: bytes) -> int:
+        if file != server.shown._file or not full[0]:
+            return write(file, data)
+        if full[1]:
+            full[1] = False
+            return write(file, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("unskew.serve.shown.os.write", half)
+    statuses = []
+    for full[0] in (False, True, False):
+        status, found = server.ask("/recommend", {"users": [3], "k": 2})
+        statuses.append(status)
+        assert status == 200 or "cannot be written: no space left on device." in found["error"]
+    assert statuses == [200, 503, 200]
+    table, torn = read_shown(tmp_path / "shown")
+    assert (len(table), torn) == (4, 0)
 
 
 def until(holds: Callable[[], Any], seconds: float = 30) -> None:

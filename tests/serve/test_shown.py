@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from unskew.errors import DataError, ParameterError
@@ -72,6 +73,23 @@ def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path: Path) ->
     (part,) = (tmp_path / "shown").iterdir()
     assert [json.loads(line)["request"] for line in part.read_text().splitlines()] == ["é\n"] * 3 + ["b"] * 3
     assert read_shown(tmp_path / "shown")[0]["user"].to_pylist() == ["7"] * 3 + ["x"] * 3
+
+
+def test_clicks_are_those_of_their_request_user_and_item(tmp_path: Path) -> None:
+    log = ShownLog(tmp_path / "shown")
+    for user in (7, 8):
+        log.append(rows("r", user=user))  # one request of two users
+    clicks = {"request": ["r", "r"], "item": ["i2", "i2"], "user": ["8", "7"], "clicked": [1, 0]}
+    for given in (pa.table(clicks), pa.table({name: held[:1] for name, held in clicks.items()}).drop(["clicked"])):
+        found = read_shown(tmp_path / "shown", given)[0]
+        assert found["clicked"].to_pylist() == [0, 0, 0, 0, 1, 0]
+    for bad, words in (
+        ({"request": ["r"]}, "the clicks have no columns request and item, only request"),
+        ({"request": ["r", "x"], "item": ["i1", "i2"]}, "1 of 2 clicks are of nothing that was shown, such as request"),
+        (clicks | {"clicked": [2, 0]}, "row 1 of column 'clicked' holds 2"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read_shown(tmp_path / "shown", pa.table(bad))
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:

@@ -39,16 +39,16 @@ def command(
     from unskew.serve.shown import ShownLog
 
     live = Live(model)
-    shown = None if log is None else ShownLog(log)
-    config = uvicorn.Config(
-        create_app(live, shown), host=host, port=port, http=SlowClientsAreCutOff, ws="none", log_level="warning",
-        limit_concurrency=CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=10,
-    )  # fmt: skip
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=CONNECTIONS)
     except (OSError, UnicodeError):
         raise ParameterError(f"{host}:{port} cannot be listened on: choose another --port or --host.") from None
+    shown = None if log is None else ShownLog(log)
+    config = uvicorn.Config(
+        create_app(live, shown), host=host, port=port, http=SlowClientsAreCutOff, ws="none", log_level="warning",
+        limit_concurrency=CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=10,
+    )  # fmt: skip
     where = f"http://{host}:{listening.getsockname()[1]}"
     say(f"serving {model} at {where}; {where}/docs shows what can be asked")
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises what has ended it once more, for these

@@ -12,6 +12,7 @@ from unskew.cli import options
 from unskew.cli.output import Answer, check_folder
 from unskew.cli.reading import Columns
 from unskew.runtime import say
+from unskew.store.atomic import locked
 
 EXAMPLE = "unskew update model new-ratings.csv --out updated"
 
@@ -29,11 +30,13 @@ def command(
     """
     target = model if out is None else out
     check_folder(target)
-    known = unskew.load(model)
-    table, names = reading.table(ratings, ("user", "item", "rating"))
-    called = {name: getattr(known.log.names, role) for role, name in names.items()}
-    updated = known.update(table.rename_columns([called.get(name, name) for name in table.column_names]))
-    updated.save(target)
+    with locked(target):
+        known = unskew.load(model)
+        table, names = reading.table(ratings, ("user", "item", "rating"))
+        called = {name: getattr(known.log.names, role) for role, name in names.items()}
+        held = [name for name in table.column_names if name in called or name not in called.values()]
+        updated = known.update(table.select(held).rename_columns([called.get(name, name) for name in held]))
+        updated.save(target)
     more, of = len(updated.log) - len(known.log), len(updated.log)
     say(f"note: {updated.history.notes[-1]}")
     facts = {"model": str(target), "taken_in": more, "ratings": of, "notes": updated.history.notes}

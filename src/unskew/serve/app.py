@@ -23,10 +23,11 @@ from starlette.exceptions import HTTPException
 
 from unskew._version import __version__
 from unskew.asked import OnUnknown
-from unskew.errors import LARGEST_SEED, UnskewError
+from unskew.errors import LARGEST_SEED, ParameterError, UnskewError
 from unskew.serve.limits import Bounded
 from unskew.serve.live import Live, Loaded
 from unskew.serve.shown import ShownLog
+from unskew.store.atomic import reason
 
 MOST_CELLS = 1 << 24  # pairs of a user and an item that one request may have scored
 THREADS = 8
@@ -94,15 +95,10 @@ class Alike(Asked):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
-class RefusedError(UnskewError):
-    """A request that asks for too much."""
-
-
 def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
     """Build the application that serves a model; lists go to the log of what is shown, if there is one."""
     registry = CollectorRegistry()
     rows = Counter("unskew_shown_rows", "Rows of the log of what was shown.", registry=registry)
-    Gauge("unskew_model_loads", "Models taken up since the start.", registry=registry).set_function(lambda: live.loads)
     Gauge("unskew_model_refused", "1 if the folder as it stands was refused.", registry=registry).set_function(
         lambda: float(live.refused is not None)
     )
@@ -146,17 +142,17 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         """Make a list for each user; with explore every item has its chance, `pscore`, and all of it is logged."""
         loaded = live.current
         names = loaded.model.log.names
-        rules: dict[str, Any] = {"on_unknown": asked.on_unknown}
+        users, rules = distinct(asked.users or []), dict[str, Any]()
+        if asked.users is not None:
+            rules["users"] = as_texts(users)
         if asked.candidates is not None:
+            users = list(asked.candidates)
             pairs = [(user, item) for user, items in asked.candidates.items() for item in items]
-            users: list[Any] = list(asked.candidates)
             columns = [as_texts([pair[side] for pair in pairs]) for side in (0, 1)]
             rules["candidates"] = pa.table(dict(zip((names.user, names.item), columns, strict=True)))
-            if asked.users is not None:
-                raise RefusedError("candidates says who may get what: leave users out.")
-        else:
-            users = distinct(asked.users or [])
-            rules["users"] = as_texts(users)
+        if not rules:
+            raise ParameterError("there is nobody to make a list for: give users, or candidates.")
+        rules["on_unknown"] = asked.on_unknown
         return answered(loaded, users, asked, rules)
 
     def fold_in(asked: NewUsersAsked) -> Any:
@@ -165,7 +161,9 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         names, people = loaded.model.log.names, asked.new_users
         for person in people:
             if len(person.items) != len(person.ratings):
-                raise RefusedError(f"{person.user!r} has {len(person.items)} items and {len(person.ratings)} ratings.")
+                raise ParameterError(
+                    f"{person.user!r} has {len(person.items)} items and {len(person.ratings)} ratings."
+                )
         ids = [person.user for person in people for _ in person.items]
         items = [item for person in people for item in person.items]
         ratings = [rating for person in people for rating in person.ratings]
@@ -178,14 +176,16 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         model, name, _ = loaded
         if len(users) * model.log.n_items > MOST_CELLS:
             most = MOST_CELLS // model.log.n_items
-            raise RefusedError(f"{len(users):,} users are too many for one request: ask for at most {most:,}.")
-        rules |= {"by": asked.by, "exclude_seen": asked.exclude_seen, "explore": asked.explore}
+            raise ParameterError(f"{len(users):,} users are too many for one request: ask for at most {most:,}.")
+        order, explore = model.order(asked.by), asked.explore
+        if order == "thompson" and explore is None:
+            explore = 0.0  # what is drawn has a chance, which is logged
+        rules |= {"by": order, "exclude_seen": asked.exclude_seen, "explore": explore}
         rules |= {"items": as_texts(asked.items), "filter_items": as_texts(asked.filter_items)}
         seed = secrets.randbits(63) if asked.seed is None else asked.seed
         table = model.recommend(k=asked.k, seed=seed, library="pyarrow", **rules) if users else None
-        order = model.order(asked.by)
-        request, moment, policy = secrets.token_hex(8), time.time(), order
-        policy += "" if asked.explore is None else f" explore={asked.explore:g}"
+        request, moment = secrets.token_hex(8), time.time()
+        policy = order + (f" explore={explore:g}" if explore else "")
         lists: dict[str, list[Any]] = {str(user): [] for user in users}
         for row in [] if table is None else table.to_pylist():
             user, item, position = (row.pop(key) for key in (model.log.names.user, model.log.names.item, "rank"))
@@ -195,7 +195,11 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
             same = {"policy": policy, "model": name, "time": moment}
             for one in found:
                 places = [{key: row.get(key, 1.0) for key in ("item", "position", "pscore")} for row in one["items"]]
-                shown.append([{"request": request, "user": one["user"]} | place | same for place in places])
+                try:
+                    shown.append([{"request": request, "user": one["user"]} | place | same for place in places])
+                except OSError as error:
+                    words = "Nothing is shown, as the log of what is shown cannot be written"
+                    raise HTTPException(503, f"{words}: {reason(error)}") from error
                 rows.inc(len(places))
         return {"model": name, "request": request, "policy": policy, "lists": found}
 
@@ -204,7 +208,7 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
         model, name, _ = live.current
         n = model.log.n_items if asked.users is None else model.log.n_users
         if max(len(asked.items or []), len(asked.users or [])) * n > MOST_CELLS:
-            raise RefusedError(f"That is too much for one request: ask for at most {MOST_CELLS // n:,}.")
+            raise ParameterError(f"That is too much for one request: ask for at most {MOST_CELLS // n:,}.")
         found = model.similar(as_texts(asked.items), users=as_texts(asked.users), k=asked.k, library="pyarrow")
         return {"model": name, "similar": found.to_pylist()}
 

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from unskew.errors import UnskewError
 from unskew.model import Recommender
 from unskew.store.atomic import PathLike, checked_path, standing
 from unskew.store.model import JUDGE, MANIFEST, load
@@ -25,8 +24,9 @@ class Loaded(NamedTuple):
     since: float
 
     @classmethod
-    def of(cls, folder: Path) -> Loaded:
+    def of(cls, path: PathLike) -> Loaded:
         """Load a model and ask it once: what cannot answer is refused, and what must be compiled is."""
+        folder = checked_path(path)
         model = load(folder)
         name = hashlib.sha256((standing(folder) / MANIFEST).read_bytes()).hexdigest()[:12]
         model.recommend(model.log.user_ids.arrow[:1], 1, exclude_seen=len(model.log) > 0, library="pyarrow")
@@ -36,15 +36,14 @@ class Loaded(NamedTuple):
 class Live:
     """Hold the model that answers. Whoever asks takes `current` once: a request is answered by one model throughout.
 
-    `refused` is why the folder as it stands is not served, None if it is.
+    `refused` is why the folder as it stands is not served, None if it is. A symbolic link is followed anew each time.
     """
 
-    def __init__(self, folder: PathLike) -> None:
-        self.folder = checked_path(folder)
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path).absolute()
         self._mark = self._marked()
-        self.current = Loaded.of(self.folder)
+        self.current = Loaded.of(self.path)
         self.refused: str | None = None
-        self.loads = 1
         self._stopped = threading.Event()
 
     def refresh(self) -> None:
@@ -52,12 +51,12 @@ class Live:
         mark = self._marked()
         if mark == self._mark:
             return
-        self._mark = mark
         try:
-            self.current, self.refused = Loaded.of(self.folder), None
-            self.loads += 1
-        except (UnskewError, OSError) as error:
-            self.refused = str(error)
+            loaded, refused = Loaded.of(self.path), None
+        except Exception as error:  # whatever it is: the thread that watches goes on
+            loaded, refused = self.current, str(error) or type(error).__name__
+        if self._marked() == mark:  # else it is being written, and looked at again
+            self._mark, self.current, self.refused = mark, loaded, refused
 
     def watch(self) -> None:
         """Refresh now and then until `stop` is called; for a thread of its own."""
@@ -70,7 +69,8 @@ class Live:
     def _marked(self) -> tuple[tuple[str, int, int, int], ...]:
         """Mark the files of a folder, to tell whether any is written since; the judge's own is none of the model's."""
         try:
-            entries = [(entry.name, entry.stat()) for entry in os.scandir(standing(self.folder)) if entry.name != JUDGE]
+            folder = standing(checked_path(self.path))
+            entries = [(entry.name, entry.stat()) for entry in os.scandir(folder) if entry.name != JUDGE]
         except OSError:
             return ()
         return tuple(sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in entries))

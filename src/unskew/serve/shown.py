@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from unskew.data.guess import columns_of
+from unskew.data.ids import as_arrow
+from unskew.data.impressions import as_flags
+from unskew.data.read import is_path, read_frame
 from unskew.errors import DataError, ParameterError
 from unskew.store.atomic import PathLike, checked_path, reason
 
@@ -41,9 +46,14 @@ class ShownLog:
         with self._lock:
             if self._written and self._written + len(data) > self.part_bytes:
                 self._next_part()
-            while data:
-                done = os.write(self._file, data)
-                self._written, data = self._written + done, data[done:]
+            end = self._written + len(data)
+            try:
+                while data:
+                    data = data[os.write(self._file, data) :]
+            except OSError:  # a disk that is full, perhaps in the middle of a line
+                os.ftruncate(self._file, self._written)
+                raise
+            self._written = end
             self.rows += len(rows)
 
     def close(self) -> None:
@@ -65,28 +75,53 @@ class ShownLog:
         self._parts, self._written = self._parts + 1, 0
 
 
-def read_shown(folder: PathLike) -> tuple[pa.Table, int]:
-    """Read all parts: a table of `COLUMNS`, lists whole and in order, and how many torn lines were left out."""
-    rows, torn = list[dict[str, Any]](), 0
-    parts = sorted(checked_path(folder).glob("shown-*.jsonl"))
+def read_shown(folder: PathLike, clicks: Any = None) -> tuple[pa.Table, int]:
+    """Read all parts: a table of `COLUMNS`, lists whole and in order, and how many torn lines were left out.
+
+    With `clicks`, a file or a frame of request, item and, by choice, user, the table has a column `clicked`: what
+    `unskew.fit` learns from.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    torn, parts = 0, sorted(checked_path(folder).glob("shown-*.jsonl"))
     if not parts:
         raise DataError(f"{folder} holds no parts shown-*.jsonl: give the folder that `unskew serve --log` writes.")
     for part in parts:
-        pending: list[dict[str, Any]] = []
-        for number, line in enumerate(part.read_bytes().splitlines(keepends=True), 1):
-            if not line.endswith(b"\n"):
-                torn += 1
-                break
-            try:
-                row = json.loads(line)
-                pending.append({name: row[name] for name in COLUMNS})
-            except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"line {number} of {part.name} is no line of a served log: {error}.") from None
-            if row["position"] == 1:
-                rows += reversed(pending)
-                pending = []
+        pending: list[list[Any]] = []
+        with part.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    torn += 1
+                    break
+                try:
+                    row = json.loads(line)
+                    pending.append([row[name] for name in COLUMNS])
+                except (ValueError, KeyError, TypeError) as error:
+                    raise DataError(f"line {number} of {part.name} is no line of a served log: {error}.") from None
+                if row["position"] == 1:
+                    for column, held in zip(columns.values(), zip(*reversed(pending), strict=True), strict=True):
+                        column += held
+                    pending = []
         torn += len(pending)
-    return pa.table({name: _column([row[name] for row in rows]) for name in COLUMNS}), torn
+    shown = pa.table({name: _column(held) for name, held in columns.items()})
+    return (shown if clicks is None else _with_clicks(shown, clicks)), torn
+
+
+def _with_clicks(shown: pa.Table, clicks: Any) -> pa.Table:
+    """Add a column that is 1 for what was clicked; clicks of what was not shown are refused."""
+    given = columns_of(read_frame(clicks, sides=()) if is_path(clicks) else clicks, "the clicks")
+    by = [name for name in ("request", "item", "user") if name in given]
+    if by[:2] != ["request", "item"]:
+        raise DataError(f"the clicks have no columns request and item, only {', '.join(given)}: name them so.")
+    keys = [pc.binary_join_element_wise(*(as_arrow(table[name], name).cast("string") for name in by), "\0")
+            for table in (shown, given)]  # fmt: skip
+    if "clicked" in given:
+        keys[1] = keys[1].filter(pa.array(as_flags(given["clicked"], "column 'clicked'")))
+    lost = keys[1].filter(pc.invert(pc.is_in(keys[1], value_set=keys[0])))
+    if len(lost):
+        what = ", ".join(f"{name} {held}" for name, held in zip(by, lost[0].as_py().split("\0"), strict=True))
+        some = f"{len(lost):,} of {len(keys[1]):,} clicks are of nothing that was shown"
+        raise DataError(f"{some}, such as {what}: leave them out.")
+    return shown.append_column("clicked", pc.is_in(keys[0], value_set=keys[1]).cast("int8"))
 
 
 def _column(values: list[Any]) -> pa.Array:
