@@ -4,10 +4,10 @@ import ast
 import doctest
 import importlib
 import json
+import pkgutil
 import re
 import shlex
 import tomllib
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +77,7 @@ def test_python_that_is_not_run_is_python_and_names_what_exists():
     for code in (code for page in PAGES for code in programs(page, run=False)):
         compile(code, "page", "exec")
         for names in re.findall(r"\bunskew((?:\.\w+)+)", code):
-            reduce(getattr, names.split(".")[1:], unskew)
+            pkgutil.resolve_name(f"unskew{names}")
 
 
 def command_lines(text):
