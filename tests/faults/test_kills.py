@@ -131,13 +131,14 @@ def test_a_killed_command_goes_on_to_the_same_bits(
 ):
     expected, seconds = undisturbed(name)
     largest = max(len(held) for held in expected.values() if isinstance(held, bytes))
-    chance, killed, wanted = random.Random(f"{name} {how}"), 0, KILLS[how][long]
+    chance, killed, wanted, steps = random.Random(f"{name} {how}"), 0, KILLS[how][long], 60
     for number in range(5 * wanted + 5):
         folder = tmp_path / str(number)
         folder.mkdir()
         work = partial(commanded, *words_of(name, folder))
         if how == "step":
-            child = forked(dying(chance.randrange(60), folder, work))
+            step = chance.randrange(steps)
+            child = forked(dying(step, folder, work))
         elif how == "write":
             child = forked(size_limited(chance.randrange(100, largest), work))
         else:
@@ -149,6 +150,7 @@ def test_a_killed_command_goes_on_to_the_same_bits(
         work()
         assert found_in(folder) == expected
         killed += child.exitcode < 0
+        steps = max(step, 1) if how == "step" and child.exitcode == 0 else steps  # it has no more than these
         if killed == wanted:
             return
     raise AssertionError(f"it was killed {killed} times only")
