@@ -12,10 +12,12 @@ from scipy.stats import ttest_rel
 
 import unskew
 from unskew import RatingLog
+from unskew.data.impressions import contexts
 from unskew.data.population import ListedRows
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError
 from unskew.metrics import calibration_error
+from unskew.posterior.factors import Problem, sample
 from unskew.propensity.clicks import Clicks, examined
 from unskew.propensity.counted import Known
 from unskew.special import expit
@@ -257,6 +259,30 @@ def test_the_chances_of_a_part_are_those_to_be_shown_and_in_it(clicks):
     log = clicks[1]
     half = np.arange(len(log)) % 2 == 0
     assert log.take(half).chances == pytest.approx(log.chances[half] * half.mean())
+
+
+def test_where_a_click_was_shown_is_one_additive_term_of_its_score():
+    """A policy puts some items first whatever is liked: what these win by their place is not taken for liking."""
+    found, rng = simulate_funnel(300, 60, 6000, click_rate=0.15, decay=1.0, random_share=0.0, seed=3), RNG(0)
+    users, items, request, position = (
+        found.rows[name].to_numpy() for name in ("user_id", "item_id", "request", "position")
+    )
+    items = items[np.lexsort((rng.normal(size=60)[items], request))]
+    clicked = rng.random(len(items)) < found.chance_clicked(users, items, position)
+    rows = pa.table({"user_id": users, "item_id": items, "clicked": clicked.astype(int), "position": position})
+    truth, order = found.chance_clicked(*everything(found)), []
+    for table in (rows, rows.drop_columns("position")):
+        log = unskew.read_log(table, target="click")
+        model = sample(Problem.of(log, replace(QUICK, exposure=False, history=False), 0)).posterior
+        codes = log.user_ids.codes(everything(found)[0]), log.item_ids.codes(everything(found)[1])
+        p = zip(model.probability(*codes).reshape(300, 60), truth.reshape(300, 60), strict=True)
+        order.append(np.mean([np.corrcoef(*each)[0, 1] for each in p]))
+        moved = "5 contexts of rows move their score by -" in " ".join(model.notes)
+        assert moved == ("position" in table.column_names)
+    assert order[0] > order[1] + 0.03
+    spread = {"position": rng.integers(1500, size=3000)}
+    with pytest.raises(DataError, match=r"shown in 1,\d+ contexts by position: leave some of these out"):
+        contexts(spread)
 
 
 def test_rare_conversions_are_answered_at_their_level():

@@ -300,7 +300,7 @@ def test_tiny_and_odd_logs_give_finite_answers():
 
 
 def test_odd_features_are_counted():
-    users, items, _, _, ratings = world(n=300)[0]
+    users, items, _, _, ratings, _ = world(n=300)[0]
     rng = np.random.default_rng(0)
     x = rng.standard_normal((80, 1))
     odd = np.c_[x, x, np.ones(80), 1e300 * x, rng.standard_normal((80, 200))]

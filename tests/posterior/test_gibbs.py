@@ -168,9 +168,9 @@ def draw_prior(s, rng):
         side.rows[:] = side.columns.values @ side.prior.coefficients + rng.standard_normal((side.n, p)) @ root.T
         side.scale[:] = 1 / np.sqrt(rng.gamma(s.scale_shape, 1 / s.scale_shape, side.n))
     while s.n_levels > 1:
-        inner = defaults.THRESHOLD_SD * rng.standard_normal(s.n_levels - 1)
-        if (np.diff(inner) > 0).all():
-            s.thresholds = np.r_[-FAR, inner, FAR]
+        inner = defaults.THRESHOLD_SD * rng.standard_normal(len(s.thresholds[s.own]))
+        if s.own.step or (np.diff(inner) > 0).all():
+            s.thresholds[s.own] = inner
             return
     s.noise = defaults.NOISE_RATE / rng.gamma(defaults.NOISE_SHAPE)
 
@@ -242,18 +242,22 @@ def test_simulation_based_calibration():
         assert ((counts - worlds / 5) ** 2 / (worlds / 5)).sum() < 18.5  # chi-square with 4 degrees, 0.1%
 
 
-def test_sampler_agrees_with_brute_force_on_two_by_two():
+@pytest.mark.parametrize("context", [None, [0, 2, 0]])
+def test_sampler_agrees_with_brute_force_on_two_by_two(context):
     """P of the posterior on a 2 x 2 log, d = 1, against weighted draws from the prior."""
     users, items, levels = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([1, 0, 1])
     prior = {"d": 1, "row_df": 8, "prior_scale": 0.5, "of_columns": (3, 2)}
-    s = Sampler(users, items, levels, 2, Columns.of(2), Columns.of(2), seed=0, **prior)
+    context = None if context is None else np.array(context)
+    s = Sampler(users, items, levels, 2, Columns.of(2), Columns.of(2), seed=0, context=context, **prior)
     rng, found = np.random.default_rng(1), {"sweep": [], "prior": []}
     for kind, n in (("sweep", 60_000 if LONG else 5000), ("prior", 120_000 if LONG else 8000)):
         for _ in range(n):
             s.sweep() if kind == "sweep" else draw_prior(s, rng)
             u, v = s.user_side, s.item_side
             f = u.rows[:, :1] @ v.rows[:, :1].T + u.rows[:, 1:] + v.rows[:, 1]
-            found[kind].append(ndtr((f - s.thresholds[1]) / (u.scale[:, None] * v.scale[None, :])))
+            t = np.full((2, 2), s.thresholds[1])
+            t[users, items] = s.thresholds[s.own][0 if context is None else context]
+            found[kind].append(ndtr((f - t) / (u.scale[:, None] * v.scale[None, :])))
     swept, p = (np.array(values) for values in found.values())
     w = np.prod(np.abs(1 - levels - p[:, users, items]), axis=1)[:, None, None] / len(p)
     exact = (w * p).sum(0) / w.sum()

@@ -115,7 +115,7 @@ def counted(listed: ListedRows, ratings: NDArray[Any], n_items: int) -> tuple[Li
     return replace(listed.take(rows), cells=cells[order], columns={}), ratings[rows]
 
 
-def grouped(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def grouped(keys: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the number of each row's group of equal keys, and the rows of each; `np.unique` takes twice the memory."""
     order = np.argsort(keys, kind="stable")
     new = np.ones(len(keys), np.bool_)
@@ -129,6 +129,19 @@ def shares(keys: NDArray[np.int64]) -> NDArray[np.float32] | None:
     """Return the share of its pair that each row stands for, where pairs may have several rows; None if none has."""
     place, count = grouped(keys)
     return None if count.max() == 1 else (1 / count).astype(np.float32)[place]
+
+
+def contexts(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int32] | None:
+    """Number where and how rows were shown: their position (or its examination), with each column of context."""
+    place = "examination" if "examination" in columns else "position"
+    used = [name for name in columns if name == place or name.startswith(NAMED)]
+    number, count = np.zeros(len(next(iter(columns.values()), ())), np.int32), np.ones(1, np.int64)
+    for name in used:
+        levels, sizes = grouped(columns[name])
+        number, count = grouped(number.astype(np.int64) * len(sizes) + levels)
+    if len(count) > MOST_LEVELS:
+        raise DataError(f"rows were shown in {len(count):,} contexts by {' and '.join(used)}: leave some of these out.")
+    return number if len(count) > 1 else None
 
 
 def chances_shown(users: NDArray[Any], items: NDArray[Any], pscore: NDArray[Any], n_items: int) -> NDArray[Any]:

@@ -80,7 +80,8 @@ class Chain:
         than the noise of drawn rows in a short chain: there they are used.
         """
         s, (users, items), n = self.sampler, self.pairs, self.n_checked
-        a, b, d, inner = s.user_side, s.item_side, s.d, s.thresholds[1:-1]
+        a, b, d, thresholds = s.user_side, s.item_side, s.d, s.average_thresholds
+        inner = thresholds[1:-1]
         sizes = [math.exp(np.log(side.scale).mean()) for side in (a, b)]
         size, location = sizes[0] * sizes[1], float(inner[len(inner) // 2]) if len(inner) else 0.0
 
@@ -94,6 +95,7 @@ class Chain:
         drawn = score_pairs(users, items, *factors(a.rows, a.rows[:, d], b.rows))
         found = {"f": drawn, "square of f": drawn**2, "noise": s.noise, "thresholds": (inner - location) / size}
         found |= {"user_scale": np.log(a.scale / sizes[0]), "item_scale": np.log(b.scale / sizes[1])}
+        found["context"] = (location - s.thresholds[s.own]) / size  # by how much each moves f
         found |= {"user_bias": (a.mean[:, d] - location) / size, "item_bias": b.mean[:, d] / size}
         self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
         if self.short:
@@ -104,7 +106,7 @@ class Chain:
         if len(self.shots.get("rows", ())) < most or self.kept % 8 == 0:
             shot: dict[str, Any] = {
                 "rows": b.rows.astype(np.float32), "scale": b.scale, "noise": s.noise, "precision": a.prior.precision,
-                "coefficients": a.prior.coefficients, "thresholds": s.thresholds, "location": location, "size": size,
+                "coefficients": a.prior.coefficients, "thresholds": thresholds, "location": location, "size": size,
                 "user_size": sizes[0],
             }  # fmt: skip
             for name, value in shot.items():
@@ -139,6 +141,9 @@ class Chain:
             notes += [f"{name}: {note}" for note in side.columns.notes]
             if none := int((side.counts[:-1] == 0).sum()):
                 notes.append(f"{none:,} of {side.n - 1:,} {name} have no rating: they are answered as new ones.")
+        if len(moved := means["context"]) > 1 and log.context is not None:
+            ends = f"{moved.min():+.2f} to {moved.max():+.2f}"
+            notes.append(f"{len(moved)} contexts of rows move their score by {ends}; answers are for an average one.")
         if len(log.users) < 100:
             notes.append(f"{len(log.users)} ratings teach little: answers stay near the average of the log.")
         return Posterior(

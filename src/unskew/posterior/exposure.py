@@ -18,13 +18,17 @@ from unskew.posterior.kernels import Float, Int
 
 
 class Pairs(NamedTuple):
-    """Hold a log as arrays: user and item numbers, how many there are of each, and ratings where they are needed."""
+    """Hold a log as arrays: user and item numbers, how many there are of each, and ratings where they are needed.
+
+    `context` numbers where and how what was rated had been shown, if that is known.
+    """
 
     users: Any
     items: Any
     n_users: int
     n_items: int
     ratings: Any = None
+    context: Any = None
 
     @staticmethod
     def of(log: RatingLog, ratings: Any = None) -> Pairs:
@@ -34,8 +38,8 @@ class Pairs(NamedTuple):
 
     def rows(self, chosen: Any) -> Pairs:
         """Return the log of some of its ratings."""
-        ratings = None if self.ratings is None else self.ratings[chosen]
-        return self._replace(users=self.users[chosen], items=self.items[chosen], ratings=ratings)
+        ratings, context = (None if each is None else each[chosen] for each in (self.ratings, self.context))
+        return self._replace(users=self.users[chosen], items=self.items[chosen], ratings=ratings, context=context)
 
     def counts(self) -> tuple[Int, Int]:
         """Return the number of ratings of every user and of every item."""

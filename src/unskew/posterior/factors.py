@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from unskew.data.impressions import contexts
 from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
 from unskew.posterior import defaults
@@ -98,7 +99,7 @@ class Problem:
             ratings, liked_from = log.ratings, 1.0
         else:
             liked_from = float(log.stars[log.stars >= log.scale.positive].min(initial=log.stars.max()))
-        pairs = Pairs.of(log, ratings)
+        pairs = Pairs.of(log, ratings)._replace(context=contexts(log.context or {}))
         if log.listed is not None and log.cells is not None:  # rows that stand for several equal ones
             pairs = pairs.rows(np.repeat(np.arange(len(log)), np.maximum(np.rint(log.cells), 1).astype(int)))
         return Problem(pairs, settings, seed, user, item, liked_from, scale, progress, log.listed, log.chances)
@@ -131,7 +132,7 @@ class Problem:
         columns = Columns.of(log.n_users, *blocks[0]), Columns.of(log.n_items, *blocks[1])
         sampler = SAMPLER.get()(
             log.users, log.items, ratings.encode(log.ratings), ratings.n_levels, *columns, d=s.n_factors,
-            prior_scale=s.prior_scale, seed=1000 * self.seed + stream,
+            prior_scale=s.prior_scale, seed=1000 * self.seed + stream, context=log.context,
         )  # fmt: skip
         return Chain(log, ratings, sampler, burn=burn, short=short)
 

@@ -1,8 +1,9 @@
 """Sample the Bayesian factor model by Gibbs sweeps, each conditional in closed form.
 
 y_ui = v_u . w_i + b_u + b_i + s_u t_i sigma e, e ~ N(0, 1). The rating is level k where thresholds k and k + 1 enclose
-y (sigma = 1; thresholds take the constant in), or y itself for ratings on a continuum. Rows X of users, (v_u, b_u), and
-of items have the prior N(F B, L^-1), F the columns known beforehand, every shrinkage learned; s_u^2, t_i^2 ~
+y (sigma = 1; thresholds take the constant in), or y itself for ratings on a continuum. Of two levels each context of a
+rating (where it was shown) may have a threshold of its own: one additive term. Rows X of users, (v_u, b_u), and of
+items have the prior N(F B, L^-1), F the columns known beforehand, every shrinkage learned; s_u^2, t_i^2 ~
 InverseGamma(a, a). Ratings lie sorted by user; kernels walk the rows they are given, so that threads share them out.
 """
 
@@ -91,17 +92,19 @@ class Side:
 class Sampler:
     """Hold the state of the chain on one log; `sweep` moves all of it once.
 
-    Ratings are levels 0, 1, .. (`n_levels` above 1) or standardised values (`n_levels` = 1).
+    Ratings are levels 0, 1, .. (`n_levels` above 1) or standardised values (`n_levels` = 1). With a `context` of each
+    rating, numbered from 0, levels r become 3 context + r, and lie between thresholds -FAR, t of the context, FAR.
     """
 
     def __init__(
         self, users: Int, items: Int, ratings: Any, n_levels: int, user_columns: Columns, item_columns: Columns, *,
         d: int = defaults.FACTORS, prior_scale: float = defaults.PRIOR_SCALE, seed: int = 0,
         of_columns: tuple[float, float] = defaults.COLUMN_PRIOR, scale_shape: float = defaults.SCALE_SHAPE,
-        row_df: float | None = None, threads: int | None = None,
+        row_df: float | None = None, threads: int | None = None, context: Int | None = None,
     ) -> None:  # fmt: skip
         self.row_df = d + 1 if row_df is None else row_df
-        self.d, self.w, self.seed, self.n_levels = d, prior_scale, seed, n_levels
+        self.d, self.w, self.seed = d, prior_scale, seed
+        self.n_levels = n_levels if context is None else 3 * int(context.max()) + 2
         self.of_columns, self.scale_shape = of_columns, scale_shape
         self.threads = threads or n_threads()
         self.sweeps, self.noise = 0, 1.0
@@ -118,6 +121,18 @@ class Sampler:
         share = np.clip(np.cumsum(counts)[:-1] / n, 1e-4, 1 - 1e-4)
         inner = defaults.START_SIZE * (ndtri(share) + 1e-6 * np.arange(len(share)))
         self.thresholds = np.concatenate([[-FAR], inner, [FAR]])
+        self.own, self.in_context = slice(1, -1), np.ones(1)  # which thresholds move, and the share of ratings of each
+        if context is not None:
+            self.levels += 3 * context[order]
+            self.thresholds = np.tile(self.thresholds, int(context.max()) + 1)
+            self.own, self.in_context = slice(1, None, 3), np.bincount(context) / n
+
+    @property
+    def average_thresholds(self) -> Float:
+        """Return the thresholds of an average context."""
+        if self.own.step is None:
+            return self.thresholds
+        return np.array([-FAR, self.in_context @ self.thresholds[self.own], FAR])
 
     def sweep(self) -> None:
         """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors.
@@ -161,7 +176,9 @@ class Sampler:
         Then columns of who-saw-what are others and rows are more: priors are drawn anew given the rows that are known;
         new rows, and the average one, begin at their prior means.
         """
-        self.thresholds = state["thresholds"].copy()
+        kept = state["thresholds"]
+        alike = len(kept) == len(self.thresholds)  # or contexts of new rows are not known
+        self.thresholds[self.own] = kept[self.own] if alike else kept[np.abs(kept) < FAR].mean()
         self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
         rng = np.random.default_rng([self.seed, 31, self.sweeps])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
@@ -229,7 +246,7 @@ class Sampler:
         """
         if self.n_levels == 1:  # y is what was observed
             return
-        a, b, inner = self.user_side, self.item_side, self.thresholds[1:-1]
+        a, b, inner = self.user_side, self.item_side, self.thresholds[self.own]
         power = len(self.users) + len(inner) - (self.d + 2) * self.row_df
         up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2
         down = (np.trace(a.prior.precision) + b.prior.precision[-1, -1]) / (2 * self.w)

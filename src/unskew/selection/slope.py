@@ -104,7 +104,7 @@ def cells_of(
     log: Pairs, held: Int, model: Posterior, rng: np.random.Generator, features: tuple[Float | None, Float | None]
 ) -> Cells:
     """Gather all cells but the training rows where they are few, else a weighted sample of the unseen ones."""
-    users, items, n_users, n_items, _ = log
+    users, items, n_users, n_items, *_ = log
     chosen = np.arange(n_users)
     if n_users * n_items > MOST_CELLS:
         chosen = np.sort(rng.permutation(n_users)[:MOST_USERS])
