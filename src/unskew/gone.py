@@ -58,6 +58,7 @@ OPTIONS = {
     "--no-checkpoint": "leave it out",
     "--no-header": "name columns by their places, such as --user 1",
     "--odds": "use `unskew diagnose`",
+    "--pscore": "hand propensity= to unskew.compare in Python",
     "--plot": "use `unskew diagnose --out report.html`",
     "--propensity": "the judge fits its own, and a method takes --set propensity=NAME",
     "--recipe": "name the file by --method",
@@ -82,7 +83,6 @@ SENTENCES = {  # by what went: its names, and how a sentence puts one with what 
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Figures": {"scores": None, "shares": None},
-    "FeatureCounts": {"n_missing": None, "n_unused": None, "n_unknown": None, "encoding": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},

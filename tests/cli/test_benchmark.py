@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 import unskew
-from unskew.cli import benchmark
+from unskew.cli.benchmarks import material
 from unskew.cli.reading import Reading
 from unskew.store.recipe import read_recipe
 
@@ -109,7 +109,7 @@ def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
     folder = tmp_path / name if inside else tmp_path
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path)  # where there may be a folder of that name
-    given = benchmark.material(name, Reading(), tmp_path)
+    given = material(name, Reading(), tmp_path)
     assert asked == [(name.replace("-", "_"), str(folder))]
     assert (given.log, given.test) == (world.log, world.test)
     assert any("not chosen blind to Coat's test" in sentence for sentence in given.about) == (name == "coat")

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -82,7 +81,7 @@ def test_the_examples_work_one_after_the_other(
     monkeypatch.chdir(tmp_path)
     slow = {"demo", "tune", "benchmark", "reproduce", "doctor", "serve", "update"}  # or endless, or for another model
     for command in (name for name in COMMANDS if name not in slow):
-        run(*shlex.split(import_module(COMMANDS[command]).EXAMPLE)[1:])
+        run(*shlex.split(example_of(run(command, "--help").stdout))[1:])
     assert {path.name for path in tmp_path.iterdir()} == {
         *("ratings.csv", "test.csv", "pairs.csv", "model", "users.csv", "predictions.csv", "recommendations.csv"),
         *("A.csv", "B.csv", "new-ratings.csv", "vectors", "parts"),

@@ -27,16 +27,6 @@ def test_it_says_in_one_line_what_the_library_finds(run: Run, files: Path) -> No
     assert facts["in_words"] == str(found)
 
 
-def test_known_propensities_are_read_from_a_column(run: Run, files: Path, tmp_path: Path) -> None:
-    lines = (files / "test.csv").read_text().splitlines()
-    rows = [f"{line},{0.3}" for line in lines[1:]]
-    (tmp_path / "log.csv").write_text("\n".join([f"{lines[0]},pscore", *rows]))
-    words = ("compare", files / "A.csv", files / "B.csv", "--log", tmp_path / "log.csv", "--json")
-    facts = json.loads(run(*words, "--pscore", "pscore").stdout)
-    assert facts["decision"] == "stop"
-    assert f"worth {len(rows):,} equal ones" in facts["finding"]["rests_on"]
-
-
 def test_two_models_of_one_log_need_no_other_log(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
     run(
         "fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=1", "--out", tmp_path / "other"

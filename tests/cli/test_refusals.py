@@ -214,7 +214,6 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "compare A.csv B.csv": "give the log that is to judge these two",
     "compare A.csv none.csv --log test.csv": "none.csv does not exist",
     "compare A.csv few.csv --log test.csv": "few.csv",
-    "compare A.csv B.csv --log test.csv --pscore pscor": "no column 'pscor'",
     "split ratings.csv --out ratings.csv": "ratings.csv is a file",
     "reproduce table1 --dataset coat --out new": "name the folder of its files by --data",
     "reproduce table9 --dataset world --out new": "table9",

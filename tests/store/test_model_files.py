@@ -17,7 +17,7 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
-from unskew.calibration.platt import GlobalPlatt, PlattMaps
+from unskew.calibration.platt import GlobalPlatt
 from unskew.data.features import Features
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split
@@ -35,7 +35,7 @@ from unskew.store.model import VERSION
 from unskew.store.recipe import read_fit, to_plain
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import FitSpec, Plan, Role, Stage
+from unskew.training.plan import Plan, Role, Stage
 
 N_USERS, N_ITEMS, N_RATINGS = 30, 20, 220
 BRIEF = Training(max_epochs=2)
@@ -174,21 +174,11 @@ def test_a_propensity_by_function_is_left_out_with_a_note(tmp_path):
     assert_same_answers(other, saved_and_loaded(other, tmp_path / "again"))
 
 
-class FittedShift(PlattMaps):
-    """A calibrator that is not one of ours: adds a constant of each user to the logit."""
-
-
 @dataclass(frozen=True)
-class Shift(FitSpec):
-    kind = "calibrator"
+class Shift(GlobalPlatt):
+    """A calibrator of somebody else."""
+
     size: float = 0.5
-
-    def fit_in(self, context: Any) -> FittedShift:
-        one, of_user = np.ones((1, 1)), np.linspace(0, 1, N_USERS + 1)[:, None]
-        return FittedShift(one, one, self.size + of_user, 1)
-
-    def from_state(self, state: Any, owner: Any = None) -> FittedShift:
-        return FittedShift(state["weights"], state["slopes"], state["intercepts"], int(state["n_parameters"]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,8 +201,7 @@ def test_a_new_role_joins_by_registration_alone(tmp_path):
     assert_same_answers(model, other)
     assert other.method == model.method
     assert other.parts.calibrators == {"propensity": "propensity_calibrator"}
-    plain = fitted(IPS(propensity=Additive()))
-    assert propensities(other) != propensities(plain)
+    assert isinstance(other.method.shift, Shift)
 
 
 def test_a_method_nobody_registered_is_refused_with_what_to_do(tmp_path):

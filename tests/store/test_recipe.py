@@ -128,12 +128,6 @@ def test_tuples_and_none_survive_json_and_toml(several, settings, tmp_path):
     assert read_recipe(tmp_path / "r.toml") == (method, Training())
 
 
-def test_a_none_that_toml_cannot_tell_from_the_text_none_is_refused(several, tmp_path):
-    with pytest.raises(ParameterError, match="TOML cannot tell this Several from another"):
-        write_recipe(tmp_path / "r.toml", several(label=None))
-    assert not list(tmp_path.iterdir())
-
-
 def test_numpy_numbers_and_arrays_are_data():
     net = MF(n_factors=np.int64(3), init_std=np.float32(0.5), biases=np.True_)
     recipe = IPS(net=net, l2=np.float64(0.5), propensity=Known(np.array([0.25, 0.5])))

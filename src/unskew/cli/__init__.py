@@ -1,4 +1,4 @@
-"""The command line: one file per command. Whatever is slow to import is imported where it is used."""
+"""The command line. Whatever is slow to import is imported where it is used."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from unskew.cli.errors import OneSentenceErrors
 from unskew.cli.output import Answer
 from unskew.cli.reading import Reading
 
-NAMES = (
-    *("demo", "fit", "predict", "recommend", "similar", "split", "evaluate", "diagnose", "compare", "tune"),
-    *("benchmark", "reproduce", "export", "serve", "update", "list", "doctor"),
-)
-COMMANDS = {name: f"unskew.cli.{name}" for name in NAMES} | {"list": "unskew.cli.lists"}  # the module of each
-HIDDEN = {"report": "unskew.cli.diagnose"}  # what `diagnose` was called in 0.1.0
+# The function of each command, whose docstring ends with an example.
+COMMANDS = {
+    **{"demo": "about.demo", "fit": "learning.fit", "predict": "answers.predict", "recommend": "answers.recommend"},
+    **{"similar": "answers.similar", "split": "learning.split", "evaluate": "judging.evaluate"},
+    **{"diagnose": "judging.diagnose", "compare": "judging.compare", "tune": "learning.tune"},
+    **{"benchmark": "benchmarks.benchmark", "reproduce": "benchmarks.reproduce", "export": "answers.export"},
+    **{"serve": "serve.serve", "update": "update.update", "list": "about.listed", "doctor": "about.doctor"},
+}
+HIDDEN = {"report": "judging.diagnose"}  # what `diagnose` was called in 0.1.0
 ANSWERS = ("predict", "recommend", "similar")  # commands that are over at once
 STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -66,7 +69,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(epilog="\b\nExample:\n  unskew demo")
-def about(
+def commands(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -122,12 +125,15 @@ def _logged() -> Iterator[None]:
 
 
 @cache
-def _built(name: str, module: str) -> Any:
-    """Return the command of a module."""
-    found, alone = import_module(module), typer.Typer(add_completion=False, **STYLE)
-    example = f"\b\nExample:\n  {found.EXAMPLE}"
-    add = alone.command(name, epilog=example, hidden=name in HIDDEN, context_settings=HELP)
-    add(_with_common_options(found.command))
+def _built(name: str, place: str) -> Any:
+    """Return the command that a function of a module is."""
+    module, _, function = place.partition(".")
+    found, alone = getattr(import_module(f"unskew.cli.{module}"), function), typer.Typer(add_completion=False, **STYLE)
+    text, _, example = (inspect.getdoc(found) or "").partition("\n\nExample:\n")
+    epilog = f"\b\nExample:\n  {example.strip()}"
+    alone.command(name, help=text, epilog=epilog, hidden=name in HIDDEN, context_settings=HELP)(
+        _with_common_options(found)
+    )
     return typer.main.get_command(alone)
 
 

@@ -12,10 +12,8 @@ from unskew.cli.output import Answer
 from unskew.errors import ParameterError
 from unskew.runtime import say
 
-EXAMPLE = "unskew serve model --port 8000 --log shown"
 
-
-def command(
+def serve(
     model: options.Model,
     port: Annotated[int, options.count("--port", "Where to listen.", 0)] = 8000,
     host: Annotated[str, options.file("--host", "Its address; 0.0.0.0 is all of them.", "ADDRESS")] = "127.0.0.1",
@@ -27,6 +25,9 @@ def command(
 
     A model that is saved to the folder again is taken up within a second, without a request lost; one that is broken is
     refused, and the old one goes on. Ctrl-C or SIGTERM ends it when the requests under way are answered.
+
+    Example:
+        unskew serve model --port 8000 --log shown
     """
     try:
         import uvicorn

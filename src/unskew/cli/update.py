@@ -14,10 +14,8 @@ from unskew.cli.reading import Columns
 from unskew.runtime import say
 from unskew.store.atomic import locked
 
-EXAMPLE = "unskew update model new-ratings.csv --out updated"
 
-
-def command(
+def update(
     model: options.Model,
     ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="A file of more ratings.", show_default=False)],
     reading: Columns,
@@ -27,6 +25,9 @@ def command(
 
     The sampler goes on from where it stands, with new users and items; a server of the folder takes the model up.
     Ratings on another scale, older than the log's last or of pairs that it has are refused.
+
+    Example:
+        unskew update model new-ratings.csv --out updated
     """
     target = model if out is None else out
     check_folder(target)

@@ -70,6 +70,7 @@ PLURAL |= {
 }
 ENDINGS = ("rating", "ratings", "stars", "score")  # of names that hold ratings where none of those above does
 DELIMITERS = ("::", ",", ";", "\t", "|", " ")
+DECIMAL = re.compile(r"\s*-?\d+,\d+\s*")
 OLDEST = 1e8  # seconds since 1970 from which on a number is taken for a time: 1973
 MOST_STEPS = 101
 FEWEST = 0.005  # share of ratings in the smaller class below which a guessed threshold is refused
@@ -103,6 +104,8 @@ def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> L
     """
     delimiter, notes = usual, []
     alike = [other for other in DELIMITERS if _splits(lines, other)]
+    if any(other not in (",", " ") and _marks_decimals(lines, other) for other in alike):
+        alike = [other for other in alike if other != ","]
     if usual not in alike:
         spaces = usual not in lines[0] and alike == [" "]  # which also stand between words
         alike = alike if spaces else [other for other in alike if other != " "]
@@ -115,10 +118,15 @@ def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> L
     if not header:
         notes.append("its first line is no header, as it holds a number")
     fields = [field for row in (rest if header else [first, *rest]) for field in row]
-    decimal = "," if delimiter != "," and any(re.fullmatch(r"-?\d+,\d+", field.strip()) for field in fields) else "."
+    decimal = "," if delimiter != "," and any(map(DECIMAL.fullmatch, fields)) else "."
     if decimal == ",":
         notes.append("decimals are marked by a comma")
     return Layout(delimiter, header, decimal, tuple(notes))
+
+
+def _marks_decimals(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether every line, split so, has a number with a comma in it."""
+    return all(any(map(DECIMAL.fullmatch, row)) for row in Layout(delimiter, True).fields(lines))
 
 
 def _splits(lines: Sequence[str], delimiter: str) -> bool:

@@ -89,24 +89,11 @@ class RatingLog:
             raise DataError("the ratings of a binary log must be 0 or 1: use a graded scale for anything between.")
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        user: str | None = None,
-        item: str | None = None,
-        rating: str | None = None,
-        time: str | None = None,
-        seen: str | None = None,
-        **settings: Unpack[LogSettings],
-    ) -> RatingLog:
-        """Return a log from a pandas, polars or pyarrow frame with one row per rating or impression; see `LogSettings`.
+    def from_frame(cls, frame: Any, *columns: str | None, **settings: Any) -> RatingLog:
+        """Return a log from a pandas, polars or pyarrow frame with a row per rating or impression: see `read_log`."""
+        from unskew.data.read import read_log  # which imports this module
 
-        Columns that are not named are guessed, by name and by what they hold.
-        """
-        from unskew.data.rows import log_of_frame  # which imports this module
-
-        named = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
-        return log_of_frame(frame, named, settings)
+        return read_log(frame, *columns, **settings)
 
     @classmethod
     def from_arrays(

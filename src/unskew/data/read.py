@@ -21,11 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from unskew.data.guess import Layout, find_columns, is_number, layout_of, missing_column, named_as
+from unskew.data.guess import (
+    Layout,
+    columns_of,
+    find_columns,
+    is_number,
+    layout_of,
+    library_of,
+    missing_column,
+    samples_of,
+)
 from unskew.data.ids import as_text, is_text
-from unskew.data.impressions import NAMED, find_roles
+from unskew.data.impressions import NAMED
 from unskew.data.log import NAMES, RatingLog
-from unskew.data.rows import LogSettings, Rows, check_settings, names_like, title_among
+from unskew.data.rows import LogSettings, check_settings, find_rows
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
 TABS = (".tsv", ".data", ".inter", ".user", ".item")
@@ -89,7 +98,11 @@ def read_log(
         return RatingLog.from_arrays(matrix.row, matrix.col, matrix.data, **settings)
     if isinstance(source, (tuple, list)) and len(source) == 3:
         return RatingLog.from_arrays(*source, **settings)
-    return RatingLog.from_frame(source, **given, **settings)
+    check_settings(settings)
+    columns = columns_of(source)
+    rows, held = find_rows(samples_of(columns), given, "the frame", settings)
+    held_columns = {role: columns[name] for role, name in held.items()}
+    return rows._replace(columns=held_columns, library=library_of(source)).log(settings)
 
 
 def as_log(source: Any, model: Any = None) -> RatingLog:
@@ -128,12 +141,11 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     if keys := {part.partition("=")[0] for each in paths for part in Path(each[len(path) :]).parts if "=" in part}:
         notes.append(f"folders are named by {', '.join(sorted(keys))}, which is not read")
     first = File(paths[0], [name for name in given.values() if name])
-    named, asked = named_as(given, first.names, names_like(settings)), (settings.get("target"), settings.get("context"))
-    called, guessed, target = find_roles(first.samples, named, first.name, *asked)
-    layout, held = first.layout, called | title_among(first.names, settings)
+    rows, held = find_rows(first.samples, given, first.name, settings)
+    layout = first.layout
     notes += layout.notes if layout is not None else ()
     kinds = dict.fromkeys(held.values(), TEXT)
-    for role, name in called.items():
+    for role, name in rows.called.items():
         words = {str(value).strip().casefold() for value in first.samples[name]}
         if role in OF_TEXT or role.startswith(NAMED):
             continue
@@ -145,11 +157,9 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     table = _joined([file.read(kinds) for file in files], path)
     LOGGER.debug("read %s rows of %s", f"{len(table):,}", path)
     where = "standard input" if path == STANDARD_INPUT else Path(path).name
-    columns = {role: table[name] for role, name in held.items()}
+    rows = rows._replace(columns={role: table[name] for role, name in held.items()}, notes=(*notes, *rows.notes))
     del table, files, first  # or nothing of them is let go while the log is made
-    rows = Rows(columns, called, (*notes, *guessed), target, where, narrow=layout is not None)
-    del columns
-    log = rows.log(settings)
+    log = rows._replace(where=where, narrow=layout is not None).log(settings)
     return log if layout is None or layout.header else replace(log, names=NAMES)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -293,21 +293,15 @@ class Rows(NamedTuple):
         return column.take(pa.array(row, mask=row < 0))
 
 
-def log_of_frame(frame: Any, named: dict[str, str | None], settings: Any) -> RatingLog:
-    """Return the log of a frame; columns that are not named are guessed."""
-    check_settings(settings)
-    columns = guess.columns_of(frame)
-    given = guess.named_as(named, columns, names_like(settings))
+def find_rows(
+    samples: Mapping[str, Sequence[Any]], given: Mapping[str, str | None], where: str, settings: Any
+) -> tuple[Rows, dict[str, str]]:
+    """Return rows that have no columns yet, and the names of those they need by role; see `find_roles`."""
+    named, title = guess.named_as(given, samples, names_like(settings)), settings.get("item_names")
     asked = settings.get("target"), settings.get("context")
-    called, notes, target = impressions.find_roles(guess.samples_of(columns), given, "the frame", *asked)
-    held = {role: columns[name] for role, name in (called | title_among(columns, settings)).items()}
-    return Rows(held, called, notes, target, library=guess.library_of(frame)).log(settings)
-
-
-def title_among(columns: Container[str], settings: Any) -> dict[str, str]:
-    """Return the column of titles by its role, if one of the same table is asked for."""
-    name = settings.get("item_names")
-    return {"title": name} if isinstance(name, str) and name in columns else {}
+    called, notes, target = impressions.find_roles(samples, named, where, *asked)
+    titles = {"title": title} if isinstance(title, str) and title in samples else {}
+    return Rows({}, called, notes, target), called | titles
 
 
 def names_like(settings: Any) -> dict[str, str]:

@@ -13,7 +13,7 @@ from unskew.errors import ParameterError
 from unskew.gone import refuse_gone
 from unskew.registry import classes
 from unskew.special import logit
-from unskew.store.parts import Arrays, prefixed, under
+from unskew.store.plain import Arrays, prefixed, under
 
 Array = NDArray[Any]
 SETTINGS = {

@@ -29,12 +29,11 @@ from unskew.errors import ModelFileError, ParameterError, UnskewError
 from unskew.losses.batch import Parts
 from unskew.methods.base import Method
 from unskew.model import Recommender
-from unskew.nets.base import Part
+from unskew.nets.base import Part, PartSpec
 from unskew.selection.random_ratings import Correction, Line, RandomRatings
 from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
 from unskew.store.legacy import upgraded
-from unskew.store.parts import Arrays, part_from, prefixed, under
-from unskew.store.plain import Plain
+from unskew.store.plain import Arrays, Plain, prefixed, under
 from unskew.store.recipe import FitRecipe, plain
 from unskew.training.history import Epoch, History
 from unskew.training.options import Training
@@ -54,25 +53,20 @@ UNREADABLE = (pa.ArrowException, SafetensorError)
 
 
 @dataclass(frozen=True)
-class FeatureCounts:
-    """There is a file of features."""
-
-
-@dataclass(frozen=True)
 class LogFacts:
     """What the columns of a log do not say."""
 
     scale: Scale
     duplicates_merged: int
-    user_features: FeatureCounts | None
-    item_features: FeatureCounts | None
+    user_features: dict[str, Any] | None  # empty, as the file says all, or None; version 1 counted something
+    item_features: dict[str, Any] | None
     names: dict[str, str] = field(default_factory=dict)
     library: str = "pyarrow"
     target: str | None = None
 
     @classmethod
     def of(cls, log: RatingLog) -> LogFacts:
-        users, items = (None if side is None else FeatureCounts() for side in log.features)
+        users, items = (None if side is None else dict[str, Any]() for side in log.features)
         return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library, log.target)
 
 
@@ -100,7 +94,7 @@ class Contents:
 KEPT = tuple({of.name for of in fields(Contents)} & {of.name for of in fields(Recommender)} - {"log", "parts"})
 # Every dataclass that the annotations of `Contents` lead to, recipes apart.
 RECORDS = (
-    *(Contents, LogFacts, FeatureCounts, Scale, History, Epoch, WeightReport),
+    *(Contents, LogFacts, Scale, History, Epoch, WeightReport),
     *(CalibrationReport, RoleCalibration, Figures, RandomRatings, Correction, Line),
 )
 
@@ -152,7 +146,7 @@ def load(path: PathLike) -> Recommender:
         if not folder.is_dir():
             raise ModelFileError("it is not a folder." if folder.exists() else "there is no such folder.")
         content = _manifest(folder)
-        files = {name: _verified(folder, name, entry) for name, entry in _entries(content).items()}
+        files = _files(folder, content)
         LOGGER.debug("read %s files of the model %s", len(files), folder)
         return replace(_model(content, files), folder=folder)
 
@@ -196,24 +190,20 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _entries(content: dict[str, Any]) -> dict[str, str]:
-    """Return the digests of the files; versions before 3 also list sizes."""
-    listed = content.pop("files", None)
+def _files(folder: Path, content: dict[str, Any]) -> dict[str, bytes]:
+    """Return the bytes of the files that are listed, which must be those saved; versions before 3 also list sizes."""
+    listed, found = content.pop("files", None), dict[str, bytes]()
     if not isinstance(listed, dict):
         raise ModelFileError(f"the files in {MANIFEST} must be a table of names and digests.")
-    for name in listed:
+    for name, entry in listed.items():
         if name not in OWN:
             raise ModelFileError(f"{MANIFEST} lists {name!r}, which is not a file of a model.")
-    return {name: str(entry.get("sha256") if isinstance(entry, dict) else entry) for name, entry in listed.items()}
-
-
-def _verified(folder: Path, name: str, digest: str) -> bytes:
-    if not (folder / name).is_file():
-        raise ModelFileError(f"{name} is missing.")
-    held = (folder / name).read_bytes()
-    if hashlib.sha256(held).hexdigest() != digest:
-        raise ModelFileError(f"{name} has been altered or damaged: its SHA-256 is not the one saved.")
-    return held
+        if not (folder / name).is_file():
+            raise ModelFileError(f"{name} is missing.")
+        found[name] = (folder / name).read_bytes()
+        if hashlib.sha256(found[name]).hexdigest() != (entry.get("sha256") if isinstance(entry, dict) else entry):
+            raise ModelFileError(f"{name} has been altered or damaged: its SHA-256 is not the one saved.")
+    return found
 
 
 def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple[Contents, Arrays]:
@@ -263,10 +253,35 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
         if name not in plan.roles:
             raise ModelFileError(f"{type(kept.method).__name__} has no role {name!r}.")
         role = plan.roles[name]
-        parts[name] = part_from(role.part, under(name, arrays), log, parts.get(role.shares_with))
+        parts[name] = _part(role.part, under(name, arrays), log, parts.get(role.shares_with))
     found = Parts(parts, clips=kept.clips, calibrators=kept.calibrators, error=plan.error)
     found.still = frozenset(parts)
     return Recommender(log=log, parts=found, **{name: getattr(kept, name) for name in KEPT})
+
+
+def _part(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None = None) -> Part:
+    """Return the part of this specification with these arrays, refused if it is not a part of this log."""
+    try:
+        part = spec.from_state(arrays, owner)
+    except UnskewError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ParameterError(
+            f"the arrays of its {type(spec).__name__} are damaged, or those of another version of unskew: fit again."
+        ) from error
+    name, again = type(part).__name__, part.state()
+    if set(arrays) != set(again):
+        raise ParameterError(f"{name} consists of the arrays {sorted(again)}, not {sorted(arrays)}.")
+    for key, array in sorted(arrays.items()):
+        kind, right = (array.dtype, array.shape), (again[key].dtype, again[key].shape)
+        if kind != right:
+            raise ParameterError(
+                f"{key} of {name} must be {right[0]} of shape {right[1]}, not {kind[0]} of shape {kind[1]}."
+            )
+    for side, known, size in zip(("users", "items"), part.sizes(), (log.n_users, log.n_items), strict=True):
+        if known is not None and known != size:
+            raise ParameterError(f"{name} knows {known} {side}, but the log has {size}.")
+    return part
 
 
 @contextmanager
@@ -310,8 +325,7 @@ def _rating_columns(log: RatingLog) -> dict[str, pa.Array]:
 
 def log_digest(log: RatingLog) -> str:
     """Return the same for the same log only: its rows in their order, ids, scale and features."""
-    facts = LogFacts.of(log)
-    digest = hashlib.sha256(repr((facts.scale, facts.user_features, facts.item_features)).encode())
+    digest = hashlib.sha256(repr(log.scale).encode())
     for name, table in sorted(_log_tables(log).items()):
         known = [column for column in table.column_names if column not in ("times", "title")]
         digest.update(name.encode() + _arrow_bytes(table.select(known)))

@@ -20,6 +20,7 @@ WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: 
 MOST_NAMED = 12  # kinds that a sentence lists
 NOT_FINITE = ("inf", "-inf", "nan")
 NOT_DATA = "LostFunction"  # the kind that stands where a function stood
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Plain:
         self,
         kinds: Mapping[str, type],
         records: Collection[type] = (),
-        arrays: dict[str, NDArray[Any]] | None = None,
+        arrays: Arrays | None = None,
         more: Callable[[], Mapping[str, type]] = dict,
     ) -> None:
         self.kinds = dict(kinds) if arrays is None else {**kinds, NOT_DATA: LostFunction}
@@ -103,6 +104,8 @@ class Plain:
         options, wanted, anything = get_args(expected) if union else (expected,), [], False
         if get_origin(expected) not in (dict, Mapping):  # whose own keys are never marks
             data = self._unmarked(data, where)
+        if type(None) in options and isinstance(data, str) and data == "none":  # how TOML says None
+            return None
         if isinstance(data, dict) and isinstance(data.get("kind"), str) and data["kind"] not in self.kinds:
             self.kinds |= self._more()
         for option in options:
@@ -128,8 +131,6 @@ class Plain:
                 wanted.append(f"a table of the kind {' or '.join(choices)}")
             else:
                 anything = True
-        if type(None) in options and isinstance(data, str) and data == "none":  # how TOML says None
-            return None
         if not anything:
             raise ParameterError(f"{where} must be {' or '.join(wanted)}, not {shortened(data)}.")
         return self._anything(data, where)
@@ -204,3 +205,14 @@ def _is_scalar(option: Any, data: Any) -> bool:
 @cache
 def _annotations(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
+
+
+def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Return the same arrays, called prefix/name."""
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Return the arrays called prefix/name, by name: the reverse of `prefixed`."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -1,9 +1,9 @@
-"""unskew benchmark"""
+"""Methods against each other: unskew benchmark and reproduce."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from unskew.data.log import RatingLog
     from unskew.datasets.world import World
 
-EXAMPLE = "unskew benchmark ratings.csv --test test.csv --methods naive,ips,dce-dr --tune 30 --workers 2 --out results"
 SOURCE_HELP = "A dataset's name with --data, world for a simulated one, or a file of ratings as in `unskew fit`."
 WORLD = "world"
 NOT_BLIND = {"coat": "The defaults of unskew were not chosen blind to Coat's test."}
+Target = Literal["table1", "table2", "table3", "figure1", "figure2", "figure3", "all"]
+DatasetName = Literal["coat", "yahoo-r3", "kuairec", "world"]
 
 
-def command(
+def benchmark(
     source: Annotated[str, typer.Argument(metavar="DATASET|LOG", help=SOURCE_HELP, show_default=False)],
     reading: Ratings,
     out: options.OutFolder,
@@ -52,6 +53,9 @@ def command(
     unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
     unskew benchmark world --methods naive,snips --set training.max_epochs=20 --out world
     unskew benchmark ratings.csv --tune 30 --set validation.criterion=user_auc --out results
+
+    Example:
+        unskew benchmark ratings.csv --test test.csv --methods naive,ips,dce-dr --tune 30 --workers 2 --out results
     """
     from unskew.bench import benchmark
     from unskew.registry import named
@@ -147,3 +151,49 @@ def _unknown(log: RatingLog, test: RatingLog, on_unknown: str) -> list[str]:
     if on_unknown == "raise":
         raise DataError(f"{what}: remove them, or pass --on-unknown fallback to answer for the average one.")
     return [f"{what}; they were answered for the average user or item."]
+
+
+def reproduce(
+    target: Annotated[Target, typer.Argument(help="What to make; all makes every one.", show_default=False)],
+    dataset: Annotated[DatasetName, typer.Option("--dataset", help="On what data.", show_default=False)],
+    out: options.OutFolder,
+    data: options.DataFolder = None,
+    seeds: options.Seeds = 10,
+    tune: options.Trials = 0,
+    workers: options.Workers = 1,
+    as_published: Annotated[
+        bool, options.flag("--as-published", "Fit what public code does, with its nets and its protocol.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, options.file("--only", "Only this entry; may be given several times.", "ENTRY")
+    ] = None,
+    epochs: Annotated[int | None, options.count("--epochs", "The most epochs a stage may take.")] = None,
+) -> Answer:
+    """Make the tables and figures of the DCE paper anew, the paper's numbers next to ours.
+
+    Each target becomes data (.csv), a page (.md) and charts (.svg) in the folder. Whatever is finished is kept in
+    records.jsonl there: run the same command again after an interruption, and it goes on where it ended; targets share
+    the fits that they have in common.
+
+    \b
+    unskew reproduce all --dataset world --seeds 3 --out world
+    unskew reproduce table1 --dataset coat --data DATA --as-published --only DCE-DR --out coat
+
+    Example:
+        unskew reproduce table1 --dataset coat --data DATA --workers 2 --out reproduced
+    """
+    from unskew.bench.paper import TARGETS, reproduce
+
+    if data is None and dataset != WORLD:
+        raise ParameterError(f"--dataset {dataset}: name the folder of its files by --data FOLDER.")
+    given = material(dataset, Reading(), data)
+    rules: Any = {"seeds": seeds, "trials": tune, "workers": workers, "max_epochs": epochs, "only": only or ()}
+    rules |= {"dataset": dataset, "as_published": as_published, "world": given.world, "about": given.about}
+    targets = TARGETS if target == "all" else (target,)
+    made = [reproduce(name, given.log, given.test, out, **rules) for name in targets]
+    lines: list[str] = []
+    for one in made:
+        lines.append(f"{one.suite.number}: {one.suite.title} ({one.dataset.title})\n{one.table().text()}")
+        lines += [f"failed: {fit}: {sentence}" for fit, sentence in one.failures.items()]
+        lines.append(f"wrote {', '.join(str(path) for path in one.files)}\n")
+    return Answer("\n".join(lines), [one.to_dict() for one in made])

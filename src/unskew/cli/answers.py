@@ -1,0 +1,232 @@
+"""What a model answers: unskew predict, recommend, similar, and export for other systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import unskew
+from unskew.cli import options
+from unskew.cli.output import TABLES, Answer, check_file, write_table
+from unskew.cli.reading import Columns, Reading
+from unskew.errors import ParameterError
+from unskew.runtime import say
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN = 20  # rows on the terminal
+VECTORS_HELP = "A file MODEL.onnx, or a folder MODEL.vectors with users and items.parquet."
+
+
+def predict(
+    model: options.Model,
+    pairs: Annotated[
+        Path, typer.Argument(metavar="PAIRS", help="A file with a row per pair of user and item.", show_default=False)
+    ],
+    reading: Columns,
+    out: Annotated[
+        Path, options.file("--out", "The same rows with predictions (.csv, .tsv, .parquet).", show_default=False)
+    ],
+    new_users: options.NewUsers = None,
+    on_unknown: options.OnUnknownOption = "raise",
+    spreadsheet: options.Spreadsheet = False,
+) -> Answer:
+    """Predict the ratings of pairs of users and items.
+
+    Predictions are probabilities of liking or, if the model was fitted with --graded, ratings.
+
+    Example:
+        unskew predict model pairs.csv --out predictions.csv
+    """
+    check_file(out, TABLES)
+    if new_users is None:
+        reading.refuse_unread_columns("user", "item")
+    recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
+    table, names = _read_pairs(pairs, reading)
+    users, items = table[names["user"]], table[names["item"]]
+    of_user = recommender.log.user_ids.codes(users) < 0
+    of_item = recommender.log.item_ids.codes(items) < 0
+    unknown = of_user | of_item
+    if "prediction" in table.column_names:
+        raise ParameterError(f"{pairs.name} has a column 'prediction' already: rename it.")
+    table = table.append_column("prediction", [recommender.predict(users, items, on_unknown=on_unknown)])
+    write_table(out, table, spreadsheet)
+    if unknown.any():
+        say(
+            f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
+            f"({of_user.sum():,} have an unknown user, {of_item.sum():,} an unknown item)"
+        )
+    facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
+    return Answer(f"wrote {len(table):,} predictions to {out}", facts | {"guessed": reading.guessed})
+
+
+def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]:
+    """Return the rows, and the columns of their users and items."""
+    from unskew.data.ids import as_ids, is_text, narrowed
+
+    table, names = reading.table(path, ("user", "item"))
+    for name in names.values():
+        if is_text(table[name].type):  # text that spells integers throughout becomes integers, as in a log
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, narrowed(as_ids(table[name], f"column {name!r} of {path.name}")))
+    return table, names
+
+
+def recommend(
+    model: options.Model,
+    reading: Columns,
+    out: Annotated[
+        Path | None, options.file("--out", "Write all rows (.csv, .tsv, .parquet) instead of showing the first.")
+    ] = None,
+    k: Annotated[int, options.count("--k", "How many items for each user.")] = 10,
+    users: Annotated[
+        list[str] | None,
+        options.file("--for", "Only for this user, repeatable, or for those in a file.", "ID|FILE", show_default=False),
+    ] = None,
+    items: Annotated[Path | None, options.file("--items", "Only items in the column --item of a file.")] = None,
+    keep_seen: Annotated[bool, options.flag("--keep-seen", "Recommend also what the user has rated already.")] = False,
+    by: Annotated[
+        str | None, options.file("--by", "choice, liking, lower, thompson; the model's own.", "ORDER")
+    ] = None,
+    new_users: options.NewUsers = None,
+    on_unknown: options.OnUnknownOption = "raise",
+    spreadsheet: options.Spreadsheet = False,
+) -> Answer:
+    """Recommend to every user the best items.
+
+    By choice, what a user would pick and like; by liking, what he would like if he met it, whatever he tends to meet.
+
+    With --new-users the model learns users it has not met from their few ratings, without training, and recommends to
+    them, unless --for names others:
+
+    \b
+    unskew recommend model --new-users their-ratings.csv --out recommendations.csv
+
+    Example:
+        unskew recommend model --k 5 --out recommendations.csv
+    """
+    check_file(out, TABLES)
+    if new_users is None:
+        reading.refuse_unread_columns(*["user"] * _is_file(users), *["item"] * (items is not None))
+    known = unskew.load(model)
+    recommender = reading.folded_in(known, new_users, on_unknown)
+    ids = recommender.log.user_ids
+    wanted = _asked(reading, users) if users else ids.arrow[0 if new_users is None else known.log.n_users :]
+    limits = None if items is None else reading.ids(items, "item")
+
+    def lists(of: pa.Array) -> pa.Table:
+        """Return the lists of some users, with a line on what is odd about them."""
+        rules: Any = {"by": by, "exclude_seen": not keep_seen, "items": limits, "on_unknown": on_unknown}
+        table: pa.Table = recommender.recommend(of, k, **rules, library="pyarrow")
+        if unknown := int((ids.codes(of) < 0).sum()):
+            say(f"{unknown:,} of {len(of):,} users are unknown and were answered for the average user")
+        if (empty := k * len(of) - len(table)) > 0:
+            say(f"{empty:,} places stayed empty, as users had fewer than {k} items left")
+        return table
+
+    def facts(table: pa.Table) -> dict[str, Any]:
+        return {"users": len(wanted), "rows": len(table), "order": recommender.order(by), "guessed": reading.guessed}
+
+    if out is None:
+        few = wanted if users else wanted[: max(1, SHOWN // k)]  # text shows the first users alone
+        return Answer(
+            lambda: _first(lists(few), len(wanted)),
+            lambda: facts(table := lists(wanted)) | {"recommendations": table.to_pylist()},
+        )
+    write_table(out, table := lists(wanted), spreadsheet)
+    text = f"wrote {len(table):,} recommendations for {len(wanted):,} users to {out}, by {recommender.order(by)}"
+    return Answer(text, facts(table) | {"written": str(out)})
+
+
+def _asked(reading: Reading, given: list[str]) -> pa.Array:
+    """Return the users who were asked for, each once."""
+    from unskew.data.ids import as_ids, narrowed
+
+    asked = reading.ids(Path(given[0]), "user") if _is_file(given) else as_ids(given, "--for")
+    distinct = narrowed(asked.unique())
+    if len(distinct) < len(asked):
+        say(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")
+    return distinct
+
+
+def _is_file(given: list[str] | None) -> bool:
+    return given is not None and len(given) == 1 and Path(given[0]).is_file()
+
+
+def _first(table: pa.Table, n_users: int) -> str:
+    """Return the first rows as text, and how many there are."""
+    from unskew.findings import Table
+
+    names = [table.column_names[0], "rank", *table.column_names[1:-2], "score"]
+    found = table.slice(0, SHOWN).to_pylist()
+    rows = [[f"{row[name]:.4f}" if name == "score" else str(row[name]) for name in names] for row in found]
+    shown = len({row[0] for row in rows})
+    more = len(rows) < len(table) or shown < n_users
+    note = f"\nthe first of {shown} of {n_users:,} users; --out FILE writes all of them" if more else ""
+    return Table("", names, rows).text() + note
+
+
+def similar(
+    model: options.Model,
+    item: Annotated[list[str] | None, options.file("--item", "Items like this one, repeatable.", "ID")] = None,
+    user: Annotated[list[str] | None, options.file("--user", "Users like this one, repeatable.", "ID")] = None,
+    k: Annotated[int, options.count("--k", "How many of each.")] = 10,
+) -> Answer:
+    """Show the items most like an item, or the users most like a user, in the eyes of a model.
+
+    Two items are alike if what the model answers for them, beyond what all items share, goes up and down together over
+    all users; two users are alike over all items.
+
+    Example:
+        unskew similar model --item 12
+    """
+    from unskew.findings import Table
+
+    if bool(item) == bool(user):
+        raise ParameterError("similar needs --item or --user: give one of the two.")
+    answers = unskew.load(model).similar(items=item or None, users=user or None, k=k, library="pyarrow")
+    found = answers.to_pylist()
+    rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in found]
+    return Answer(Table("", list(found[0]), rows).text(), found)
+
+
+def export(
+    model: options.Model,
+    to: Annotated[
+        Literal["onnx", "parquet"], typer.Option("--to", help="A scorer of pairs, or vectors of users and items.")
+    ],
+    out: Annotated[Path | None, options.file("--out", VECTORS_HELP, "PATH")] = None,
+) -> Answer:
+    """Write a model in a form that other systems can serve.
+
+    onnx is one file that takes user_id and item_id and answers with predictions, also for unknown users and items; it
+    is checked with onnxruntime before it is written. parquet are vectors for a nearest-neighbour index: the inner
+    product of a user's and an item's is the model's logit.
+
+    \b
+    unskew export model --to onnx
+
+    Example:
+        unskew export model --to parquet --out vectors
+    """
+    if to == "onnx" and out is not None:
+        check_file(out, (".onnx",))
+    recommender = unskew.load(model)
+    place = model if model.name else model.absolute()
+    if to == "onnx":
+        scorer = unskew.export.to_onnx(recommender, out or place.with_name(f"{place.name}.onnx"))
+        checked = {"pairs_checked": scorer.n_checked, "difference": scorer.largest_difference}
+        text = (
+            f"wrote the scorer to {scorer.path}: onnxruntime answers as the model does for {scorer.n_checked:,} random "
+            f"pairs, to {scorer.largest_difference:.1g}"
+        )
+        return Answer(text, {"path": str(scorer.path), **checked})
+    found = unskew.export.to_parquet(recommender, out or place.with_name(f"{place.name}.vectors"))
+    for note in found.notes:
+        say(f"note: {note}")
+    facts = {"path": str(found.folder), "users": found.n_users, "items": found.n_items, "columns": found.n_columns}
+    text = f"wrote vectors of {found.n_users:,} users and {found.n_items:,} items to {found.folder}"
+    return Answer(text, facts | {"notes": list(found.notes)})

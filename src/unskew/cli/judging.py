@@ -1,0 +1,145 @@
+"""What is to be thought of a model or a log: unskew evaluate, compare and diagnose."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import unskew
+from unskew.cli import options
+from unskew.cli.output import TABLES, Answer, check_file, write_table
+from unskew.cli.reading import SOURCE_HELP, Impressions, Ratings, is_model
+from unskew.errors import ParameterError
+
+SCORES_HELP = "A file with columns user_id, item_id and score for all pairs, or a folder that `unskew fit` wrote."
+LOG_HELP = f"Ratings that neither was trained on; two models of one log need none. {SOURCE_HELP}"
+SUBJECT_HELP = f"A folder that `unskew fit` or `unskew benchmark` wrote, or a log: {SOURCE_HELP}"
+
+
+def evaluate(
+    model: options.Model,
+    reading: Ratings,
+    test: Annotated[
+        str | None,
+        typer.Argument(metavar="TEST", help=f"Ratings to judge by; without them the log judges. {SOURCE_HELP}"),
+    ] = None,
+    k: Annotated[list[int], options.count("--k", "Length of ranked lists, repeatable.")] = [5, 10],  # noqa: B006
+    empty_users: options.EmptyUsersOption = "skip",
+    on_unknown: options.OnUnknownOption = "raise",
+    per_user: Annotated[
+        Path | None, options.file("--per-user", "Write every user's metrics (.csv, .tsv, .parquet).")
+    ] = None,
+) -> Answer:
+    """Compare a model's predictions with the ratings of a test log, every figure with its interval.
+
+    Without a test, estimate how good they are over the pairs that nobody chose, from the model's own log alone.
+
+    Example:
+        unskew evaluate model test.csv --k 5 --per-user users.csv
+    """
+    check_file(per_user, TABLES)
+    recommender = unskew.load(model)
+    if test is None:
+        if per_user is not None:
+            raise ParameterError("--per-user needs a TEST: the log alone knows no user's metrics.")
+        risk = unskew.estimate_risk(recommender)
+        return Answer(repr(risk), risk.to_dict())
+    ratings = reading.test(test, recommender.log.scale)
+    if ratings.binary != recommender.log.binary:
+        answers, wrong = ("probabilities", "graded") if recommender.log.binary else ("graded ratings", "positive")
+        raise ParameterError(f"the model answers with {answers}, so that --{wrong} makes no sense: leave it out.")
+    found = unskew.evaluate(recommender, ratings, k=k, empty_users=empty_users, on_unknown=on_unknown)
+    lines, notes = [str(found)], [*found.notes]
+    if ratings.duplicates_merged:
+        notes.append(f"{ratings.duplicates_merged:,} duplicates of the test were merged")
+        lines.append(f"note: {notes[-1]}")
+    if per_user is not None:
+        write_table(per_user, found.per_user)
+        lines.append(f"wrote the metrics of {len(found.per_user):,} users to {per_user}")
+    names = ("metrics", "baselines", "n_pairs", "n_users", "empty_users", "n_empty_users", "positive_from")
+    intervals = {name: interval.to_dict() for name, interval in found.intervals.items()}
+    facts = {name: getattr(found, name) for name in names} | {"intervals": intervals, "notes": notes}
+    return Answer("\n".join(lines), facts)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help=SCORES_HELP, show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same of the other model.", show_default=False)],
+    reading: Impressions,
+    log: Annotated[str | None, options.file("--log", LOG_HELP, "LOG")] = None,
+    random_ratings: options.RandomRatings = None,
+    seed: options.Seed = 0,
+) -> Answer:
+    """Decide whether B is better than A over the pairs that nobody chose, by a log of pairs that users chose.
+
+    Example:
+        unskew compare A.csv B.csv --log new-ratings.csv
+    """
+    for source in (first, second):
+        if not Path(source).exists():
+            raise ParameterError(f"{source} does not exist: check the path.")
+    a, b = (unskew.load(source) if Path(source).is_dir() else source for source in (first, second))
+    known = next((model.log for model in (a, b) if not isinstance(model, str)), None)
+    ratings = None if log is None else reading.log(log, None if known is None else known.scale)
+    own = ratings if ratings is not None else known
+    if own is None and random_ratings is not None:
+        raise ParameterError("two files of scores need a log: give it by --log.")
+    short = (Path(first).stem, Path(second).stem)  # the ends of their paths, if these differ
+    found = unskew.compare(
+        a,
+        b,
+        ratings,
+        random_ratings=reading.random_ratings(random_ratings, own),
+        names=short if short[0] != short[1] else (first, second),
+        seed=seed,
+    )
+    return Answer(str(found), found.to_dict())
+
+
+def diagnose(
+    source: Annotated[str, typer.Argument(metavar="MODEL|LOG|RESULTS", help=SUBJECT_HELP, show_default=False)],
+    reading: Ratings,
+    out: Annotated[Path | None, options.file("--out", "Write the findings as a page (.html) too.")] = None,
+    random_ratings: options.RandomRatings = None,
+    show_ids: Annotated[
+        bool, options.flag("--show-ids", "Name people by their ids, not as person A, B and C.")
+    ] = False,
+    seed: options.Seed = 0,
+) -> Answer:
+    """Decide: use the model, test it or do not switch, and why; of a log, whether it must be corrected.
+
+    A model's method and plain training are fitted without each of five folds of the log and judged there.
+
+    \b
+    unskew diagnose model --random-ratings random.csv --out report.html
+
+    Example:
+        unskew diagnose ratings.csv --json
+    """
+    check_file(out, (".html", ".htm"))
+    wrote = f"wrote the page to {out}; open it in a browser"
+    if (Path(source) / "benchmark.json").is_file():
+        from unskew.report.page import write_page
+
+        if out is None:
+            raise ParameterError(f"{source} holds results of a benchmark: name a page for them by --out.")
+        write_page(Path(source), out)
+        return Answer(wrote, {"page": str(out)})
+    if is_model(source) and (words := reading.words()):
+        raise ParameterError(f"{words[0]} is for logs; a model knows its own.")
+    subject: Any = unskew.load(source) if is_model(source) else reading.log(source)
+    log = subject.log if is_model(source) else subject
+    random = reading.random_ratings(random_ratings, log)
+    found = unskew.diagnose(subject, random_ratings=random, show_ids=show_ids, called=source, seed=seed)
+    if out is None:
+        return Answer(found.text(), found.to_dict())
+    from unskew.evaluation.kept import fingerprint
+    from unskew.report.page import write_page
+
+    given = [*([] if random_ratings is None else ["--random-ratings", random_ratings]), *reading.words()]
+    words = ["unskew", "diagnose", source, *given, "--out", str(out)]
+    write_page(found, out, command=shlex.join(words), log=fingerprint(log), seed=seed)
+    return Answer(f"{found.text(details=False)}\n\n{wrote}", found.to_dict())

@@ -1,0 +1,220 @@
+"""From a log to a model: unskew fit, split and tune."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import unskew
+from unskew.cli import options
+from unskew.cli.output import Answer, check_file, check_folder, write_table
+from unskew.cli.reading import SOURCE_HELP, Everything, Ratings, RatingsInTime, is_model
+from unskew.cli.settings import Settings
+from unskew.errors import ParameterError
+from unskew.runtime import say
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from unskew.data.split import Split
+    from unskew.model import Recommender
+
+DEFAULT_METHOD, DEFAULT_OUT = "dce-bayes", Path("model")
+WIDTH = 110
+BY_HELP = (
+    "The latest rows, whole requests, a random share of each user's, or a random share of all; of impressions the "
+    "latest or whole requests if these are known, else random."
+)
+RECIPE_HELP = "The recipe to write, by default METHOD.toml; trials are kept in a file next to it."
+
+
+def fit(
+    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    reading: Everything,
+    out: Annotated[
+        Path | None, options.file("--out", "Where to write the model; model, if there is none yet.", "FOLDER")
+    ] = None,
+    method: Annotated[
+        str | None,
+        options.file("--method", f"A name of `unskew list`, or a recipe, FILE.toml; {DEFAULT_METHOD}.", "NAME"),
+    ] = None,
+    assignments: options.Settings = None,
+    random_ratings: options.RandomRatings = None,
+    seed: Annotated[
+        int | None, options.count("--seed", "The same seed gives the same result; the recipe's, or 0.", 0)
+    ] = None,
+    scheduler: Annotated[
+        str | None, options.file("--scheduler", "Draw the sweeps of dce-bayes on a Dask cluster.", "ADDRESS")
+    ] = None,
+    diagnose: Annotated[bool, options.flag("--diagnose", "Judge the model too, as `unskew diagnose` does.")] = False,
+) -> Answer:
+    """Fit a method on a log of ratings and save the model.
+
+    Columns and the threshold of what is liked are guessed from the file, and noted.
+
+    Example:
+        unskew fit ratings.csv --method ips --set propensity=additive --out model
+    """
+    settings = Settings(assignments)
+    chosen, reading = settings.recipe(method or DEFAULT_METHOD), settings.reading(reading)
+    target = _model_path(out)
+    reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
+    ratings = reading.log(log, chosen.scale)
+    lines = [f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged"]
+    random = reading.random_ratings(random_ratings, ratings, known=False)
+    if random is not None:
+        lines.append(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
+    for line in lines:
+        say(line)
+    from unskew.methods.base import fit_on
+
+    seed = (chosen.seed or 0) if seed is None else seed
+    model = fit_on(scheduler, chosen.method, ratings, seed=seed, training=chosen.training, random_ratings=random)
+    model.save(target)
+
+    from unskew.diagnosis.diagnose import known_already
+
+    lines = [fill(line, WIDTH, subsequent_indent="  ") for line in known_already(model)]
+    lines.append(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
+    facts = _facts(model, target, reading.guessed)
+    if diagnose:
+        found = model.diagnose(called=str(target))
+        lines.append(found.text(details=False))
+        facts["diagnosis"] = found.to_dict()
+    return Answer("\n".join(lines), facts)
+
+
+def _model_path(out: Path | None) -> Path:
+    """Return where the model goes; what could not be written to is refused before training, not after."""
+    from unskew.store.model import refuse_foreign
+
+    if out is None and DEFAULT_OUT.exists():
+        raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")
+    target = out or DEFAULT_OUT
+    check_folder(target)
+    refuse_foreign(target)
+    return target
+
+
+def _facts(model: Recommender, out: Path, guessed: list[str]) -> dict[str, Any]:
+    from unskew.store.recipe import to_plain
+
+    log = model.log
+    return {
+        "model": str(out),
+        "method": to_plain(model.method),
+        "seed": model.seed,
+        "settings": model.settings,
+        "log": {name: getattr(log, name) for name in ("n_users", "n_items", "positive_rate", "duplicates_merged")}
+        | {"ratings": len(log), "positive_from": log.scale.positive, "guessed": guessed},
+        "history": asdict(model.history),
+        "weights": None if model.weights is None else asdict(model.weights),
+        "random_ratings": None if model.random_ratings is None else asdict(model.random_ratings),
+    }
+
+
+def split(
+    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    reading: RatingsInTime,
+    out: Annotated[Path, options.file("--out", "Where to write the two files.", "FOLDER")],
+    by: Annotated[Literal["time", "request", "user", "random"] | None, options.flag("--by", BY_HELP)] = None,
+    test: Annotated[float, options.share("--test", "The share of ratings to set aside.")] = 0.2,
+    seed: options.Seed = 0,
+) -> Answer:
+    """Set ratings aside for a test: FOLDER/train.csv and FOLDER/test.csv, with the columns of the log.
+
+    A test that is drawn from a log is biased as the log is: it shows how well ratings that people choose to give are
+    predicted, not how well those of all pairs are.
+
+    Example:
+        unskew split ratings.csv --by user --test 0.2 --out parts
+    """
+    check_folder(out)
+    chosen: Any = "global" if by == "random" else by
+    split = unskew.holdout_split(reading.log(log), test, by=chosen, seed=seed)
+    parts = tuple(rows.to_arrow(as_stood=True) for rows in (split.train, split.holdout))
+    if split.log.impressions:
+        parts = _impressions(log, split)
+    try:
+        out.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"{out} cannot be made a folder: {error.strerror}.") from error
+    for name, rows in zip(("train", "test"), parts, strict=True):
+        write_table(out / f"{name}.csv", rows)
+    facts = {"train": len(parts[0]), "test": len(parts[1]), "folder": str(out)}
+    text = f"wrote {facts['train']:,} rows to {out / 'train.csv'} and {facts['test']:,} to {out / 'test.csv'}"
+    return Answer(text, facts | {"guessed": reading.guessed})
+
+
+def _impressions(source: str, split: Split) -> tuple[pa.Table, ...]:
+    """Return the rows of a file of impressions in two parts, seen or not, with all of their columns."""
+    import numpy as np
+
+    from unskew.data.read import read_frame
+
+    held = split.held_out
+    if held is None:
+        held = np.zeros(len(split.log), np.bool_)
+        held[split.holdout_rows] = True
+    table = read_frame(source) if Path(source).exists() and not is_model(source) else None
+    if table is None or len(table) != len(held):
+        raise ParameterError(
+            f"{source} cannot be divided row by row, as random traffic is apart from its other rows, or rows are "
+            "joined: leave random rows out."
+        )
+    return table.filter(~held), table.filter(held)
+
+
+def tune(
+    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    reading: Ratings,
+    method: Annotated[str, options.file("--method", "A name of `unskew list`.", "NAME", show_default=False)],
+    trials: Annotated[int, options.count("--trials", "The first is the method as it is.")] = 50,
+    out: Annotated[Path | None, options.file("--out", RECIPE_HELP)] = None,
+    workers: options.Workers = 1,
+    assignments: options.Settings = None,
+    seed: Annotated[int, options.count("--seed", "Of the folds and of the search.", 0)] = 0,
+) -> Answer:
+    """Search the settings of a method on a log and write the best as a recipe.
+
+    The search is the one of `unskew benchmark`: every trial is fitted without each of five folds of the log in turn
+    and judged by them. Settings given by --set are where it starts; validation.criterion is mse, log_loss, auc or
+    user_auc. Finished trials are kept in RECIPE.trials.journal: run the same command again after an interruption, and
+    it goes on where it ended.
+
+    \b
+    unskew tune ratings.csv --method ips --set propensity=additive --trials 20
+    unskew fit ratings.csv --method ips.toml --out model
+
+    Example:
+        unskew tune ratings.csv --method dce-tdr --trials 50 --workers 2 --out dce-tdr.toml
+    """
+    from unskew.bench import tune
+    from unskew.store.recipe import to_plain, write_recipe
+
+    settings = Settings(assignments)
+    start, reading = settings.method(unskew.make(method)), settings.reading(reading)
+    reading.refuse_unread({method: start})
+    target = out or Path(f"{method.replace('/', '-')}.toml")
+    check_file(target, (".toml",))
+    validation = settings.validation(seed)
+    journal = target.with_name(f"{target.stem}.trials.journal")
+    found = tune(reading.log(log), start, trials, validation=validation, workers=workers, journal=journal, name=method)
+    training = validation.training
+    write_recipe(target, found.method, None if training == unskew.Training() else training)
+    first = found.trials[0].score
+    began = "none, as it failed" if first is None else f"{first:.4f}"
+    lines = [f"{validation.criterion}: {found.score:.4f}, with the settings it started from {began}"]
+    lines += [f"  {name} {value}" for name, value in found.chosen.items()]
+    if failed := sum(trial.score is None for trial in found.trials):
+        lines.append(f"note: {failed} of {len(found.trials)} trials failed; {journal} says why")
+    fit = shlex.join(["unskew", "fit", log, *reading.words(for_fit=True), "--method", str(target), "--out", "MODEL"])
+    lines.append(f"wrote the recipe to {target}; next: {fit}")
+    tried = [trial._asdict() for trial in found.trials]
+    facts = {"recipe": str(target), "method": to_plain(found.method), "score": found.score, "trials": tried}
+    return Answer("\n".join(lines), facts)
