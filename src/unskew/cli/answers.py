@@ -45,7 +45,7 @@ def predict(
     if new_users is None:
         reading.refuse_unread_columns("user", "item")
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
-    table, names = _read_pairs(pairs, reading)
+    table, names = reading.table(pairs, ("user", "item"))
     users, items = table[names["user"]], table[names["item"]]
     of_user = recommender.log.user_ids.codes(users) < 0
     of_item = recommender.log.item_ids.codes(items) < 0
@@ -61,18 +61,6 @@ def predict(
         )
     facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
     return Answer(f"wrote {len(table):,} predictions to {out}", facts | {"guessed": reading.guessed})
-
-
-def _read_pairs(path: Path, reading: Reading) -> tuple[pa.Table, dict[str, str]]:
-    """Return the rows, and the columns of their users and items."""
-    from unskew.data.ids import as_ids, is_text, narrowed
-
-    table, names = reading.table(path, ("user", "item"))
-    for name in names.values():
-        if is_text(table[name].type):  # text that spells integers throughout becomes integers, as in a log
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, narrowed(as_ids(table[name], f"column {name!r} of {path.name}")))
-    return table, names
 
 
 def recommend(
@@ -145,8 +133,8 @@ def _asked(reading: Reading, given: list[str]) -> pa.Array:
     """Return the users who were asked for, each once."""
     from unskew.data.ids import as_ids, narrowed
 
-    asked = reading.ids(Path(given[0]), "user") if _is_file(given) else as_ids(given, "--for")
-    distinct = narrowed(asked.unique())
+    asked = reading.ids(Path(given[0]), "user") if _is_file(given) else narrowed(as_ids(given, "--for"))
+    distinct = asked.unique()
     if len(distinct) < len(asked):
         say(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")
     return distinct

@@ -288,7 +288,7 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         what = "no ratings" if not distinct else f"only the rating {distinct[0]:g}"
         raise DataError(
             f"{where} has {what}: unskew learns from ratings that differ, and what people clicked or bought does not "
-            "tell what they dislike."
+            "tell what they dislike; for it, set target='implicit'."
         )
     if limits is not None:
         scale = Scale((limits.low + limits.high) / 2, limits.low, limits.high)

@@ -172,14 +172,15 @@ def as_arrow(values: Any, where: str) -> pa.Array:
         return values
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise DataError(f"{where} must be a list or an array, but is {values!r}: wrap it in a list.")
-    import narwhals as nw  # slow to import, and files need none
-
     try:
-        series = nw.from_native(values, series_only=True, pass_through=True)
-        if isinstance(series, nw.Series):
-            return as_arrow(series.to_arrow(), where)
-        array = values if isinstance(values, (list, tuple, range, np.ndarray)) else np.asarray(values)
-        return pa.array(array, from_pandas=True)
+        if not isinstance(values, list | tuple | range | np.ndarray):
+            import narwhals as nw  # slow to import, and files need none
+
+            series = nw.from_native(values, series_only=True, pass_through=True)
+            if isinstance(series, nw.Series):
+                return as_arrow(series.to_arrow(), where)
+            values = np.asarray(values)
+        return pa.array(values, from_pandas=True)
     except OverflowError:
         raise DataError(f"{where} holds integers beyond 64 bits: give them as strings.") from None
     except Exception as error:  # a door: whatever a foreign kind of array complains of

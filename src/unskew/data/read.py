@@ -31,7 +31,7 @@ from unskew.data.guess import (
     missing_column,
     samples_of,
 )
-from unskew.data.ids import as_text, is_text
+from unskew.data.ids import as_text, is_text, narrowed
 from unskew.data.impressions import NAMED
 from unskew.data.log import NAMES, RatingLog
 from unskew.data.rows import LogSettings, check_settings, find_rows
@@ -118,15 +118,17 @@ def read_frame(
 ) -> pa.Table:
     """Read a small frame (features, pairs to predict) as a pyarrow Table, from a file in any format of `read_log`.
 
-    In text the columns of ids, named or guessed for these sides, stay text and every other column becomes numbers if
-    all it holds are numbers, so that the id "012" is not mistaken for 12.
+    In text the columns of ids, named or guessed for these sides, become integers only if all are spelled as such, so
+    that "012" is not mistaken for 12; every other column becomes numbers if all it holds are numbers.
     """
     files = [File(each, ids) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
     found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
-    texts = {*ids, *found.values()}.union(*(file.tokens for file in files))
-    return pa.table({name: table[name] if name in texts else _typed(table[name], name) for name in table.column_names})
+    columns, texts = {name: table[name] for name in table.column_names}, set[str]().union(*(f.tokens for f in files))
+    columns |= {name: narrowed(columns[name]) for name in {*ids, *found.values()} & columns.keys()}
+    read = texts.union(ids, found.values())
+    return pa.table({name: held if name in read else _typed(held, name) for name, held in columns.items()})
 
 
 def is_path(value: Any) -> bool:

@@ -99,10 +99,11 @@ class Scale:
         """Raise a DataError if ratings from low to high, each of which occurs, are all the same in [0, 1]."""
         if self.to_unit(low) < self.to_unit(high):
             return
-        if self.positive is None:
-            raise DataError(f"all ratings are equal ({low:g}): a log needs at least two different ratings.")
-        threshold = f"{self.positive:g}"
-        side = f"positive (at least {threshold})" if low >= self.positive else f"negative (below {threshold})"
+        if low == high:
+            clicks = "" if not self.positive or low < self.positive else "; for clicks alone set target='implicit'"
+            raise DataError(f"all ratings are equal ({low:g}): a log needs at least two different ratings{clicks}.")
+        positive = self.positive or 0.0  # what differs and is graded differs in [0, 1]
+        side = f"positive (at least {positive:g})" if low >= positive else f"negative (below {positive:g})"
         raise DataError(
             f"every rating is {side}, as the ratings range from {low:g} to {high:g}: "
             "set positive= to a threshold above the lowest rating and up to the highest."

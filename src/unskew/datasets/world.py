@@ -49,8 +49,7 @@ SOLVER_PAIRS = 2**19  # enough to solve for the level of a world
 EFFECT_SPREAD, ACTIVITY_SPREAD, EXPOSURE_SPREAD = 0.7, 0.8, 1.0  # of a_u and b_i, log activity, log exposure
 TEST_USERS = 5_000
 FACTS, TEST, DRAW, SAMPLE = range(4)  # independent random streams of one seed
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(40)
-QUADRATURE_CHUNK = 2**13
+N_NODES, QUADRATURE_CHUNK = 40, 2**13
 
 
 class Tilt(NamedTuple):
@@ -303,14 +302,15 @@ def _seen_given(rating: int, tilt: Tilt, log_rate: Floats, z: Floats) -> Floats:
         return _some_event(log_rate)
     sign = 1 if rating else -1  # e -> -e turns "e < -z" into "e > z"
     means, rates, bounds = np.empty(log_rate.size), log_rate.reshape(-1, 1), sign * z.reshape(-1, 1)
+    nodes, node_weights = np.polynomial.legendre.leggauss(N_NODES)
     for start in range(0, log_rate.size, QUADRATURE_CHUNK):
         chunk = slice(start, start + QUADRATURE_CHUNK)
         bound = bounds[chunk]
         cap, low = np.full_like(bound, UNEXPLAINED_CAP), _capped(-bound)
         half = (cap - low) / 2
-        within = low + half * (1 + NODES)
+        within = low + half * (1 + nodes)
         e = np.hstack([-cap, within, cap])
-        density = half * NODE_WEIGHTS * expit(within) * expit(-within)
+        density = half * node_weights * expit(within) * expit(-within)
         chances = np.hstack([np.maximum(expit(bound) - expit(cap), 0), density, expit(-np.maximum(cap, -bound))])
         mean = np.average(_some_event(rates[chunk] + sign * tilt.unexplained * e), axis=1, weights=chances)
         means[chunk] = np.minimum(mean, 1)  # against rounding: an average of chances

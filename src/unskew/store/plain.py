@@ -180,7 +180,8 @@ class Plain:
         settings = without_gone(cls.__name__, settings)
         for name in settings:
             if name not in known:
-                raise ParameterError(f"{cls.__name__} has no setting {name!r}{nearest(name, known)}")
+                meant = nearest(name, known, otherwise=f": it has {', '.join(known)}.")
+                raise ParameterError(f"{cls.__name__} has no setting {name!r}{meant}")
         for name, setting in known.items():
             if name not in settings and setting.default is MISSING and setting.default_factory is MISSING:
                 raise ParameterError(f"{cls.__name__} needs the setting {name!r}, which is missing.")
