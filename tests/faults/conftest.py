@@ -152,35 +152,3 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commanded(run: Callable[..., Result]) -> Callable[..., str]:
     """Give a command, which must end with this code; return what it printed."""
     return lambda *words, code=0: run(*words, code=code).output
-
-
-NOT_ALLOWED = 77  # the exit code of a child that may not mount
-
-
-@pytest.fixture(scope="session")
-def mounted(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
-    """Does something in a child that alone sees a small file system in the place of a folder, read-only if asked."""
-
-    def run(folder: Path, before: Callable[[], object], work: Callable[[], object], read_only: bool) -> None:
-        def do() -> None:
-            import ctypes
-
-            system, new_namespace, private, where = ctypes.CDLL(None), 0x00020000, 1 << 18, os.fsencode(folder)
-            if (
-                system.unshare(new_namespace)
-                or system.mount(b"none", b"/", None, private | 1 << 14, None)
-                or system.mount(b"tmpfs", where, b"tmpfs", 0, b"size=2m")
-            ):
-                os._exit(NOT_ALLOWED)
-            before()
-            if read_only:
-                assert system.mount(None, where, None, 32 | 1, None) == 0  # the same again, but not to be written to
-            work()
-
-        process = forked(do)
-        process.join(100)
-        if process.exitcode == NOT_ALLOWED:
-            pytest.skip("needs to be allowed to mount file systems")
-        assert process.exitcode == 0, "see what the child printed"
-
-    return run

@@ -5,7 +5,6 @@ What was there is still there, and the process lives on.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from shutil import copytree
 
 import numpy as np
@@ -91,29 +90,6 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(name, ratings, mine,
         after[journal] = after[journal][: len(before[journal])]
     assert {path: after.get(path) for path in before} == before
     assert not [path for path in after if ".unskew-" in path]
-
-
-@pytest.mark.parametrize(
-    ("read_only", "because"), [(True, "may not be written to"), (False, "no space left on device")]
-)
-def test_a_place_without_room_or_right_to_write_is_a_sentence(
-    read_only, because, ratings, mine, commanded, mounted, tmp_path
-):
-    small = tmp_path / "small"
-    small.mkdir()
-
-    def fill_it():
-        copytree(mine / "model", small / "model")
-        with suppress(OSError), (small / "ballast").open("wb", buffering=0) as file:
-            while not read_only:
-                file.write(bytes(4096))
-
-    def fit():
-        before = bytes_in(small)
-        refused(commanded, words_of("fit", ratings, small), because)
-        assert bytes_in(small) == before
-
-    mounted(small, fill_it, fit, read_only)
 
 
 def test_training_that_diverges_says_so(contained):
