@@ -27,7 +27,7 @@ BRIEF = unskew.Training(max_epochs=1, progress=False)
 KILLED = {
     "fit": "fit RATINGS --out out --method dr-jl --set propensity.n_folds=2",
     "calibrated fit": "fit RATINGS --out out --method dce-tdr --set base.propensity.n_folds=2",
-    "update": "update BAYES TEST --out out",
+    "update": "update BAYES NEW --out out",
     "split": "split RATINGS --out out",
     "tune": "tune RATINGS --out out.toml --method ips --set propensity=additive --trials 3",
     "benchmark": "benchmark RATINGS --out out --methods naive,snips --tune 2 --seeds 2",
@@ -82,12 +82,15 @@ def words_of(ratings, tmp_path_factory):
     """The words of a command that writes into a folder."""
     bayes = tmp_path_factory.mktemp("sampled") / "model"
     unskew.make("bayes", sweeps=8).fit(str(ratings), training=BRIEF).save(bayes)
+    test, new = ratings.with_name("test.csv"), bayes.with_name("new.csv")
+    known = {row.rpartition(",")[0] for row in ratings.read_text().splitlines()[1:]}
+    new.write_text("\n".join(row for row in test.read_text().splitlines() if row.rpartition(",")[0] not in known))
 
     def of(name, folder):
-        places = {"RATINGS": ratings, "TEST": ratings.with_name("test.csv"), "BAYES": bayes}
+        places = {"RATINGS": ratings, "NEW": new, "BAYES": bayes}
         command, *options = KILLED[name].split()
         placed = (folder / word if word.startswith("out") else places.get(word, word) for word in options)
-        judged = ("--test", ratings.with_name("test.csv"), "--on-unknown", "fallback") if command == "benchmark" else ()
+        judged = ("--test", test, "--on-unknown", "fallback") if command == "benchmark" else ()
         few = ("--set", "training.max_epochs=3", "--set", "training.batch_size=64")
         return (command, *placed, *judged, *(few if command in ("fit", "tune", "benchmark") else ()))
 
