@@ -114,6 +114,13 @@ def test_commands_in_the_text_have_the_options_they_name():
         assert name in COMMANDS, name
         known = {option for parameter in COMMANDS[name].params for option in parameter.opts} | {"--help"}
         assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known, (name, rest)
+    known = {option for command in COMMANDS.values() for each in command.params for option in each.opts} | {"--help"}
+    assert {option for page in PAGES for option in re.findall(r"`(--[a-z-]+)", page.read_text())} <= known
+
+
+def test_every_room_is_named_where_contributors_read():
+    rooms = {path.parent.name for path in (ROOT / "src/unskew").glob("*/__init__.py")}
+    assert not {room for room in rooms if f"`{room}/`" not in read("CONTRIBUTING.md")}
 
 
 def test_links_between_the_documents_exist():
