@@ -134,8 +134,9 @@ def test_a_page_holds_what_its_records_say(tmp_path):
     before, table, after = re.split("<!--.*-->", page.read_text())
     assert (before, after) == ("Before.\n", "\nAfter.\n")
     assert table.strip().splitlines()[2:] == ["| coat | `naive` | 2 | 0.7500(707) |", "", "*2 fits, 2026-11-18.*"]
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
-    assert tables.with_tables(page, runner.RECORDS) == page
+    for name in ("benchmarks.md", "guides/impressions.md"):
+        page = (ROOT / "docs" / name).read_text()
+        assert tables.with_tables(page, runner.RECORDS) == page
 
 
 @pytest.mark.parametrize(
