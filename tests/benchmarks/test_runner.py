@@ -231,9 +231,17 @@ def test_the_table_of_speed_has_the_figures_of_the_performance_page():
     assert timed <= {(case, method) for method, (_, its) in speed.TIMED.items() for case in its}
     found = dict(line.split(" | ")[1:3] for line in speed.table(records).splitlines() if " | " in line)
     page = (runner.RECORDS.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
-    held = ("sweep: smurff's time over ours", "sweep: myfm's time over ours", "command: processor seconds")
-    for name in (*held, "epoch: naive's time over Cornac's"):
-        assert f"{float(found[name]):.1f} " in page, name
+    for name, words in {
+        "sweep: processor seconds": "| {:.3f} s; SMURFF",
+        "sweep: myfm's time over ours": "myFM {:.1f} times",
+        "sweep: gain": "{:.2f} times as fast by the clock",
+        "epoch: naive's time over Cornac's": "Cornac's MF | {:.1f} times",
+        "lists: over NumPy's": "{:.1f} times NumPy's",
+        "command: processor seconds": "whole command | {:.2f} s",
+        "reading: times of pyarrow.csv, processor time": "{:.1f} times its processor time",
+        "load: /predict, processor ms of the server": "`/predict` {:.1f} ms",
+    }.items():
+        assert words.format(float(found[name])) in page, name
 
 
 @pytest.mark.parametrize(("law", "slope"), [("uniform", 0.0), ("popularity", 0.0), ("rating", 0.9), ("taste", 0.6)])
