@@ -246,3 +246,4 @@ def test_a_setting_at_the_end_of_a_sentence_becomes_its_option() -> None:
     assert with_options("keep them graded by rating_scale=.") == "keep them graded by --graded."
     assert with_options("or set positive=3.5.") == "or set --positive 3.5."
     assert with_options("for it, set target='implicit'.") == "for it, set --target implicit."
+    assert with_options("Choose another place; choose another place") == "Give another --out; give another --out"

@@ -28,7 +28,8 @@ BY_SET = ("duplicates", "user_features", "item_features", "context")  # as --set
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
-    ("hoose another place", "ive another --out"),
+    ("Choose another place", "Give another --out"),
+    ("choose another place", "give another --out"),
     (" (time= changes this)", ""),  # most commands have no use for times
     (", time= change this)", " change this)"),
 )
