@@ -183,6 +183,9 @@ def gain_of(order: float, *squared: float, stars: float | None = None, aligned: 
         (0, (0, 0, 0), None, (2.4, 2.4, 2.4), "use"),
         (0, (0, 0, 0), None, (2.4, 2.4, 2.3), "test"),
         (0, (0, 0, 0), None, (-2.4, -2.4, -2.4), "stop"),
+        (0, (2.3, 0, 0), None, (-2.4, -2.4, -2.4), "stop"),
+        (0, (2.4, -9, -9), None, (-2.4, -2.4, -2.4), "test"),  # the level may outweigh all else
+        (2.4, (0, 0, -9), None, (2.4, 2.4, 2.4), "use"),
     ],
 )
 def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned, decision):
@@ -387,6 +390,27 @@ def test_a_sample_of_unseen_pairs_tells_the_same(world, evidence, monkeypatch):
     assert some.squared[0].value == pytest.approx(whole.squared[0].value, abs=whole.squared[0].error)
     base, all_of = few.corners["alike"].base, evidence.corners["alike"].base
     assert base.sum() == pytest.approx(all_of.sum(), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_two_million_unseen_pairs_suffice_of_ten():
+    """Another draw of them moves estimates by a fraction of their errors; what the judge would fit is made up."""
+    world = unskew.simulate(4000, 2500, density=0.03, selection="taste", strength=0.6, interaction=1.5, seed=2)
+    log, fold = world.log, Pairs.of(world.log).folds(5, np.random.default_rng(0))
+
+    def found(seed):
+        rows = judge._rows(log, fold, np.random.default_rng(seed))
+        truth, p = (of(rows.users, rows.items) for of in (world.preference, world.propensity))
+        off = [truth + 0.3 * np.sin(13.0 * rows.users + 78.0 * rows.items + k) for k in range(3)]
+        odds = np.log(np.clip(p, 1e-6, 1 - 1e-6) / np.clip(1 - p, 1e-6, 1))
+        made = {"raw": off[0], "low": 0.8 * off[0], "odds": odds, "slope": np.array([0.3, 0.1, 1.0])}
+        evidence = judge._read(log, fold, rows, made, None)
+        assert 1.9e6 < (~evidence.held).sum() <= 2e6
+        gain = gains.gain(evidence, off[1], (off[2] + truth) / 2)
+        return [gain.order, *gain.squared, *gain.aligned]
+
+    for one, other in zip(found(0), found(1), strict=True):
+        assert abs(one.value - other.value) < 0.5 * one.error
 
 
 def test_known_propensities_weigh_by_their_odds(world):

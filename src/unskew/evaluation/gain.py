@@ -173,9 +173,16 @@ class Gain(NamedTuple):
 
     @property
     def decision(self) -> Decision:
-        """use: order or a squared error gains beyond chance and none loses; stop: the other way round; else test."""
+        """use: order or a squared error gains beyond chance and none loses; stop: the other way round; else test.
+
+        Models moved to one mean decide nothing by themselves if, as they stand, any corner tells the opposite beyond
+        chance: there the level outweighs what is left without it.
+        """
         gains, losses = self.looks(), self.looks(-1)
         if bool(gains) == bool(losses):
+            return "test"
+        sign = 1 if gains else -1
+        if [*gains, *losses] == ["aligned"] and any(sign * each.z < -Z for each in self.squared):
             return "test"
         return "use" if gains else "stop"
 
