@@ -105,7 +105,7 @@ class Rows:
         if role in self.parts.learning:
             p = sigmoid(self.logits(role))
             return Column(p, {role: p * (1 - p)})
-        return self._at_rest(role, role, lambda p, s: self.parts.answer(role, p.users, p.items, s))
+        return self._at_rest(role, role, lambda p, s=None: self.parts.answer(role, p.users, p.items, s))
 
     def error(self, role: str = "prediction", label: Any = None, kind: Callable[[Array], Terms] | None = None) -> Any:
         """e: the error of a role against a label, the rating if none is given; the label may learn instead."""
@@ -138,14 +138,14 @@ class Rows:
 
     def inverse_propensity(self, role: str = "propensity") -> Any:
         """1 / max(p, clip) of a role at rest."""
-        find = self.parts.inverse
-        return self._at_rest("1/" + role, role, lambda p, s: find(role, p.users, p.items, p.column("ratings", None), s))
+        inverse = self.parts.inverse
+        return self._at_rest(
+            "1/" + role, role, lambda p, s=None: inverse(role, p.users, p.items, p.column("ratings", None), s)
+        )
 
-    def _at_rest(self, name: str, role: str, find: Callable[[Any, Array | None], Array]) -> Any:
+    def _at_rest(self, name: str, role: str, find: Callable[..., Array]) -> Any:
         """Return what a role at rest answers, found once for the whole block where nothing moves it."""
-        if role in self.parts.still:
-            return self.column(name, lambda block: find(block, None))
-        return find(self, self.logits(role))
+        return self.column(name, find) if role in self.parts.still else find(self, self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:
         """Sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""

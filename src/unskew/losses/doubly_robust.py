@@ -53,17 +53,12 @@ def imputation_error(
     return o.total(weight * square(gap)) / max(o.total(weight * o.label_effect(prediction) ** 2), 1e-12)
 
 
-def target_covariate(rows: Rows) -> Any:
-    """h = 1/p - 1."""
-    return rows.inverse_propensity() - 1
-
-
 def target_epsilon(o: Rows) -> Any:
-    """epsilon = sum_O h (e - e_imputed) / sum_O h^2: then sum_O h (e - e_imputed - epsilon h) = 0.
+    """epsilon = sum_O h (e - e_imputed) / sum_O h^2, h = 1/p - 1: then sum_O h (e - e_imputed - epsilon h) = 0.
 
     If all propensities are 1 there is nothing to correct and epsilon is 0.
     """
-    h = target_covariate(o)
+    h = o.inverse_propensity() - 1
     return o.total(h * o.residual()) / max(o.total(h * h), 1e-12)
 
 
@@ -72,14 +67,13 @@ def targeted_dr(v: View) -> Any:
 
     (1/|D|) [ sum_D (e_imputed + epsilon h) + sum_O (e - e_imputed - epsilon h) / p ].
     """
-    o, d, epsilon = v.observed, v.sampled, target_epsilon(v.observed)
-    h, weight = target_covariate(o), o.inverse_propensity()
-    direct = d.total(d.imputed_error()) + epsilon * d.total(target_covariate(d))
-    residual = o.total(o.residual() * weight) - epsilon * o.total(h * weight)
+    o, d, epsilon, weight = v.observed, v.sampled, target_epsilon(v.observed), v.observed.inverse_propensity()
+    direct = d.total(d.imputed_error()) + epsilon * d.total(d.inverse_propensity() - 1)
+    residual = o.total(o.residual() * weight) - epsilon * o.total((weight - 1) * weight)
     return (direct + residual) / v.n_pairs
 
 
 def targeted_imputation_error(v: View, weigh: Callable[[Array], Array] = inverse) -> Any:
     """Return the imputation error around epsilon h, epsilon held fixed: the imputation learns what is left."""
-    epsilon, h = v.held(target_epsilon(v.observed)), target_covariate(v.observed)
+    epsilon, h = v.held(target_epsilon(v.observed)), v.observed.inverse_propensity() - 1
     return imputation_error(v, weigh, (epsilon * h).astype(h.dtype))

@@ -39,7 +39,7 @@ class Logistic(Propensity):
     """Logistic regression of seen against unseen on user features, item features and their products.
 
     Maximum likelihood with a ridge of `l2` a weight (the intercept is free), on all seen pairs and `pairs_per_row`
-    times as many unseen ones, weighted back to the true base rate. Missing feature values become the column's mean.
+    times as many unseen ones, weighted back to the true base rate. What is missing contributes nothing.
     """
 
     fitted, reads_features = LogisticPropensity, True
@@ -61,26 +61,16 @@ class Logistic(Propensity):
         of_unseen = np.ones(int(unseen.sum())) if cells is None else cells[unseen].astype(np.float64)
         weight = np.append(of_seen, of_unseen * ((log.n_pairs - of_seen.sum()) / of_unseen.sum()))
         fitted = LogisticPropensity(x, y, _maximum_likelihood(x[users], y[items], seen, weight, self.l2))
-        if missing := sum(int(np.isnan(side.values).sum()) for side in log.features if side):
-            fitted.notes = (f"{missing} missing feature values were replaced by their column's mean.",)
         refuse_collapsed(fitted, log, given.seed)
         return fitted
 
 
 def _table(features: Features | None, side: str) -> Values:
-    """Standardised columns behind a column of ones, and a last row that has their means."""
+    """The columns as methods read them, behind one of ones, and a last row of their means for whoever is unknown."""
     if features is None:
         raise DataError(f"Logistic needs {side} features and the log has none; pass {side}_features= when reading it.")
-    values = features.values.astype(np.float64)
-    present = ~np.isnan(values)
-    if not present.any(0).all():
-        name = features.names[int(np.argmin(present.any(0)))]
-        raise DataError(f"The {side} feature {name!r} has no value at all; leave the column out.")
-    mean = np.nanmean(values, 0)
-    values = np.where(present, values, mean)
-    deviation = values.std(0)
-    standard = (values - mean) / np.where(deviation > 0, deviation, 1.0)
-    return np.pad(standard, ((0, 1), (1, 0)), constant_values=((0, 0), (1, 0)))
+    table = np.hstack([np.ones((len(features.values), 1)), features.encoded.astype(np.float64)])
+    return np.vstack([table, table.mean(0)])
 
 
 def _maximum_likelihood(x: Values, y: Values, seen: Values, weight: Values, l2: float) -> Values:
