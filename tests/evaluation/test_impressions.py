@@ -90,6 +90,8 @@ def test_conversions_are_judged_over_everything_shown(funnel):
     for found in (learned, known):
         assert off(found["mse", "dr"], truth) < 3
         assert off(found["mse", "ips"], truth) < 3
+    widths = [known["mse", estimator].high - known["mse", estimator].low for estimator in ("dr", "snips", "ips")]
+    assert widths == sorted(widths)  # imputed outcomes take the noise away
 
 
 def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log):

@@ -91,6 +91,7 @@ def test_clipping_says_how_much_it_may_have_cost() -> None:
     assert value["clipped"].value + value.bias.value == pytest.approx(value["ips"].value)
     assert any("clipping at 2" in note for note in value.notes)
     assert any("row 3 has" in note for note in value.notes)
+    assert estimate_value(r, p, t, clip=0.5)["clipped"].value == pytest.approx(3 * 0.5 / 4)
     assert estimate_value(r / 4, p, t, clip=2.0).bias.value == pytest.approx(value.bias.value / 4)
 
 

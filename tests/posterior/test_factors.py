@@ -82,6 +82,7 @@ def test_a_chain_goes_on_from_its_state():
     first.run(21)
     second.restore(first.state())
     first.posterior()  # asking changes nothing
+    assert len(first.shots["rows"]) == min(first.kept, defaults.SHOTS)  # each of a kept sweep, once
     for chain in (first, second):
         chain.run(19)
         assert whole.sampler.item_side.rows.tobytes() == chain.sampler.item_side.rows.tobytes()
