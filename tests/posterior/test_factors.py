@@ -17,7 +17,7 @@ from unskew.posterior.exposure import Pairs, directions, history
 from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
-from unskew.propensity.scorers import RidgeScorer, SpectralScorer
+from unskew.propensity.scorers import JointScorer, RidgeScorer, Scorer, SpectralScorer
 
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
 
@@ -149,12 +149,13 @@ def test_steadiness_is_the_distance_of_two_halves():
 
 
 def test_records_are_flat_and_back_by_their_fields():
-    scorers = RidgeScorer | SpectralScorer
     one = SpectralScorer(np.ones(3), np.zeros((2, 1), np.float32), np.zeros((3, 1), np.float32))
-    assert isinstance(unflat(scorers, flat(one)), SpectralScorer)
+    assert isinstance(unflat(Scorer, flat(one)), SpectralScorer)
     two = RidgeScorer(True, *(np.arange(3),) * 2, np.eye(2), np.ones(3), np.ones(3), 0.8, 5.0)
-    assert isinstance(again := unflat(scorers, flat(two)), RidgeScorer)
+    assert isinstance(again := unflat(Scorer, flat(two)), RidgeScorer)
     assert (again.by_users, again.share) == (True, 0.8)
+    both = unflat(Scorer, flat(JointScorer(two, one)))
+    assert (both.ridge.penalty, both.spectral.left.dtype) == (5.0, np.float32)
 
 
 def test_a_gain_is_clear_by_two_errors_and_more_while_folds_are_left():

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
 from unskew.propensity import conditional
-from unskew.propensity.conditional import conditional_logit, fit_choice
-from unskew.propensity.exposure import Ridge, Spectral, solved_rates, with_rates
+from unskew.propensity.conditional import calibrate, conditional_logit, fit_choice
+from unskew.propensity.exposure import Joint, Ridge, Spectral, solved_rates, with_rates
 from unskew.propensity.scorers import Gram, SpectralScorer
 
 
@@ -70,7 +70,7 @@ def fit(spec, log, fold=None):
     return with_rates(log, folded, rng), folded
 
 
-@pytest.mark.parametrize("spec", [Spectral(), Ridge()])
+@pytest.mark.parametrize("spec", [Spectral(), Ridge(), Joint()])
 def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
     users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
     log = Pairs(users, items, 400, 300)
@@ -105,6 +105,18 @@ def test_held_out_scores_have_not_seen_the_pair():
         assert np.allclose(scorer.columns(users[rows], items[rows]) @ found.coefficients, found.held_out[rows])
 
 
+def test_both_kinds_together_are_likelier_than_either(monkeypatch):
+    users, items, _, _ = world(n_users=300, n_items=200, strength=2.0, level=-4.0)
+    log = Pairs(users, items, 300, 200)
+    fold, found = log.folds(5, np.random.default_rng(0)), []
+    for spec in (Joint(), Spectral(), Ridge()):
+        columns = spec.by_folds(log, fold, np.random.default_rng(1)).columns
+        found.append(calibrate(log, fold, columns, np.random.default_rng(2))[1])
+    assert found[0] > max(found[1:])
+    monkeypatch.setattr("unskew.propensity.scorers.MOST_SIDE", 100)  # a ridge is not affordable
+    assert isinstance(Joint().by_folds(log, fold, np.random.default_rng(1)).scorer, SpectralScorer)
+
+
 @pytest.mark.skipif(not os.environ.get("UNSKEW_LONG"), reason="a minute long")
 def test_memory_does_not_grow_with_all_pairs():
     rng = np.random.default_rng(0)
@@ -135,7 +147,8 @@ def test_climbing_finds_the_peak():
         assert conditional.best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
 
 
-def test_choice_ranks_by_what_is_seen_and_liked():
+@pytest.mark.parametrize("spec", [Spectral(), Joint()])
+def test_choice_ranks_by_what_is_seen_and_liked(spec):
     users, items, logits, seen = world(strength=2.0)
     rng = np.random.default_rng(5)
     taste = rng.normal(0, 1.5, 150)
@@ -143,7 +156,7 @@ def test_choice_ranks_by_what_is_seen_and_liked():
     liked = (rng.random(len(users)) < chance[users, items]).astype(int)
     log = Pairs(users, items, 200, 150)
     fold = log.folds(5, rng)
-    exposure = Spectral().by_folds(log, fold, rng)
+    exposure = spec.by_folds(log, fold, rng)
 
     def answer(u, i):
         return chance[u, i]
@@ -154,5 +167,5 @@ def test_choice_ranks_by_what_is_seen_and_liked():
     ours = found.scores(exposure.scorer, answer, u, i)
     assert np.corrcoef(ours, np.log(truth))[0, 1] > 0.7
     assert np.corrcoef(ours, np.log(truth))[0, 1] > np.corrcoef(np.log(chance[u, i]), np.log(truth))[0, 1]
-    assert 0.6 < found.coefficients[3] < 1.4  # of log P(liked)
+    assert 0.6 < found.coefficients[3] < 1.4  # of log P(liked), behind the columns of one kind
     assert log.seen().nnz == len(users)

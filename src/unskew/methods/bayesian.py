@@ -25,7 +25,7 @@ from unskew.posterior.factors import BayesianFactors, Fitted, Problem, Sampled, 
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
 from unskew.propensity.conditional import Choice, Folded, fit_choice
-from unskew.propensity.exposure import FittedExposure, better_exposure, with_rates
+from unskew.propensity.exposure import FittedExposure, Joint, with_rates
 from unskew.propensity.scorers import SpectralScorer
 from unskew.selection.level import level, shift
 from unskew.selection.slope import Slope, estimate_slope
@@ -214,7 +214,7 @@ def fit_exposure(
         if problem.shown.cells is not None:
             own = np.repeat(own, np.maximum(np.rint(problem.shown.cells[problem.shown.seen]), 1).astype(int))
         return clicks, own, None
-    folded = better_exposure(log, fold, rng)
+    folded = Joint().by_folds(log, fold, rng)
     exposure = with_rates(log, folded, rng)
     own = exposure.rates[log.users] + folded.held_out
     own = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))

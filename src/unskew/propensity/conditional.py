@@ -31,14 +31,12 @@ Probability = Callable[[Int, Int], Float]
 
 
 class Folded(NamedTuple):
-    """Hold a scorer of the whole log, the columns of those built without a fold, and what left-out pairs tell."""
+    """Hold a scorer of the whole log, columns of those built without a fold, and their weights."""
 
     name: str
     scorer: Scorer
     columns: FoldColumns
     coefficients: Float
-    log_likelihood: float
-    """Mean log-chance of a held-out seen pair among all unseen ones of its user."""
     held_out: Float
     """x b of every pair while its fold was left out; nan where nobody else had seen the item."""
 
@@ -51,7 +49,8 @@ class Folded(NamedTuple):
         def columns(k: int, users: Int, items: Int) -> Float:
             return without(k).columns(users, items)
 
-        return Folded(name, whole, columns, *calibrate(log, fold, columns, rng))
+        coefficients, _, held_out = calibrate(log, fold, columns, rng)
+        return Folded(name, whole, columns, coefficients, held_out)
 
 
 def calibrate(
@@ -61,7 +60,7 @@ def calibrate(
     """Fit coefficients by which columns built without fold k tell the events of fold k from unseen pairs.
 
     `events` are the pairs that count (by default all); pairs of the log that are no events never stand as unseen.
-    Return them with the mean log-chance of events and x b of every event.
+    Return them with the mean log-chance of an event among all unseen pairs of its user, and x b of every event.
     """
     events = np.ones(len(log.users), bool) if events is None else events
     chosen = np.zeros(log.n_users, bool)
@@ -162,8 +161,8 @@ class Choice:
 
 
 def choice_columns(exposure: Float, liked: Float, ridge: RidgeScorer | None, users: Int, items: Int) -> Float:
-    """Join exposure's columns, log P(liked), log z of liked pairs."""
-    found = [exposure, np.log(np.maximum(liked, 1e-12))[:, None]]
+    """Join exposure's columns, of two kinds those of the ridge, log P(liked), log z of liked pairs."""
+    found = [exposure[:, :3], np.log(np.maximum(liked, 1e-12))[:, None]]
     if ridge is not None:
         found.append(np.log(np.maximum(ridge.scores(users, items), 0) + 0.01)[:, None])
     return np.concatenate(found, axis=1)

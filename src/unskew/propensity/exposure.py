@@ -1,4 +1,4 @@
-"""Propensities from who saw what, calibrated on folds of the whole log; `dce-bayes` takes the likelier one."""
+"""Propensities from who saw what, calibrated on folds of the whole log; `dce-bayes` weighs both kinds together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Int
 from unskew.propensity.base import OfKnown, Propensity, logit_of
 from unskew.propensity.conditional import Folded, ridge_scorers
-from unskew.propensity.scorers import Gram, Scorer, SpectralScorer, affordable
+from unskew.propensity.scorers import Gram, JointScorer, Scorer, SpectralScorer, affordable
 from unskew.special import expit
 
 MOST_CELLS = 20_000_000
@@ -115,7 +115,14 @@ class Ridge(ExposureSpec):
         return Folded.of(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
 
 
-def better_exposure(log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-    """Return the spectral or, where affordable, the ridge exposure, whichever held-out pairs find likelier."""
-    kinds = (Spectral(), Ridge()) if affordable(log) else (Spectral(),)
-    return max((kind.by_folds(log, fold, rng) for kind in kinds), key=lambda found: found.log_likelihood)
+@dataclass(frozen=True, kw_only=True)
+class Joint(Spectral):
+    """Both of these, weighed together: likelier than either on held-out pairs, where the ridge is affordable."""
+
+    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+        if not affordable(log):
+            return super().by_folds(log, fold, rng)
+        found, ridge = ridge_scorers(log, fold)
+        without = cache(lambda k: JointScorer(ridge(k), SpectralScorer.of(log.rows(fold != k), self.directions)))
+        whole = JointScorer(Gram(log).scorer(found), SpectralScorer.of(log, self.directions))
+        return Folded.of(f"spectral and ridge, penalty {found:g}", whole, without, log, fold, rng)

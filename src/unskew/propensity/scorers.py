@@ -135,4 +135,21 @@ class SpectralScorer:
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
 
 
-Scorer = RidgeScorer | SpectralScorer
+@dataclass(frozen=True)
+class JointScorer:
+    """Hold both: each tells of seeing what the other does not. The columns of the ridge come first."""
+
+    ridge: RidgeScorer
+    spectral: SpectralScorer
+
+    def again(self, log: Pairs) -> JointScorer | None:
+        """Return the same on a longer log; None if that is too large."""
+        ridge = self.ridge.again(log)
+        return None if ridge is None else JointScorer(ridge, self.spectral.again(log))
+
+    def columns(self, users: Int, items: Int) -> Float:
+        """Return the columns of both, log count once."""
+        return np.concatenate([self.ridge.columns(users, items), self.spectral.columns(users, items)[:, 1:]], axis=1)
+
+
+Scorer = RidgeScorer | SpectralScorer | JointScorer
