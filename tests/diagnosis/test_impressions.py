@@ -27,7 +27,7 @@ def test_clicks_that_mislead_are_to_be_corrected_and_others_are_fine(found):
     world = funnel(1.0)
     users, items = (world.rows[name].to_numpy() for name in ("user_id", "item_id"))
     truth, numbers = world.chance_converted(users, items).mean(), found["bias"].numbers
-    seen, shown = numbers["of what was seen"].value, numbers["of everything shown"].value
+    seen, shown = numbers["of what was clicked"].value, numbers["of everything shown"].value
     assert abs(shown - truth) < 0.5 * abs(seen - truth)
     assert unskew.diagnose(unskew.read_log(funnel(0.0).rows))["bias"].answer == "no"
 
@@ -40,10 +40,12 @@ def test_a_model_is_judged_by_the_latest_rows(log):
     assert judged["gain"].numbers["gain in squared error"].covers(0.0)
     rows = judged["calibration"].table.rows
     assert len(rows) == 10
-    assert f"15,000 rows were shown, {len(log):,} seen" in page(judged)
+    assert f"15,000 rows were shown, {len(log):,} clicked" in page(judged)
     stages = [row[:2] for row in judged["data"].chart.table.rows]
     assert stages == [("shown", 1.0), ("clicked", len(log) / 15_000), ("bought", log.ratings.sum() / 15_000)]
-    assert "From shown to the outcome" in page(judged)
+    for words in ("From shown to the outcome", "By policy: of what it shows", "By position: places multiply", "worst tenth"):
+        assert words in page(judged)
+    assert len(judged["reach"].chart.table.rows) == len(judged["calibration"].chart.table.rows) == 10
 
 
 def test_chances_of_clicks_follow_what_was_clicked(found):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unskew import charts
 from unskew.data.log import RatingLog
+from unskew.data.population import AllPairs
 from unskew.data.split import usual
 from unskew.evaluation.gain import Z
 from unskew.evaluation.impressions import QUIET, Judge
@@ -25,45 +26,47 @@ from unskew.registry import make
 
 Values = NDArray[np.float64]
 FEWEST = 50  # equal clicks below which nothing is decided
+DRAWN = 20_000  # pairs that stand for all
 
 
 class Judged(NamedTuple):
-    """The part that judges: its rows, the chance of a click of each, what is imputed, what plain training answers."""
+    """The part that judges: outcomes of what was clicked, 1 / p of these as shares, p of all rows, what is imputed."""
 
-    log: RatingLog
-    seen: NDArray[np.bool_]
+    judge: Judge
+    r: Values
+    w: Values
     p: Values
     imputed: Values
-    plain: Values
 
-    @property
-    def weight(self) -> Values:
-        """1 / p of what was clicked, as shares."""
-        inverse = 1 / self.p[self.seen]
-        return np.asarray(inverse / inverse.sum())
+    @classmethod
+    def of(cls, judge: Judge) -> Judged:
+        inverse = 1 / judge.visible[judge.seen]
+        imputed = judge.imputation.probability(*judge.shown)
+        return cls(judge, judge.held.ratings.astype(float), inverse / inverse.sum(), judge.visible, imputed)
 
     def error(self, influence: Values) -> float:
         """Return the standard error of a sum over what was clicked."""
-        return two_way_error(self.log.users, self.log.items, influence)
+        return two_way_error(self.judge.held.users, self.judge.held.items, influence)
+
+    @property
+    def worth(self) -> float:
+        return effective_sample_size(self.w)
 
 
 def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called: str, seed: int) -> Findings:
     """Judge a log of impressions, or a model of it, by a part that models of the rest have not seen."""
     judge = Judge.of(log, seed)
-    held, shown = judge.held, judge.shown
     assert log.listed is not None
-    assert held.listed is not None
     assert judge.rest is not None
-    plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*shown)
-    judged = Judged(held, judge.seen, judge.visible, judge.imputation.probability(*shown), plain)
-    findings = [_data(log), _bias(judged, log), _clicks(judged, judge.clicks.examination)]
-    which = "latest" if usual(log) == "time" else "left out"
-    about = f"{len(log.listed):,} rows shown, judged by the {len(held.listed):,} {which}"
+    judged, which = Judged.of(judge), "latest" if usual(log) == "time" else "left out"
+    findings = [_data(log), _bias(judged), _clicks(judged)]
+    about = f"{len(log.listed):,} rows shown, judged by the {len(judge.seen):,} {which}"
     if isinstance(source, RatingLog):
         decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
         return Findings(decision, why, findings, [f"unskew fit {shlex.quote(called)} --out model"], about, "log")
-    answers = judge.answers(source, "the model")(*shown)
-    gain = _gain(judged, answers)
+    answers = judge.answers(source, "the model")(*judge.shown)
+    plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*judge.shown)
+    gain = _gain(judged, answers, plain)
     decision = DECISIONS[gain.answer]
     about += f"; model {type(source.method).__name__}"
     findings = [*findings[:2], gain, _conversions(judged, answers), findings[2]]
@@ -75,97 +78,106 @@ def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called
     return Findings(decision, f"{findings[1].headline}. {gain.headline}.", findings, [steps[decision]], about)
 
 
+def _words(log: RatingLog) -> tuple[str, str]:
+    """Return what is seen of what was shown, and what may come of it."""
+    return ("clicked", "bought") if log.target == "conversion" else ("seen", "liked")
+
+
 def _data(log: RatingLog) -> Finding:
     assert log.listed is not None
-    n, won = len(log.listed), int(log.ratings.sum())
-    headline = f"{n:,} rows were shown, {len(log):,} seen ({log.density:.1%}), {won:,} of these with the outcome"
-    counts = {"shown": n, "seen": len(log), "with the outcome": won}
+    counts = dict(zip(("shown", *_words(log)), (len(log.listed), len(log), int(log.ratings.sum())), strict=True))
+    (_, n), (seen, n_seen), (won, n_won) = counts.items()
+    headline = f"{n:,} rows were shown, {n_seen:,} {seen} ({n_seen / n:.1%}), {n_won:,} {won}"
+    meaning = f"{log.n_users:,} users and {log.n_items:,} items; {n_won / n_seen:.1%} of what was {seen} was {won}."
     numbers = {name: Interval(count, form=",.0f") for name, count in counts.items()}
-    names = ("shown", "clicked", "bought") if log.target == "conversion" else counts
-    stages = [
-        charts.Row(name, Interval(c / n, form=".2%"), note=f"{c:,} ({c / n:.2%})")
-        for name, c in zip(names, counts.values(), strict=True)
-    ]
-    chart = charts.rows("From shown to the outcome", headline, stages, axis="share of what was shown", log=won > 0)
-    return Finding("data", "yes" if won >= FEWEST else "cannot tell", headline, f"{headline}.", numbers, chart=chart)
+    stages = [charts.Row(name, Interval(c / n, form=".2%"), note=f"{c:,} ({c / n:.2%})") for name, c in counts.items()]
+    chart = charts.rows("From shown to the outcome", headline, stages, axis="share of what was shown", log=n_won > 0)
+    return Finding("data", "yes" if n_won >= FEWEST else "cannot tell", headline, meaning, numbers, chart=chart)
 
 
-def _bias(judged: Judged, log: RatingLog) -> Finding:
+def _bias(judged: Judged) -> Finding:
     """Is the outcome of what was clicked that of everything shown?"""
-    r, q, w = judged.log.ratings.astype(float), judged.imputed, judged.weight
-    left = r - q[judged.seen]
+    judge, r, w = judged.judge, judged.r, judged.w
+    log, (seen, won) = judge.log, _words(judge.log)
+    left = r - judged.imputed[judge.seen]
     there = float((w * left).sum())
-    level, share = float(q.mean()) + there, 1 / len(r)
+    level, share = float(judged.imputed.mean()) + there, 1 / len(r)
     of_clicks = normal_interval(float(r.mean()), judged.error(share * (r - r.mean())), ".2%")
     of_shown = normal_interval(level, judged.error(w * (left - there)), ".2%")
-    gap = r.mean() - level
     error = judged.error(share * (r - r.mean()) - w * (left - there))
-    answer: Answer = "yes" if abs(gap) > 2 * error else "cannot tell" if error > 0.1 * max(level, 1e-9) else "no"
-    ess = effective_sample_size(w)
-    if ess < FEWEST:
+    gap = normal_interval(float(r.mean()) - level, error, "+.1%")
+    answer: Answer = "yes" if abs(gap.value) > 2 * error else "cannot tell" if error > 0.1 * max(level, 1e-9) else "no"
+    if judged.worth < FEWEST:
         answer = "cannot tell"
-    headline = f"{of_clicks.value:.1%} of what was seen has the outcome, {of_shown.value:.1%} of everything shown would"
+    headline = f"{of_clicks.value:.1%} of what was {seen} was {won}, {of_shown.value:.1%} of everything shown would be"
+    pairs = AllPairs(log.n_users, log.n_items).draw_evenly(DRAWN, np.random.default_rng([judge.seed, 62]))
+    anything = normal_interval(float(judge.clicks.pair(pairs.users, pairs.items).mean()), 0.0, ".2%")
+    chosen, by_place = judged.p.mean(), judge.clicks.examination
+    meaning = f"By choice: what is {seen} is {won} more often by {gap}. By policy: of what it shows {chosen:.1%} is "
+    meaning += f"{seen}, of all pairs {anything.value:.1%} would be."
+    if len(by_place) > 1:
+        meaning += f" By position: places multiply that by {by_place.min():.2f} to {by_place.max():.2f}."
     numbers = {
-        "of what was seen": of_clicks,
+        f"of what was {seen}": of_clicks,
         "of everything shown": of_shown,
-        "equal clicks": Interval(ess, form=",.0f"),
+        f"of all pairs, {seen}": anything,
+        "equal rows": Interval(judged.worth, form=",.0f"),
     }
-    rows = [charts.Row("Of what was seen", of_clicks, "plain"), charts.Row("Of everything shown", of_shown)]
-    chart = charts.rows("The outcome, seen and everywhere", headline, rows, axis="share with the outcome")
+    rows = [charts.Row(f"Of what was {seen}", of_clicks, "plain"), charts.Row("Of everything shown", of_shown)]
+    chart = charts.rows("The outcome, seen and everywhere", headline, rows, axis=f"share {won}")
     rests = (
         "Holds if what drives both a click and the outcome is known of user and item. Chances of clicks are learned "
         "and too much alike: in simulated logs a quarter of a gap stays hidden."
     )
-    return Finding("bias", answer, headline, _data(log).meaning, numbers, rests_on=rests, chart=chart)
+    return Finding("bias", answer, headline, meaning, numbers, rests_on=rests, chart=chart)
 
 
-def _clicks(judged: Judged, examination: Values) -> Finding:
+def _clicks(judged: Judged) -> Finding:
     """Can the chances of clicks be believed, which the weights rest on?"""
-    table, (answered, found) = _deciles(judged.p, judged.seen.astype(float), np.full(len(judged.p), 1 / len(judged.p)))
-    worst = np.abs(answered - found).max()
-    spread = f"positions multiply them by {examination.min():.2f} to {examination.max():.2f}"
-    headline = f"chances of clicks lie within {worst:.1%} of what was clicked in every tenth; {spread}"
-    answer: Answer = "yes" if worst < 0.25 * judged.seen.mean() else "no"
-    return Finding("reach", answer, headline, f"{headline[0].upper()}{headline[1:]}.", table=table)
+    seen, clicked = _words(judged.judge.log)[0], judged.judge.seen.astype(float)
+    table, chart, worst = _by_tenths(f"Chances to be {seen}", judged.p, clicked)
+    headline = f"chances to be {seen} are off by {worst:.1%} in the worst tenth of rows"
+    answer: Answer = "yes" if worst < 0.25 * clicked.mean() else "no"
+    return Finding("reach", answer, headline, f"{headline[0].upper()}{headline[1:]}.", table=table, chart=chart)
 
 
 def _conversions(judged: Judged, answers: Values) -> Finding:
     """By tenths of the answers, because bids use the number and not the order."""
-    table, means_by = _deciles(answers[judged.seen], judged.log.ratings.astype(float), judged.weight)
-    worst = np.abs(means_by[0] - means_by[1]).max()
-    means = float(answers.mean()), float((judged.weight * judged.log.ratings).sum())
-    headline = f"it answers {means[0]:.1%} on average, where weighted clicks say {means[1]:.1%}"
-    answer: Answer = "yes" if abs(means[0] - means[1]) < 0.25 * means[1] else "no"
-    points = [charts.Point(100 * a, Interval(100 * b)) for a, b in zip(*means_by, strict=True)]
-    chart = charts.lines(
-        "Answers and outcomes by tenths, in percent.", headline, {"model": points}, x="answer", y="found"
-    )
-    meaning = f"The worst tenth is off by {worst:.1%}."
-    return Finding("calibration", answer, headline, meaning, table=table, chart=chart)
+    table, chart, worst = _by_tenths("Answers of the model", answers[judged.judge.seen], judged.r, judged.w)
+    level, found = float(answers.mean()), float((judged.w * judged.r).sum())
+    headline = f"it answers {level:.1%} on average, where weighted clicks say {found:.1%}"
+    answer: Answer = "yes" if abs(level - found) < 0.25 * found else "no"
+    return Finding("calibration", answer, headline, f"The worst tenth is off by {worst:.1%}.", table=table, chart=chart)
 
 
-def _deciles(p: Values, outcome: Values, weight: Values) -> tuple[Table, list[Values]]:
-    """Mean answer and mean outcome by tenths of the answers."""
+def _by_tenths(
+    what: str, p: Values, outcome: Values, weight: Values | None = None
+) -> tuple[Table, charts.Chart, float]:
+    """Return mean answer and mean outcome by tenths of the answers, and how far the two are apart at most."""
+    w = np.ones(len(p)) if weight is None else weight
     tenth = np.searchsorted(np.quantile(p, np.linspace(0, 1, 11)[1:-1]), p, side="right")
-    total = np.maximum(np.bincount(tenth, weight, 10), 1e-12)
-    means = [np.bincount(tenth, weight * column, 10) / total for column in (p, outcome)]
+    total = np.maximum(np.bincount(tenth, w, 10), 1e-12)
+    means = [np.bincount(tenth, w * column, 10) / total for column in (p, outcome)]
     rows = [(str(k + 1), f"{a:.2%}", f"{b:.2%}") for k, (a, b) in enumerate(zip(*means, strict=True))]
-    return Table("By tenths of the answers", ("tenth", "answer", "found"), rows), means
+    points = [charts.Point(100 * a, Interval(100 * b)) for a, b in zip(*means, strict=True)]
+    chart = charts.lines("By tenths, in percent:", what, {what: points}, x="answered", y="found", diagonal=True)
+    return Table(what, ("tenth", "answer", "found"), rows), chart, float(np.abs(means[0] - means[1]).max())
 
 
-def _gain(judged: Judged, answers: Values) -> Finding:
+def _gain(judged: Judged, answers: Values, plain: Values) -> Finding:
     """Squared error of plain training minus that of the model, over everything shown by weighted clicks."""
-    r, w = judged.log.ratings.astype(float), judged.weight
-    own, plain = (np.square(r - each[judged.seen]) for each in (answers, judged.plain))
-    gain = float((w * (plain - own)).sum())
-    error = judged.error(w * (plain - own - gain))
+    w = judged.w
+    own, theirs = (np.square(judged.r - each[judged.judge.seen]) for each in (answers, plain))
+    gain, before = float((w * (theirs - own)).sum()), float((w * theirs).sum())
+    error = judged.error(w * (theirs - own - gain))
     found = normal_interval(gain, error, "+.5f")
-    few = effective_sample_size(w) < FEWEST
+    few = judged.worth < FEWEST
     answer: Answer = "cannot tell" if few or abs(gain) <= Z * error else "yes" if gain > 0 else "no"
     words = {
         "yes": "is closer to the outcome than plain training",
         "no": "is farther from the outcome than plain training",
     }
     headline = f"The model {words.get(answer, 'cannot be distinguished from plain training by this log')}"
-    numbers = {"gain in squared error": found, "of plain training": Interval(float((w * plain).sum()), form=".5f")}
-    return Finding("gain", answer, headline, f"{headline}.", numbers)
+    meaning = f"Of the squared error of plain training over everything shown, {before:.5f}, it takes {found}."
+    numbers = {"gain in squared error": found, "of plain training": Interval(before, form=".5f")}
+    return Finding("gain", answer, headline, meaning, numbers)
