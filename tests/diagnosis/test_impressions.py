@@ -43,7 +43,12 @@ def test_a_model_is_judged_by_the_latest_rows(log):
     assert f"15,000 rows were shown, {len(log):,} clicked" in page(judged)
     stages = [row[:2] for row in judged["data"].chart.table.rows]
     assert stages == [("shown", 1.0), ("clicked", len(log) / 15_000), ("bought", log.ratings.sum() / 15_000)]
-    for words in ("From shown to the outcome", "By policy: of what it shows", "By position: places multiply", "worst tenth"):
+    for words in (
+        "From shown to the outcome",
+        "By policy: of what it shows",
+        "By position: places multiply",
+        "worst tenth",
+    ):
         assert words in page(judged)
     assert len(judged["reach"].chart.table.rows) == len(judged["calibration"].chart.table.rows) == 10
 
