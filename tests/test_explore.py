@@ -42,6 +42,16 @@ def test_the_chances_of_all_items_at_a_place_sum_to_one(n: int) -> None:
         assert total == pytest.approx(1, abs=1e-7)
 
 
+def test_narrow_scores_among_wide_ones_are_summed_finely_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    mean, sd = 3 * rng.normal(size=3000), np.where(rng.random(3000) < 0.9, 0.05, 1.0)
+    lists = [np.argsort(-(mean + sd * rng.standard_normal(3000)))[:10] for _ in range(5)]
+    found = [chance_of_places(mean, sd, shown) for shown in lists]
+    monkeypatch.setattr(explore, "STEP", 0.05)
+    finer = [chance_of_places(mean, sd, shown) for shown in lists]
+    np.testing.assert_allclose(found, finer, rtol=0, atol=1e-8)
+
+
 def test_equal_items_are_equally_likely_everywhere() -> None:
     chances = chance_of_places(np.zeros(50), np.ones(50), np.arange(10))
     np.testing.assert_allclose(chances, 1 / 50, atol=1e-9)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 CHOICE = "choice"  # an order by log-chances
 REACH = 7.0  # standard deviations beyond which a score is not looked for: P = 1e-12
 NEGLIGIBLE = 24.0  # -log of what is left out below
-COARSE, STEP = 128, 0.5  # points that the step is found on, and its part of the narrowest width: errors below 1e-8
+COARSE, STEP = 64, 0.35  # points that the step is found on, and its part of the narrowest width: errors below 1e-8
 NARROWEST = 0.01  # of the widest deviation: a narrower one is drawn as wide as this, so that the rule needs few points
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -54,5 +55,7 @@ def serve(
     say(f"serving {model} at {where}; {where}/docs shows what can be asked")
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises what has ended it once more, for these
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[listening])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lists, once for each: no client reads them
+        uvicorn.Server(config).run(sockets=[listening])
     return Answer("stopped", {"address": where, "model": live.current.name, "rows": 0 if shown is None else shown.rows})

@@ -30,6 +30,7 @@ from unskew.serve.shown import ShownLog
 from unskew.store.atomic import reason
 
 MOST_CELLS = 1 << 24  # pairs of a user and an item that one request may have scored
+DRAWN = 16  # pairs scored in the time that the chance of one drawn takes
 THREADS = 8
 LOGGER = logging.getLogger(__name__)
 
@@ -174,12 +175,13 @@ def create_app(live: Live, shown: ShownLog | None = None) -> Bounded:
 
     def answered(loaded: Loaded, users: list[Any], asked: ListRules, rules: dict[str, Any]) -> Any:
         model, name, _ = loaded
-        if len(users) * model.log.n_items > MOST_CELLS:
-            most = MOST_CELLS // model.log.n_items
-            raise ParameterError(f"{len(users):,} users are too many for one request: ask for at most {most:,}.")
-        order, explore = model.order(asked.by), asked.explore
-        if order == "thompson" and explore is None:
-            explore = 0.0  # what is drawn has a chance, which is logged
+        order, explore, most = model.order(asked.by), asked.explore, MOST_CELLS // model.log.n_items
+        if order == "thompson":
+            explore, most = explore or 0.0, most // DRAWN  # what is drawn has a chance, which is logged
+        if len(users) > max(most, 1):
+            raise ParameterError(
+                f"{len(users):,} users are too many for one request: ask for at most {max(most, 1):,}."
+            )
         rules |= {"by": order, "exclude_seen": asked.exclude_seen, "explore": explore}
         rules |= {"items": as_texts(asked.items), "filter_items": as_texts(asked.filter_items)}
         seed = secrets.randbits(63) if asked.seed is None else asked.seed

@@ -29,7 +29,11 @@ class Loaded(NamedTuple):
         folder = checked_path(path)
         model = load(folder)
         name = hashlib.sha256((standing(folder) / MANIFEST).read_bytes()).hexdigest()[:12]
-        model.recommend(model.log.user_ids.arrow[:1], 1, exclude_seen=len(model.log) > 0, library="pyarrow")
+        seen = len(model.log) > 0
+        for by, explore in ((None, None), (model.part("prediction").orders[-1], 0.0)):
+            model.recommend(
+                model.log.user_ids.arrow[:1], 1, by=by, explore=explore, exclude_seen=seen, library="pyarrow"
+            )
         return cls(model, name, time.time())
 
 
