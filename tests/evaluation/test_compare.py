@@ -10,7 +10,8 @@ import pytest
 
 import unskew
 from unskew.evaluation import judge
-from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate
+from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate, interval_of
+from unskew.evaluation.fits import imputation_of
 from unskew.evaluation.scores import scores_of
 from unskew.metrics import find, roc_auc
 
@@ -36,6 +37,11 @@ def test_every_estimator_is_its_formula(evidence, scores, estimator):
         weights = corner_of(one, estimator).base
         found = estimate(one, find("auc"), estimator, s).value
         assert found == pytest.approx(roc_auc(y[held], s[held], sample_weight=weights[held]))
+        of_probabilities = find("log_loss").of(y[held], s[held], sample_weight=weights[held])
+        assert estimate(one, find("log_loss"), estimator, s).value == pytest.approx(of_probabilities)
+        assert interval_of(one, find("auc"), estimator, y)[:3] == (1, 1, 1)  # the end of the range belongs to it
+        with pytest.raises(unskew.DataError, match="log_loss needs probabilities of a binary log"):
+            estimate(one, find("log_loss"), estimator, s - 1)
 
 
 def test_with_true_propensities_dr_finds_the_truth(world, scores):
@@ -117,6 +123,9 @@ def test_graded_logs_are_judged_on_their_scale():
     assert unskew.compare(poor, good, log).decision == "use"
     assert scores_of(poor, log)(log.users[:2], log.items[:2]).tolist() == [0.5, 0.5]
     assert 0 < unskew.estimate_risk(good, log, metrics=("mse",))["mse", "dr"].value < 4
+    imputed = imputation_of(log, 0)
+    expected = imputed.posterior.expected(log.users[:9], log.items[:9])
+    np.testing.assert_allclose(imputed.expected(log.users[:9], log.items[:9]), (expected - 1) / 4)
 
 
 @pytest.mark.parametrize(

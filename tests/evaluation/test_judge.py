@@ -244,7 +244,9 @@ def test_chances_weights_and_levels_are_their_formulas(world):
     rows = Rows(*map(np.array, zip(*listed, strict=True)), np.ones(len(listed)))
     rng = np.random.default_rng(0)
     raw, low, odds = rng.uniform(-0.1, 1.1, len(listed)), rng.uniform(0, 1, len(listed)), rng.normal(0, 3, len(listed))
-    found = judge._read(log, fold, rows, {"raw": raw, "low": low, "odds": odds, "slope": np.array([1, 2, 3])}, None)
+    found = judge._read(
+        log, fold, rows, {"raw": raw, "low": low, "odds": odds + 1000, "slope": np.array([1, 2, 3])}, None
+    )
     raw, low = np.clip(raw, 1e-4, 1 - 1e-4), np.clip(low, 1e-4, 1 - 1e-4)
     for n, (k, u, _, place) in enumerate(listed):
         own = (rows.fold == k) & (rows.users == u)

@@ -24,12 +24,12 @@ def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_id
     shown = [shown_by(each, users) for each in (plain, model, other)]
     after, by_chance = _changed(shown[0], shown[1]), _changed(shown[0], shown[2])
     first = [each.same_first() for each in shown]
-    cover = [each.coverage(K) for each in shown]
+    different = [len(np.unique(each.items)) for each in shown]
     numbers = {
         "places in top tens that change": Interval(after, form=".0%"),
         "the same between two fits of plain training": Interval(by_chance, form=".0%"),
-        "items shown to somebody": Interval(cover[1], form=".0%"),
-        "items shown by plain training": Interval(cover[0], form=".0%"),
+        "items shown to somebody": Interval(different[1], form=",.0f"),
+        "items shown by plain training": Interval(different[0], form=",.0f"),
         "people with the same first item": Interval(first[1], form=".0%"),
         "the same by plain training": Interval(first[0], form=".0%"),
         "novelty": Interval(shown[1].novelty(K), form=".2f"),
@@ -37,7 +37,7 @@ def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_id
     }
     meaning = (
         f"{100 * after:.0f} of 100 places in top-ten lists go to other items (two fits of plain training differ in "
-        f"{100 * by_chance:.0f}). {100 * cover[1]:.0f}% of the items are shown to somebody, {100 * cover[0]:.0f}% "
+        f"{100 * by_chance:.0f}). {different[1]:,} of {log.n_items:,} items are shown to somebody, {different[0]:,} "
         f"before. The same first item for {100 * first[1]:.0f}% of people, {100 * first[0]:.0f}% before."
     )
     alike = first[1] >= ALIKE

@@ -140,9 +140,9 @@ class Comparison:
         if self.deciding is self.by_random:
             basis = f"{self.n_random:,} random ratings, none trained on."
         else:
-            worth = 0.0 if self.witnesses.evidence is None else self.witnesses.evidence.effective
+            assert self.witnesses.evidence is not None
             basis = f"{len(self.witnesses.log):,} ratings, each judged by models of the other 80% of the log, worth "
-            basis += f"{worth:,.0f} equal ones. {ASSUMPTION}"
+            basis += f"{self.witnesses.evidence.effective:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
         return self._finding(numbers, basis, asked)
 

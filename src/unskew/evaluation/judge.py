@@ -141,7 +141,7 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
 
 def _rows(log: RatingLog, fold: NDArray[np.int64], rng: np.random.Generator) -> Rows:
     """Lay out left-out ratings and unseen pairs: all or, of many, random ones of every user or of random users."""
-    seen, parts, few = Pairs.of(log).seen(), [], log.n_pairs - len(log) <= MOST_UNSEEN
+    seen, parts, few = Pairs.of(log).seen(), [], _few(log)
     for k in range(N_FOLDS):
         chosen = np.arange(log.n_users)
         if not few and log.n_users * LEAST_UNSEEN > MOST_UNSEEN:
@@ -154,6 +154,11 @@ def _rows(log: RatingLog, fold: NDArray[np.int64], rng: np.random.Generator) -> 
         columns = np.full(len(u), k), u, i, place, np.r_[np.ones(len(own)), cells]
         parts.append([column[np.argsort(u, kind="stable")] for column in columns])
     return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _few(log: RatingLog) -> bool:
+    """Return whether all unseen pairs of a log are judged on."""
+    return log.n_pairs - len(log) <= MOST_UNSEEN
 
 
 def _fitted(log: RatingLog, fold: NDArray[np.int64], rows: Rows, seed: int, with_exposure: bool) -> Arrays:
@@ -217,8 +222,8 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
         stars = ((both[0] - least) / (most - least), (both[1] - least) / (most - least))
     levels = [float((base * q).sum() / base.sum()) for q in (raw, low)]
     level = Interval(levels[0], min(levels), max(levels), ".1%" if log.binary else ".3f")
-    whole, slope = log.n_pairs - len(log) <= MOST_UNSEEN, Slope(*map(float, found["slope"]))
-    return Evidence(log, fold, *rows[:3], held, y, corners, whole, slope, level, stars)
+    slope = Slope(*map(float, found["slope"]))
+    return Evidence(log, fold, *rows[:3], held, y, corners, _few(log), slope, level, stars)
 
 
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:
