@@ -64,7 +64,8 @@ def diagnose(
     folder = source.folder if isinstance(source, Recommender) else None
     _, evidence, random, _ = witnesses = Witnesses.of(log, random_ratings, seed, folder)
     first = [data(log), bias(log, evidence, random), *([] if evidence is None else [reach(evidence)])]
-    about = f"{len(log):,} ratings by {log.n_users:,} people on {log.n_items:,} items ({len(log) / log.n_pairs:.1%} of "
+    whose = "rows shown to" if log.impressions else "ratings by"
+    about = f"{len(log):,} {whose} {log.n_users:,} people on {log.n_items:,} items ({log.density:.1%} of "
     about += f"all pairs), judged by {'the log alone' if random is None else f'{len(random):,} random ratings'}"
     if isinstance(source, RatingLog):
         return about_log([*first, assumption(None)], about=about, source=called)

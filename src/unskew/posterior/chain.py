@@ -17,6 +17,8 @@ from unskew.posterior.kernels import Float, Float32, Int, score_pairs
 from unskew.runtime import Bar
 from unskew.special import ndtr
 
+ROWS = 100_000
+
 
 class Chain:
     """Hold a sampler and the averages over its kept sweeps; `run` goes on from wherever it is.
@@ -194,7 +196,8 @@ class RunningProduct:
 
 def _root(x: Float32) -> Float:
     """Return the lower root of x'x, which is small; with columns that repeat each other, of a little more."""
-    square = x.astype(float).T @ x.astype(float)
+    parts = (x[start : start + ROWS] for start in range(0, len(x), ROWS))  # a copy of 64 bits of all would be large
+    square = sum(part.astype(float).T @ part.astype(float) for part in parts)
     return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))))
 
 
