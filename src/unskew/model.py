@@ -29,9 +29,8 @@ from unskew.neighbours import alike, contributions
 from unskew.nets.base import Linear, NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
 from unskew.topk import Candidates, top_items
-from unskew.training.history import History
 from unskew.training.loop import resolved
-from unskew.training.options import Training
+from unskew.training.options import History, Training
 
 if TYPE_CHECKING:
     from unskew.findings import Findings

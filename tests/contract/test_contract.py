@@ -12,8 +12,7 @@ from unskew.calibration.platt import GlobalPlatt, UserPlatt
 from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import IPS, Naive
-from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, NCF, Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
 from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform

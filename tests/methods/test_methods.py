@@ -19,8 +19,7 @@ from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, MR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
-from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, NCF, Tower
 from unskew.propensity.additive import Additive
 from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.factors import Factors

@@ -5,8 +5,7 @@ import pytest
 
 from unskew.errors import ParameterError
 from unskew.nets.base import Net, NetContext, Table
-from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, NCF, Tower
 
 N_USERS, N_ITEMS = 5, 7
 CONTEXT = NetContext(N_USERS, N_ITEMS, 0.2, (np.zeros(0, np.int32), np.zeros(0, np.int32)))

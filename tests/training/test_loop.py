@@ -14,13 +14,11 @@ from unskew.losses.weighting import naive
 from unskew.methods.robust import DRJL, MeanRating
 from unskew.methods.weighting import Naive
 from unskew.nets.base import Part
-from unskew.nets.factors import MF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, Tower
 from unskew.propensity.counted import Uniform
 from unskew.registry import make
-from unskew.training.history import Epoch, History
 from unskew.training.loop import L2_PER_SCARCITY, resolved, train
-from unskew.training.options import Training
+from unskew.training.options import Epoch, History, Training
 from unskew.training.plan import Copy, FitSpec, Plan, Role, Stage, Update
 
 SHORT = Training(max_epochs=3, progress=False)

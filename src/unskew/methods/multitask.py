@@ -13,8 +13,7 @@ from unskew.losses.weighting import ips, seen_likelihood, snips
 from unskew.methods.base import NetMethod
 from unskew.methods.settings import CLIP, LogUniform
 from unskew.nets.base import NetSpec
-from unskew.nets.factors import MF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, Tower
 from unskew.settings import setting
 from unskew.training.plan import Plan, Role, Stage, Step, Update
 

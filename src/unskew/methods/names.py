@@ -13,8 +13,7 @@ from unskew.methods.multitask import ESCM2DR, EntireSpace, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive, RelMF
 from unskew.metrics.table import METRICS
-from unskew.nets.factors import MF, NCF
-from unskew.nets.towers import Tower
+from unskew.nets.factors import MF, NCF, Tower
 from unskew.posterior.factors import BayesianFactors
 from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks

@@ -15,8 +15,8 @@ from unskew.nets.factors import MF
 from unskew.propensity.additive import activity
 from unskew.propensity.base import FittedPropensity, Propensity, refuse_collapsed
 from unskew.settings import setting
-from unskew.training.history import History
 from unskew.training.loop import train
+from unskew.training.options import History
 from unskew.training.plan import Given, Plan, Role, Stage, Update
 
 F = np.float32

@@ -35,8 +35,7 @@ from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder,
 from unskew.store.legacy import upgraded
 from unskew.store.plain import Arrays, Plain, prefixed, under
 from unskew.store.recipe import FitRecipe, plain
-from unskew.training.history import Epoch, History
-from unskew.training.options import Training
+from unskew.training.options import Epoch, History, Training
 
 RATINGS, USERS, ITEMS = "log.arrow", "users.arrow", "items.arrow"
 SHOWN, RANDOM, CONTEXT = "shown.arrow", "random.arrow", "context.arrow"  # of impressions

@@ -19,8 +19,7 @@ from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
 from unskew.nets.base import Net, NetContext, NetSpec, Part
 from unskew.runtime import bar
-from unskew.training.history import Epoch, History
-from unskew.training.options import Training
+from unskew.training.options import Epoch, History, Training
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Step, refuse_listed
 
 L2_PER_SCARCITY = 0.25
