@@ -67,8 +67,10 @@ def test_options_of_training_that_went_are_refused_in_a_sentence():
 
 
 def test_settings_that_went_are_refused_in_a_sentence():
-    with pytest.raises(ParameterError, match=r"^The setting 'n_members' is gone: .*\.$"):
-        unskew.make("dce-dr", n_members=5)
+    recipe = {"kind": "Naive", "n_members": 5}  # as a file or --set has it
+    for use in (lambda: unskew.make("dce-dr", n_members=5), lambda: from_plain(recipe)):
+        with pytest.raises(ParameterError, match=r"^The setting 'n_members' is gone: .*\.$"):
+            use()
     for setting in ("l2", "clip"):
         with pytest.raises(ParameterError, match=rf"^{setting}='auto' is gone: .* `unskew tune`\.$"):
             unskew.make("ips", **{setting: "auto"})

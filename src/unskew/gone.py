@@ -113,6 +113,8 @@ def refuse_gone(kind: str, name: str) -> None:
 def without_gone(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out settings that went, where an old file holds them and they change nothing; refuse them elsewhere."""
     gone = FIELDS.get(kind, {})
+    for name in settings.keys() - gone.keys():
+        refuse_gone("setting", name)
     for name in settings.keys() & gone.keys():
         harmless = gone[name]
         if harmless is not None and settings[name] not in harmless:

@@ -33,7 +33,6 @@ COMMANDS = {
     **{"serve": "serve.serve", "update": "update.update", "list": "about.listed", "doctor": "about.doctor"},
 }
 HIDDEN = {"report": "judging.diagnose"}  # what `diagnose` was called in 0.1.0
-ANSWERS = ("predict", "recommend", "similar")  # commands that are over at once
 STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -157,6 +156,7 @@ def _leave_pandas_out() -> None:
 
 def main() -> None:
     """Run the command `unskew`."""
-    if sys.argv[1:2] and sys.argv[1] in ANSWERS and "pandas" not in sys.modules:
+    command, *words = sys.argv[1:] or [""]
+    if command in COMMANDS and "pandas" not in sys.modules and not {"-h", "--help"} & set(words):
         _leave_pandas_out()
     app(prog_name="unskew")

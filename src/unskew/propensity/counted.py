@@ -149,7 +149,7 @@ class Known(Propensity):
         if column is None:
             raise DataError(
                 "Known() reads the propensities of impressions by one policy, and the log has none: name the column "
-                "pscore, and read it for target='click' or 'click-and-conversion'."
+                "pscore, and learn from clicks, target='click'."
             )
         p = _check_known(np.asarray(column, np.float64), len(log))
         keys = pair_keys(log.users, log.items, log.n_items)
