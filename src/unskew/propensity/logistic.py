@@ -66,7 +66,7 @@ class Logistic(Propensity):
 
 
 def _table(features: Features | None, side: str) -> Values:
-    """The columns as methods read them, behind one of ones, and a last row of their means for whoever is unknown."""
+    """Return columns as methods read them, behind one of ones, and a last row of their means for whoever is unknown."""
     if features is None:
         raise DataError(f"Logistic needs {side} features and the log has none; pass {side}_features= when reading it.")
     table = np.hstack([np.ones((len(features.values), 1)), features.encoded.astype(np.float64)])
