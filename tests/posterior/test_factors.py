@@ -137,8 +137,9 @@ def test_additive_log_variance_is_recovered():
     rng = np.random.default_rng(0)
     a, b = rng.normal(-2, 0.5, 60), rng.normal(0, 0.5, 50)
     u, i = rng.integers(60, size=5000), rng.integers(50, size=5000)
-    x, y = additive_log_variance(u, i, np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000), 60, 50)
-    assert np.abs((x[:, None] + y) - (a[:, None] + b)).max() < 0.3
+    x, y = additive_log_variance(u, i, np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000), 61, 50)
+    assert np.abs((x[:60, None] + y) - (a[:, None] + b)).max() < 0.3
+    assert x[60] == pytest.approx(-2, abs=0.3)  # of whom there is no pair
 
 
 def test_steadiness_is_the_distance_of_two_halves():
