@@ -3,11 +3,10 @@
     python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl
 
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
-that rare ones have their share, then one of their places in the rooms. Every mutant has a copy of the tree of its own,
-next to which others may run (`--jobs`, or a second command). Its tests are those of its room that run the
-changed statement, quick ones first, and the file of those whose fixtures do; one that only imports or Numba run has
-all tests of the room. It is caught if one fails or they take `LIMIT` times as long as unchanged. Mutants whose
-file stands in `--out` as it is now are not run again.
+that rare ones have their share, then one of their places in the rooms. Every mutant has a copy of the tree of its own.
+Its tests are those of its room that run the changed statement, quick ones first, and the file of those whose fixtures
+do; one that only imports or Numba run has all tests of the room. It is caught if one fails or they take `LIMIT` times
+as long as unchanged. What stands in `--out` is not run again, so it is a file for one state of the tree.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import hashlib
 import json
 import multiprocessing
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from xml.etree import ElementTree
 
 import coverage
@@ -41,20 +39,12 @@ TESTS = {
     "evaluation": ("tests/evaluation", "tests/diagnosis"),
 }
 LIBRARIES = [
-    "numpy",
-    "scipy.stats",
-    "scipy.optimize",
-    "scipy.sparse",
-    "numba",
-    "pyarrow.parquet",
-    "pytest",
-    "hypothesis",
-    "typer",
-]
+    "numpy", "scipy.stats", "scipy.optimize", "scipy.sparse", "numba", "pyarrow.parquet", "pytest", "hypothesis",
+]  # fmt: skip
 FORKING = multiprocessing.get_context("forkserver")  # every mutant's process has the libraries imported
 COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
 ROLES = ("prediction", "imputation", "propensity")
-LIMIT = 3  # times as long as unchanged, plus a minute
+LIMIT = 3  # times as long as unchanged, plus two minutes
 REDUCTIONS = {"sum": "mean", "mean": "sum", "total": "mean", "min": "max", "max": "min"}
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -141,21 +131,6 @@ class Mutant(NamedTuple):
         return Path(self.file).parts[2]
 
 
-class Outcome(NamedTuple):
-    """What became of a mutant of a file of this content."""
-
-    mutant: Mutant
-    content: str
-    change: str
-    caught: bool
-    seconds: float
-
-
-def content(file: str) -> str:
-    """Return a short hash of a file of the tree."""
-    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:12]
-
-
 def places(file: Path) -> Iterator[Mutant]:
     """Find every place that an operator changes; annotations and text are no formulas."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -171,12 +146,12 @@ def places(file: Path) -> Iterator[Mutant]:
                 yield Mutant(str(file.relative_to(ROOT)), number, name)
 
 
-def drawn(rooms: tuple[str, ...], count: int, seed: int) -> list[Mutant]:
+def drawn(rooms: Iterable[str], count: int, seed: int) -> list[Mutant]:
     """Draw mutants without repetition: an operator, then one of its places."""
-    files = sorted(file for room in rooms for file in (ROOT / "src/unskew" / room).glob("*.py"))
     by_operator: dict[str, list[Mutant]] = {name: [] for name in OPERATORS}
-    for place in (place for file in files for place in places(file)):
-        by_operator[place.operator].append(place)
+    for file in sorted(file for room in rooms for file in (ROOT / "src/unskew" / room).glob("*.py")):
+        for place in places(file):
+            by_operator[place.operator].append(place)
     rng, found = np.random.default_rng(seed), list[Mutant]()
     while len(found) < count and any(by_operator.values()):
         own = by_operator[str(rng.choice([name for name, left in by_operator.items() if left]))]
@@ -184,24 +159,30 @@ def drawn(rooms: tuple[str, ...], count: int, seed: int) -> list[Mutant]:
     return found
 
 
-def changed(mutant: Mutant) -> tuple[str, str, range, bool]:
-    """Return the source with the change, what was changed in a line, the lines it touches, and if Numba runs them."""
-    tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
-    node = list(ast.walk(tree))[mutant.node]
-    new = OPERATORS[mutant.operator](copy.deepcopy(node))
-    assert new is not None
-    line = f"{mutant.file}:{node.lineno}: {ast.unparse(node)} -> {ast.unparse(new)}"  # type: ignore[attr-defined]
-    around = [
-        each for each in ast.walk(tree) if isinstance(each, ast.stmt) and any(part is node for part in ast.walk(each))
-    ]
-    lines = range(around[-1].lineno, (around[-1].end_lineno or around[-1].lineno) + 1)  # the innermost is walked last
-    kernel = "njit" in "".join(ast.unparse(each) for each in getattr(around[0], "decorator_list", ()))
+class Change(NamedTuple):
+    """What a mutant is: the source, a line that says so, the lines of its statement, and whether Numba runs them."""
 
-    class Replace(ast.NodeTransformer):
-        def visit(self, each: ast.AST) -> ast.AST:
-            return ast.copy_location(new, node) if each is node else self.generic_visit(each)
+    source: str
+    line: str
+    statement: range
+    kernel: bool
 
-    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, lines, kernel
+    @classmethod
+    def of(cls, mutant: Mutant) -> Change:
+        tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
+        node: Any = list(ast.walk(tree))[mutant.node]
+        new = OPERATORS[mutant.operator](copy.deepcopy(node))
+        assert new is not None
+        line = f"{mutant.file}:{node.lineno}: {ast.unparse(node)} -> {ast.unparse(new)}"
+        around: list[Any] = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and node in ast.walk(each)]
+        statement = range(around[-1].lineno, around[-1].end_lineno + 1)  # the innermost is walked last
+        kernel = "njit" in "".join(map(ast.unparse, getattr(around[0], "decorator_list", ())))
+
+        class Replace(ast.NodeTransformer):
+            def visit(self, each: ast.AST) -> ast.AST:
+                return ast.copy_location(new, node) if each is node else self.generic_visit(each)
+
+        return cls(ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, statement, kernel)
 
 
 def run_tests(tree: Path, words: list[str]) -> NoReturn:
@@ -267,72 +248,60 @@ class Runner:
             took = time.monotonic() - began
             print(f"{room}: {len(self.tests[room].seconds)} tests in {took:.0f} s unchanged", flush=True)
 
-    def run(self, mutant: Mutant) -> Outcome:
+    def catches(self, mutant: Mutant, change: Change) -> bool:
         """Change one place of a copy and run its tests."""
-        source, change, lines, kernel = changed(mutant)
         tests = self.tests[mutant.room]
-        own = tests.of(mutant, lines)
+        own = tests.of(mutant, change.statement)
         with TemporaryDirectory(dir=self.folder) as folder:
             tree = Path(folder)
             for name in COPIED[:-1]:
                 shutil.copytree(self.warm / name, tree / name, copy_function=os.link)
             shutil.copy2(self.warm / COPIED[-1], tree)
             (tree / mutant.file).unlink()
-            (tree / mutant.file).write_text(source, encoding="utf-8")
-            if kernel:  # Numba does not see that a kernel of another file has changed
+            (tree / mutant.file).write_text(change.source, encoding="utf-8")
+            if change.kernel:  # Numba does not see that a kernel of another file has changed
                 for compiled in (tree / mutant.file).parent.rglob("*.nbi"):
                     compiled.unlink()
-            began = time.monotonic()
-            caught = not passes(tree, own, LIMIT * sum(tests.seconds[name] for name in own) + 120)
-        return Outcome(mutant, content(mutant.file), change, caught, round(time.monotonic() - began, 1))
+            return not passes(tree, own, LIMIT * sum(tests.seconds[name] for name in own) + 120)
 
 
-def table(found: list[Outcome]) -> str:
+def table(found: dict[Mutant, bool]) -> str:
     """Return how many were caught, by room and operator."""
-    rooms = sorted({each.mutant.room for each in found})
-    lines = [f"| operator | {' | '.join(rooms)} | all |", "|---" * (len(rooms) + 2) + "|"]
+    rooms = [*sorted({mutant.room for mutant in found}), "all"]
+    rows = [["operator", *rooms], ["---"] * (len(rooms) + 1)]
     for operator in (*OPERATORS, "all"):
-        own = [each for each in found if operator in (each.mutant.operator, "all")]
-        cells = [[each.caught for each in own if room in (each.mutant.room, "all")] for room in (*rooms, "all")]
-        lines.append(f"| {operator} | {' | '.join(f'{sum(c)} of {len(c)}' if c else '' for c in cells)} |")
-    return "\n".join(lines)
+        own = {mutant: caught for mutant, caught in found.items() if operator in (mutant.operator, "all")}
+        cells = [[caught for mutant, caught in own.items() if room in (mutant.room, "all")] for room in rooms]
+        rows.append([operator, *(f"{sum(cell)} of {len(cell)}" if cell else "" for cell in cells)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def main() -> int:
+def main() -> None:
     """Run what is not in the file yet, then count what was caught and list what was not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--room", action="append", choices=TESTS, help="may be repeated (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants that run at a time")
-    parser.add_argument("--out", type=Path, help="a file of JSON lines: what is in it is not run again")
+    parser.add_argument("--out", type=Path, default=os.devnull, help="lines of JSON: what is there is not run again")
     asked = parser.parse_args()
-    mutants = drawn(tuple(asked.room or TESTS), asked.count, asked.seed)
-    known = dict[tuple[Mutant, str], Outcome]()
-    if asked.out and asked.out.exists():
-        for line in asked.out.read_text(encoding="utf-8").splitlines():
-            place, *rest = json.loads(line)
-            outcome = Outcome(Mutant(*place), *rest)
-            known[outcome.mutant, outcome.content] = outcome
-    wanted = [mutant for mutant in mutants if (mutant, content(mutant.file)) not in known]
+    changes = {mutant: Change.of(mutant) for mutant in drawn(asked.room or TESTS, asked.count, asked.seed)}
+    known = dict(map(json.loads, asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else ()))
+    wanted = [mutant for mutant, change in changes.items() if change.line not in known]
     os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")
     for name in ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"):  # caches are next to the copy's own files
         os.environ.pop(name, None)
     FORKING.set_forkserver_preload(LIBRARIES)
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool:
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool, asked.out.open("a") as out:
         runner = Runner(Path(folder), {mutant.room for mutant in wanted})
-        for number, done in enumerate(pool.map(runner.run, wanted), 1):
-            known[done.mutant, done.content] = done
-            if asked.out:
-                with asked.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(done) + "\n")
-            verdict = "caught" if done.caught else "SURVIVED"
-            print(f"{number}/{len(wanted)} {verdict} in {done.seconds:.0f} s: {done.change}", flush=True)
-    found = [known[mutant, content(mutant.file)] for mutant in mutants]
-    survivors = sorted(each.change for each in found if not each.caught)
-    print(table(found), *(["survivors:"] if survivors else []), *survivors, sep="\n")
-    return 0
+        caught = pool.map(lambda mutant: runner.catches(mutant, changes[mutant]), wanted)
+        for number, (mutant, one) in enumerate(zip(wanted, caught, strict=True), 1):
+            known[changes[mutant].line] = one
+            print(json.dumps([changes[mutant].line, one]), file=out, flush=True)
+            print(f"{number}/{len(wanted)} {'caught' if one else 'SURVIVED'}: {changes[mutant].line}", flush=True)
+    found = {mutant: known[change.line] for mutant, change in changes.items()}
+    print(table(found), "survivors:", *sorted(changes[m].line for m, one in found.items() if not one), sep="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
