@@ -98,13 +98,8 @@ def test_the_inner_product_of_vectors_is_the_models_logit(models, name, tmp_path
     assert json.loads(schema.metadata[b"unskew"])["inner_product"] == "logit"
 
 
-def test_vectors_are_written_in_stretches_and_replace_only_vectors(models, tmp_path, monkeypatch):
+def test_vectors_replace_only_vectors(models, tmp_path):
     whole = to_parquet(models["towers"], tmp_path / "whole")
-    monkeypatch.setattr("unskew.export.ROWS_AT_ONCE", 7)
-    to_parquet(models["towers"], tmp_path / "parts")
-    for side in ("user", "item"):
-        one, other = (vectors(tmp_path / name, side)[0] for name in ("whole", "parts"))
-        assert all(np.array_equal(one[key], other[key]) for key in one)
     to_parquet(models["towers"], whole.folder)
     (tmp_path / "whole" / "notes.txt").write_text("mine")
     with pytest.raises(ParameterError, match=r"holds 'notes\.txt', which would be lost"):

@@ -22,7 +22,7 @@ from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder,
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
 USERS, ITEMS = "users.parquet", "items.parquet"
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 16  # of a group in a file
 TOLERANCE = 1e-5  # of the scale, between the scorer and the model
 PAIRS_CHECKED = 10_000
 LARGEST_FILE = 2_000_000_000  # bytes: what ONNX files can hold, nearly
@@ -72,14 +72,10 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
             raise ParameterError(f"{target} holds {foreign[0]!r}, which would be lost: give another folder.")
         with replaced_folder(target) as fresh:
             for name, (key, ids, vectors, column) in sides.items():
-                kind = pa.list_(pa.float32(), width)
-                schema = pa.schema([(key, ids.arrow.type), ("vector", kind)], {"unskew": about})
-                with pq.ParquetWriter(fresh / name, schema) as writer:  # in chunks: no second copy of all is held
-                    for start in range(0, len(ids), ROWS_AT_ONCE):
-                        part = slice(start, min(start + ROWS_AT_ONCE, len(ids)))
-                        rows = np.hstack([vectors[part], column[part, None]]).astype(np.float32)
-                        held = pa.FixedSizeListArray.from_arrays(pa.array(np.ravel(rows)), width)
-                        writer.write_table(pa.table([ids.arrow[part], held], schema=schema))
+                rows = np.hstack([vectors, column[:, None]]).astype(np.float32)[: len(ids)]
+                held = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), width)
+                table = pa.table({key: ids.arrow, "vector": held}).replace_schema_metadata({"unskew": about})
+                pq.write_table(table, fresh / name, row_group_size=ROWS_AT_ONCE)
     except OSError as error:
         raise ParameterError(f"The vectors cannot be written to {target}: {reason(error)}.") from error
     return Vectors(target, model.log.n_users, model.log.n_items, width, notes)

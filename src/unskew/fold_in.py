@@ -156,7 +156,7 @@ def _weights(model: Recommender, folded: Recommender) -> Values:
         return np.ones(len(folded.log) - n_known)
     if "propensity" not in model.parts:
         raise ParameterError(
-            "The propensity of this model is a function, which is not in its file, so that nothing tells what the new "
+            "The propensity of this model is not in its file, as its history says, so that nothing tells what the new "
             "users' ratings stand for: fit again with their ratings."
         )
     fitted, own = model.log.take(model.log.users < model.n_fitted), folded.log.take(np.arange(n_known, len(folded.log)))

@@ -354,7 +354,9 @@ class Recommender:
     def part(self, role: str) -> Part:
         """Return what fills a role."""
         if role not in self.parts:
-            raise ParameterError(f"{type(self.method).__name__} has no {role}; use a method that has one.")
+            lost = role in self.method.plan().roles
+            why = "; use a method that has one" if not lost else " any more, as its history says: fit again"
+            raise ParameterError(f"{type(self.method).__name__} has no {role}{why}.")
         found: Part = self.parts[role]
         return found
 

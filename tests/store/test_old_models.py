@@ -34,9 +34,11 @@ def test_there_are_models_of_every_version_up_to_this_one():
 def test_an_old_model_answers_as_it_did(path, tmp_path):
     expected = json.loads(path.with_suffix(".json").read_text())
     model = unskew.load(path)
+    lost = {"propensity", "imputation"} & expected.keys() if path.parent.name == "version-1" else set()
+    assert bool(lost) == any("was read without" in note for note in model.history.notes)
     for found in (answers(model), answers(saved_again(model, tmp_path / "model"))):
-        assert set(found) == set(expected)
-        for name, values in expected.items():
+        assert set(found) == set(expected) - lost
+        for name, values in ((name, expected[name]) for name in found):
             # The maps of these few ratings have slopes in the thousands, and single precision rounds them.
             close = {"atol": 1e-5} if name == "imputation" else {"rtol": 1e-5, "atol": 1e-7}
             np.testing.assert_allclose(found[name], values, err_msg=name, **close)
@@ -50,7 +52,7 @@ def test_what_is_gone_is_refused_with_what_replaces_it():
         assert str(refused.value) == sentence
     arrays = {"prediction/users.value": np.ones((2, 1)), "prediction/users.features": np.ones((2, 1))}
     with pytest.raises(ParameterError, match=r"read features of users and items.*fit again"):
-        upgraded({"players": ["prediction"]}, arrays, unskew.RatingLog.from_arrays([1, 2], [1, 2], [1, 5]))
+        upgraded({"players": ["prediction"], "history": {"notes": []}}, arrays)
 
 
 def test_old_names_are_read_as_todays():

@@ -245,7 +245,7 @@ def _model(content: dict[str, Any], files: dict[str, bytes]) -> Recommender:
     arrays, version = arrays_from_bytes(files[WEIGHTS]), content.pop("version")
     log = _log(files, Plain({}, RECORDS, {}).read(LogFacts, content.get("log"), "log"))
     if version == 1:
-        content, arrays = upgraded(content, arrays, log)
+        content, arrays = upgraded(content, arrays)
     kept: Contents = plain(RECORDS, arrays).read(Contents, content, MANIFEST)
     plan, parts = kept.method.plan(), dict[str, Part]()
     for name in kept.parts:
