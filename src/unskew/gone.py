@@ -48,6 +48,7 @@ OPTIONS = {
     "--cache": "leave it out; logs are read into memory",
     "--clip": "the judge needs none",
     "--confidence": "intervals are of 95%",
+    "--data": "name the folder as in coat:FOLDER",
     "--criterion": "use --set validation.criterion=NAME",
     "--device": CPU,
     "--duplicates": "use --set log.duplicates=last, or mean, of `unskew fit`",

@@ -92,24 +92,13 @@ def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, mo
     assert f"at best {world.risk(world.preference):.4f}" in facts["setting"][0]
 
 
-@pytest.mark.parametrize("name", ["coat", "yahoo-r3", "yahoo_r3", "kuairec"])
-@pytest.mark.parametrize("inside", [True, False])
-def test_a_dataset_is_found_in_the_folder_or_in_a_folder_of_its_name(
-    name: str, inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is read from there is the claim of other tests."""
+@pytest.mark.parametrize("name", ["coat", "yahoo-r3", "kuairec"])
+def test_a_dataset_is_what_a_benchmark_learns_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read is the claim of other tests."""
     world = unskew.simulate(40, 30, density=0.3)
-    asked = []
-
-    def load(*named: str, **_: object) -> unskew.datasets.Dataset:
-        asked.append(named)
-        return unskew.datasets.Dataset(named[0], world.log, world.test)
-
-    monkeypatch.setattr(unskew.datasets, "load", load)
-    folder = tmp_path / name if inside else tmp_path
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(tmp_path)  # where there may be a folder of that name
-    given = material(name, Reading(), tmp_path)
-    assert asked == [(name.replace("-", "_"), str(folder))]
+    read = lambda named, *_, **__: unskew.datasets.Dataset(named, world.log, world.test)  # noqa: E731
+    monkeypatch.setattr(unskew.datasets, "load", read)
+    given = material(f"{name}:data", Reading())
     assert (given.log, given.test) == (world.log, world.test)
+    assert given.about[0].startswith(f"{name.replace('-', '_')}: users chose what to rate")
     assert any("not chosen blind to Coat's test" in sentence for sentence in given.about) == (name == "coat")

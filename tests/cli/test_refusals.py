@@ -197,9 +197,9 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{BENCHMARK} --methods naive,ips,naive": "--methods names naive twice",
     f"{BENCHMARK} --set clip=0.1": "--set clip has no meaning here",
     "benchmark none.csv --out new": "none.csv does not exist",
-    "benchmark coat --out new": "name the folder of its files by --data",
-    "benchmark yahoo-r3 --data no --out new": "no does not exist: get Yahoo!R3",
-    f"{BENCHMARK} --data .": "--data is for datasets",
+    "benchmark coat --out new": "coat is a dataset: name the folder of its files too, as coat:FOLDER",
+    "benchmark yahoo-r3:no --out new": "no does not exist: get Yahoo!R3",
+    f"{BENCHMARK} --data .": "--data is gone: name the folder as in coat:FOLDER",
     "benchmark world --test test.csv --out new": "world has a random test of its own",
     "benchmark world --user who --out new": "is not read from files",
     f"{BENCHMARK} --test test.csv --test-fraction 0.1": "give one of the two",
@@ -215,7 +215,8 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "compare A.csv none.csv --log test.csv": "none.csv does not exist",
     "compare A.csv few.csv --log test.csv": "few.csv",
     "split ratings.csv --out ratings.csv": "ratings.csv is a file",
-    "reproduce table1 --dataset coat --out new": "name the folder of its files by --data",
+    "reproduce table1 --dataset coat --out new": "name the folder of its files too",
+    "reproduce table1 --dataset jester --out new": "There is no dataset 'jester' in the suites",
     "reproduce table9 --dataset world --out new": "table9",
 }
 

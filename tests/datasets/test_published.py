@@ -65,7 +65,9 @@ TEST = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_files_are_read_as_published(name, tmp_path):
-    data = datasets.load(name, small(name, tmp_path))
+    (tmp_path / name).mkdir()
+    small(name, tmp_path / name)
+    data = datasets.load(name, tmp_path)  # which holds the folder
     assert triples(data.train) == TRAIN[name]
     assert all(note in str(data) for note in data.notes)
     assert any("; the original has" in note for note in data.notes)

@@ -88,7 +88,7 @@ COMMANDS = {  # each with words that its output holds
     "export": ("a", "--to", "parquet"),
     "split": ("shop:data", "--out", "parts"),
     "tune": ("shop:data", "--method", "my-ips", "--trials", "1", *SHORT, "--set", "validation.criterion=overshoot"),
-    "benchmark": ("shop", "--data", "data", "--methods", "my-ips", "--seeds", "1", *SHORT, "--out", "results"),
+    "benchmark": ("shop:data", "--methods", "my-ips", "--seeds", "1", *SHORT, "--out", "results"),
     "list": (),
 }
 RUN = """

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from unskew.data.log import RatingLog
     from unskew.datasets.world import World
 
-SOURCE_HELP = "A dataset's name with --data, world for a simulated one, or a file of ratings as in `unskew fit`."
+SOURCE_HELP = "NAME:FOLDER of a dataset, world for a simulated one, or a file of ratings as in `unskew fit`."
 WORLD = "world"
 NOT_BLIND = {"coat": "The defaults of unskew were not chosen blind to Coat's test."}
+DATASET_HELP = "On what data: coat, yahoo-r3 or kuairec with its folder, or world."
 Target = Literal["table1", "table2", "table3", "figure1", "figure2", "figure3", "all"]
-DatasetName = Literal["coat", "yahoo-r3", "kuairec", "world"]
 
 
 def benchmark(
@@ -33,7 +33,6 @@ def benchmark(
     seeds: options.Seeds = 10,
     tune: options.Trials = 0,
     workers: options.Workers = 1,
-    data: options.DataFolder = None,
     test: Annotated[str | None, options.file("--test", "For a log: ratings of random pairs, as the test.")] = None,
     test_fraction: Annotated[
         float | None, options.share("--test-fraction", "For a log without --test: what to set aside, 0.2.")
@@ -50,7 +49,7 @@ def benchmark(
     records.jsonl, trials.journal, benchmark.json, results.csv, table.md, table.tex and recipes/METHOD.toml.
 
     \b
-    unskew benchmark coat --data DATA --tune 30 --empty-users one --workers 2 --out coat
+    unskew benchmark coat:DATA --tune 30 --empty-users one --workers 2 --out coat
     unskew benchmark world --methods naive,snips --set training.max_epochs=20 --out world
     unskew benchmark ratings.csv --tune 30 --set validation.criterion=user_auc --out results
 
@@ -70,7 +69,7 @@ def benchmark(
     validation = settings.validation(seed)
     if test is not None and test_fraction is not None:
         raise ParameterError("--test and --test-fraction both name the test: give one of the two.")
-    given = material(source, reading, data, test=test, test_fraction=test_fraction, on_unknown=on_unknown, seed=seed)
+    given = material(source, reading, seed, test=test, test_fraction=test_fraction, on_unknown=on_unknown)
     rules: Any = {"empty_users": empty_users, "on_unknown": on_unknown, "validation": validation, "workers": workers}
     rules |= {"seeds": seeds, "trials": tune, "world": given.world, "about": given.about}
     found = benchmark(given.log, given.test, chosen, out, **rules)
@@ -88,31 +87,23 @@ class Material(NamedTuple):
     world: World | None = None
 
 
-def material(source: str, reading: Reading, data: Path | None, seed: int = 0, **own: Any) -> Material:
+def material(source: str, reading: Reading, seed: int = 0, **own: Any) -> Material:
     """Return what a benchmark learns from and is judged by: of a dataset, a simulated world, or a log of one's own."""
-    name = source.replace("-", "_")
-    named = name in {known.name for known in unskew.registered("dataset")} and (data or not Path(source).exists())
-    if not named and source != WORLD:
-        if data is not None:
-            raise ParameterError(f"--data is for datasets, and {source} is a file: leave it out.")
+    dataset = None if source == WORLD else reading.dataset(source)
+    if dataset is None and source != WORLD:
         return _own(source, reading, seed, **own)
     if own.get("test") is not None or own.get("test_fraction") is not None:
         raise ParameterError(f"{source} has a random test of its own: leave --test and --test-fraction out.")
-    if source == WORLD:
-        return _simulated(reading, data, seed)
-    if data is None:
-        raise ParameterError(f"{source} is a dataset: name the folder of its files by --data FOLDER.")
-    inside = (folder for folder in (data / source, data / name) if folder.is_dir())
-    dataset = reading.dataset(f"{name}:{next(inside, data)}")
-    assert dataset is not None
+    if dataset is None:
+        return _simulated(reading, seed)
     about = f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."
     return Material(dataset.train, dataset.test, (about, *NOT_BLIND.get(dataset.name, "").splitlines()))
 
 
-def _simulated(reading: Reading, data: Path | None, seed: int) -> Material:
+def _simulated(reading: Reading, seed: int) -> Material:
     from unskew.bench.protocol import WORLD_SETTINGS
 
-    if reading != Reading() or data is not None:
+    if reading != Reading():
         raise ParameterError("a simulated world is not read from files: leave the options for files out.")
     settings: dict[str, Any] = WORLD_SETTINGS
     world = unskew.simulate(**settings, seed=seed)
@@ -155,9 +146,8 @@ def _unknown(log: RatingLog, test: RatingLog, on_unknown: str) -> list[str]:
 
 def reproduce(
     target: Annotated[Target, typer.Argument(help="What to make; all makes every one.", show_default=False)],
-    dataset: Annotated[DatasetName, typer.Option("--dataset", help="On what data.", show_default=False)],
+    dataset: Annotated[str, options.file("--dataset", DATASET_HELP, "NAME:FOLDER", show_default=False)],
     out: options.OutFolder,
-    data: options.DataFolder = None,
     seeds: options.Seeds = 10,
     tune: options.Trials = 0,
     workers: options.Workers = 1,
@@ -177,18 +167,17 @@ def reproduce(
 
     \b
     unskew reproduce all --dataset world --seeds 3 --out world
-    unskew reproduce table1 --dataset coat --data DATA --as-published --only DCE-DR --out coat
+    unskew reproduce table1 --dataset coat:DATA --as-published --only DCE-DR --out coat
 
     Example:
-        unskew reproduce table1 --dataset coat --data DATA --workers 2 --out reproduced
+        unskew reproduce table1 --dataset coat:DATA --workers 2 --out reproduced
     """
-    from unskew.bench.paper import TARGETS, reproduce
+    from unskew.bench.paper import TARGETS, dataset_of, reproduce
 
-    if data is None and dataset != WORLD:
-        raise ParameterError(f"--dataset {dataset}: name the folder of its files by --data FOLDER.")
-    given = material(dataset, Reading(), data)
+    known = dataset_of(dataset.partition(":")[0].replace("_", "-"))
+    given = material(dataset, Reading())
     rules: Any = {"seeds": seeds, "trials": tune, "workers": workers, "max_epochs": epochs, "only": only or ()}
-    rules |= {"dataset": dataset, "as_published": as_published, "world": given.world, "about": given.about}
+    rules |= {"dataset": known.name, "as_published": as_published, "world": given.world, "about": given.about}
     targets = TARGETS if target == "all" else (target,)
     made = [reproduce(name, given.log, given.test, out, **rules) for name in targets]
     lines: list[str] = []

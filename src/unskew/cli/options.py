@@ -102,7 +102,6 @@ RandomRatings = Annotated[
 Seeds = Annotated[int, count("--seeds", "How often each method is fitted.")]
 Trials = Annotated[int, count("--tune", "Trials for each method; 0 leaves settings as they are.", 0)]
 Workers = Annotated[int, count("--workers", "Fits side by side, in processes of one thread each.")]
-DataFolder = Annotated[Path | None, file("--data", "Where a dataset's files are, or its folder is.", "FOLDER")]
 OutFolder = Annotated[Path, file("--out", "Where everything is written.", "FOLDER", show_default=False)]
 Seed = Annotated[int, count("--seed", "The same seed gives the same result.", 0)]
 Settings = Annotated[

@@ -84,6 +84,9 @@ class Reading:
         """Return the dataset that NAME:FOLDER stands for, with this threshold unless options give one, if it is one."""
         named = _named_dataset(source)
         if named is None:
+            known = (each.name for each in unskew.registered("dataset"))
+            if source.replace("-", "_") in known and not Path(source).exists():
+                raise ParameterError(f"{source} is a dataset: name the folder of its files too, as {source}:FOLDER.")
             return None
         self.refuse_options(source, "a dataset", allowed=("positive", "graded"))
         if self.positive is not None or self.graded is not None:
@@ -209,4 +212,4 @@ def _named_dataset(source: str) -> tuple[str, str] | None:
     name, colon, folder = source.partition(":")
     if not colon or len(name) < 2 or "/" in name or "\\" in name or Path(source).exists():
         return None
-    return name, folder
+    return name.replace("-", "_"), folder

@@ -264,9 +264,9 @@ def available() -> tuple[Source, ...]:
 def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None = "usual") -> Dataset:
     """Read the data set called `name` from its folder.
 
-    `positive` is the lowest rating that counts as liked: by default the usual one, such as 3 stars or a watch ratio of
-    1; None keeps graded ratings. Of a pair listed twice the last row counts. Notes say how the files compare with the
-    original.
+    The folder may hold the data set's own. `positive` is the lowest rating that counts as liked: by default the usual
+    one, such as 3 stars or a watch ratio of 1; None keeps graded ratings. Of a pair listed twice the last row counts.
+    Notes say how the files compare with the original.
     """
     if isinstance(name, str) and name == "open_bandit":
         raise ParameterError("open_bandit has impressions and no ratings: unskew.datasets.open_bandit reads its rows.")
@@ -282,6 +282,7 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "does not exist"
         raise DataError(f"{path} {problem}: get {source.title} ({source.where}) and name the folder of its files.")
+    path = path / name if (path / name).is_dir() else path
     usual = isinstance(positive, str) and positive == "usual"
     data: Dataset = source.read(path, source.positive if usual else positive)
     return replace(data, notes=(*data.notes, *_compared(source, data.train, data.random)))
