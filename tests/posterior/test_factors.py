@@ -302,6 +302,15 @@ def test_tiny_and_odd_logs_give_finite_answers():
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
 
 
+def test_defaults_stand_as_they_were_frozen():
+    d = defaults
+    assert (d.FACTORS, d.PRIOR_SCALE, d.COLUMN_PRIOR, d.SCALE_SHAPE, d.THRESHOLD_SD) == (16, 1, (0.1, 0.001), 5, 5)
+    assert (d.NOISE_SHAPE, d.NOISE_RATE, d.MOST_LEVELS, d.EDGE, d.MOST_DIRECTIONS) == (2, 0.5, 20, 1.05, 16)
+    assert (d.STOP_BELOW, d.THIN, d.FOLD_THIN, d.FOLDS, d.STANDARD_ERRORS, d.UNEXPLAINED) == (1e-4, 3, 2, 5, 2, 0)
+    asked = (7_000, 100_000, 1_000_000)
+    assert [(d.least_sweeps(n), d.most_sweeps(n)) for n in asked] == [(300, 1000), (300, 600), (40, 80)]
+
+
 def test_odd_features_are_counted():
     users, items, _, _, ratings, _ = world(n=300)[0]
     rng = np.random.default_rng(0)
