@@ -41,16 +41,14 @@ class Folded(NamedTuple):
     """x b of every pair while its fold was left out; nan where nobody else had seen the item."""
 
     @staticmethod
-    def of(
-        name: str, whole: Scorer, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator
-    ) -> Folded:
+    def of(name: str, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator) -> Folded:
         """Calibrate scorers that are built without a fold."""
 
         def columns(k: int, users: Int, items: Int) -> Float:
             return without(k).columns(users, items)
 
         coefficients, _, held_out = calibrate(log, fold, columns, rng)
-        return Folded(name, whole, columns, coefficients, held_out)
+        return Folded(name, without(-1), columns, coefficients, held_out)
 
 
 def calibrate(
@@ -120,9 +118,12 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int) -> tuple[Fl
 
 
 def ridge_scorers(log: Pairs, fold: Int, penalty: float | None = None) -> tuple[float, Callable[[int], RidgeScorer]]:
-    """Find the penalty by the held-out likelihood of two folds; return it with the scorers built without a fold."""
+    """Find the penalty by the held-out likelihood of two folds; return it with the scorers built without a fold.
+
+    That without fold -1 is of the whole log.
+    """
     n_folds = int(fold.max()) + 1
-    gram = cache(lambda k: Gram(log.rows(fold != k), 1 - 1 / n_folds))
+    gram = cache(lambda k: Gram(log.rows(fold != k), 1 - (k >= 0) / n_folds))
     scorer = lru_cache(n_folds)(lambda k, at: gram(k).scorer(at))
 
     def likelihood(at: float) -> float:
@@ -172,13 +173,12 @@ def fit_choice(
     log: Pairs, liked: Int, fold: Int, exposure: Folded, by_fold: Mapping[int, Probability], rng: np.random.Generator
 ) -> Choice:
     """Weigh the columns on held-out liked pairs; `by_fold[k]` answers P(liked) without having seen fold k."""
-    events, ridge = liked == 1, None
+    events = liked == 1
     without: Callable[[int], RidgeScorer | None] = lambda k: None  # noqa: E731
     if affordable(log):
-        penalty, without = ridge_scorers(log.rows(events), fold[events])
-        ridge = Gram(log.rows(events)).scorer(penalty)
+        without = ridge_scorers(log.rows(events), fold[events])[1]
 
     def columns(k: int, users: Int, items: Int) -> Float:
         return choice_columns(exposure.columns(k, users, items), by_fold[k](users, items), without(k), users, items)
 
-    return Choice(calibrate(log, fold, columns, rng, events=events)[0], ridge)
+    return Choice(calibrate(log, fold, columns, rng, events=events)[0], without(-1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,11 +17,14 @@ from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Int
 from unskew.propensity.base import OfKnown, Propensity, logit_of
 from unskew.propensity.conditional import Folded, ridge_scorers
-from unskew.propensity.scorers import Gram, JointScorer, Scorer, SpectralScorer, affordable
+from unskew.propensity.scorers import JointScorer, Scorer, SpectralScorer, affordable
 from unskew.special import expit
 
 MOST_CELLS = 20_000_000
 SAMPLED_ITEMS = 256
+
+ByFold = tuple[str, Callable[[int], Any]]
+"""A name, and the scorer that is built without a fold; without fold -1 it is that of the whole log."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,12 @@ class ExposureSpec(RecordSpec, Propensity):
     fitted, needs_all_pairs = FittedExposure, True
 
     @abstractmethod
+    def scorers(self, log: Pairs, fold: Any) -> ByFold:
+        """Return scorers to calibrate."""
+
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        """Calibrate the scorers that are built without a fold."""
+        """Return the scorers, calibrated."""
+        return Folded.of(*self.scorers(log, fold), log, fold, rng)
 
     @one_blas_thread
     def fit_in(self, given: Any) -> FittedExposure:
@@ -99,9 +107,8 @@ class Spectral(ExposureSpec):
 
     directions: int = 32
 
-    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
-        without = cache(lambda k: SpectralScorer.of(log.rows(fold != k), self.directions))
-        return Folded.of("spectral", SpectralScorer.of(log, self.directions), without, log, fold, rng)
+    def scorers(self, log: Pairs, fold: Any) -> ByFold:
+        return "spectral", cache(lambda k: SpectralScorer.of(log.rows(fold != k), self.directions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +117,17 @@ class Ridge(ExposureSpec):
 
     penalty: float | None = None
 
-    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+    def scorers(self, log: Pairs, fold: Any) -> ByFold:
         found, without = ridge_scorers(log, fold, self.penalty)
-        return Folded.of(f"ridge, penalty {found:g}", Gram(log).scorer(found), without, log, fold, rng)
+        return f"ridge, penalty {found:g}", without
 
 
-@dataclass(frozen=True, kw_only=True)
-class Joint(Spectral):
+class Joint(ExposureSpec):
     """Both of these, weighed together: likelier than either on held-out pairs, where the ridge is affordable."""
 
-    def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
+    def scorers(self, log: Pairs, fold: Any) -> ByFold:
+        name, spectral = Spectral().scorers(log, fold)
         if not affordable(log):
-            return super().by_folds(log, fold, rng)
-        found, ridge = ridge_scorers(log, fold)
-        without = cache(lambda k: JointScorer(ridge(k), SpectralScorer.of(log.rows(fold != k), self.directions)))
-        whole = JointScorer(Gram(log).scorer(found), SpectralScorer.of(log, self.directions))
-        return Folded.of(f"spectral and ridge, penalty {found:g}", whole, without, log, fold, rng)
+            return name, spectral
+        also, ridge = Ridge().scorers(log, fold)
+        return f"{name} and {also}", lambda k: JointScorer(ridge(k), spectral(k))
