@@ -53,17 +53,6 @@ def test_clicks_and_conversions_are_guessed_and_the_context_is_kept(source, rows
     assert (kept["time"] == rows["time"].to_numpy()).all()
 
 
-@pytest.mark.parametrize(("target", "column"), [("click", "clicked"), ("click-and-conversion", "converted")])
-def test_what_is_wanted_over_all_pairs_keeps_every_row(source, rows, target, column):
-    log = unskew.read_log(source, target=target)
-    assert log.listed is None
-    rest = rows.filter(pa.array(~rows["is_random"].to_numpy()))
-    assert (log.ratings == rest[column].to_numpy()).all()
-    pairs = len(set(zip(rest["user_id"].to_pylist(), rest["item_id"].to_pylist(), strict=True)))
-    assert log.cells.sum() == pytest.approx(pairs, rel=1e-5)
-    assert log.n_pairs == log.n_users * log.n_items
-
-
 def test_positives_alone_are_the_clicked_rows_or_all_rows(source, rows):
     log = unskew.read_log(source, target="implicit")
     clicked = rows.filter(pa.array(rows["clicked"].to_numpy() == 1))
@@ -147,6 +136,7 @@ def test_random_traffic_is_apart_and_halves_share_no_pair(source, rows, target, 
     used, kept = ({*zip(half.users.tolist(), half.items.tolist(), strict=True)} for half in halves)
     assert used.isdisjoint(kept)
     assert log.cells.sum() == pytest.approx(len(set(zip(log.users.tolist(), log.items.tolist(), strict=True))))
+    assert (log.listed, log.n_pairs) == (None, log.n_users * log.n_items)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,14 @@ class Chain:
     """
 
     def __init__(self, log: Pairs, ratings: Ratings, sampler: Sampler, *, burn: int, short: bool = False) -> None:
-        self.log, self.ratings, self.sampler, self.burn, self.short = log, ratings, sampler, burn, short
+        self.ratings, self.sampler, self.burn, self.short, self.n_ratings = (
+            ratings,
+            sampler,
+            burn,
+            short,
+            len(log.users),
+        )
+        self.chosen = log.rows(np.random.default_rng(0).permutation(self.n_ratings)[:20_000])  # which tell the rank
         self.product = RunningProduct(log.n_users, log.n_items)
         self.sums: dict[str, Any] = {}
         self.shots: dict[str, Any] = {}
@@ -128,14 +135,15 @@ class Chain:
             raise ParameterError(
                 f"{self.kept} sweeps were kept of {self.sampler.sweeps} run, {self.burn} thrown away; run more."
             )
-        log, a, b = self.log, self.sampler.user_side, self.sampler.item_side
+        chosen, a, b = self.chosen, self.sampler.user_side, self.sampler.item_side
         means = {name: value / self.kept for name, value in self.sums.items()}
         u, v = self.product.factors(defaults.MOST_RANK)
-        u = np.column_stack([means["user_bias"], np.ones(a.n), u]).astype(np.float32)
-        v = np.column_stack([np.ones(b.n), means["item_bias"], v]).astype(np.float32)
-        chosen = np.random.default_rng(0).permutation(len(log.users))[:20_000]
-        liked = (log.ratings[chosen] >= self.ratings.middle()).astype(np.int64)
-        rank = smallest_rank(liked, u[log.users[chosen]] * v[log.items[chosen]])
+        biases = (means["user_bias"], np.ones(a.n)), (np.ones(b.n), means["item_bias"])
+        u, v = (
+            np.hstack([np.column_stack(own).astype(np.float32), rows]) for own, rows in zip(biases, (u, v), strict=True)
+        )
+        liked = (chosen.ratings >= self.ratings.middle()).astype(np.int64)
+        rank = smallest_rank(liked, u[chosen.users] * v[chosen.items])
         variance = (means["square of f"] - means["f"] ** 2) * self.kept / (self.kept - 1)
         log_variance = additive_log_variance(*self.pairs, variance, a.n, b.n)
         notes = []
@@ -143,11 +151,11 @@ class Chain:
             notes += [f"{name}: {note}" for note in side.columns.notes]
             if none := int((side.counts[:-1] == 0).sum()):
                 notes.append(f"{none:,} of {side.n - 1:,} {name} have no rating: they are answered as new ones.")
-        if len(moved := means["context"]) > 1 and log.context is not None:
+        if len(moved := means["context"]) > 1 and chosen.context is not None:
             ends = f"{moved.min():+.2f} to {moved.max():+.2f}"
             notes.append(f"{len(moved)} contexts of rows move their score by {ends}; answers are for an average one.")
-        if len(log.users) < 100:
-            notes.append(f"{len(log.users)} ratings teach little: answers stay near the average of the log.")
+        if self.n_ratings < 100:
+            notes.append(f"{self.n_ratings} ratings teach little: answers stay near the average of the log.")
         return Posterior(
             ratings=self.ratings, users=Rows(u[:, :rank].copy(), np.exp(means["user_scale"]), log_variance[0]),
             items=Rows(v[:, :rank].copy(), np.exp(means["item_scale"]), log_variance[1]),

@@ -110,8 +110,8 @@ class Sampler:
         self.sweeps, self.noise = 0, 1.0
         n = len(users)
         order = np.lexsort((items, users))
-        self.users, self.items = users[order].astype(np.int64), items[order].astype(np.int64)
-        self.levels = np.zeros(n, np.int64) if n_levels == 1 else ratings[order].astype(np.int64)
+        self.users, self.items = (codes[order].astype(np.int64, copy=False) for codes in (users, items))
+        self.levels = np.zeros(n, np.int64) if n_levels == 1 else ratings[order].astype(np.int64, copy=False)
         self.y = ratings[order].astype(float) if n_levels == 1 else np.zeros(n)
         self.f = np.zeros(n)
         by_item, rng = np.argsort(self.items, kind="stable"), np.random.default_rng([seed, 1])
