@@ -189,7 +189,7 @@ def cells(notebook):
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_notebook_is_small_and_shows_what_it_printed(notebook):
-    """tests/long/test_pages.py executes it."""
+    """tests/long executes it."""
     text = notebook.read_text()
     assert len(text) < 40_000
     assert not re.search(r'["\s(](/(home|root|tmp|work|Users)/|[A-Z]:\\\\)', text), "a path of some machine"

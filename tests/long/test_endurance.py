@@ -1,10 +1,15 @@
-"""What goes on for long: thousands of command lines, hundreds of fits in one process, many readers of one model."""
+"""What goes on for long: thousands of command lines, hundreds of fits in one process, many readers of one model.
+
+README's blocks run in an environment made by its own command, the notebooks of the tutorial from top to bottom.
+"""
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +28,7 @@ import unskew
 from unskew.cli import app
 
 pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[2]
 LINES = 5_000
 WORDS = {  # that each command takes, with little to do
     "fit": "ratings.csv --out new --method naive --set training.max_epochs=1",
@@ -168,3 +174,36 @@ def test_threads_and_processes_read_one_model_alike(name, log, tmp_path):
     children = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
     digests = {child.communicate()[0].strip() for child in children}
     assert digests == {hashlib.sha256(alone.tobytes()).hexdigest()}
+
+
+def test_the_blocks_of_the_readme_run_where_its_command_has_installed_it(tmp_path):
+    """Nothing but what the command brings is there; the files are those that the blocks name."""
+    shutil.copytree(ROOT, tmp_path / "copy", ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
+    text = (ROOT / "README.md").read_text()
+    command = re.search(r"<!-- main command -->\n```sh\n(.*?)```", text, re.DOTALL)[1]
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    subprocess.run(["bash", "-ec", command], cwd=tmp_path / "copy", env=clean, check=True)
+    programs = tmp_path / "copy" / ".venv" / "bin"
+    clean["PATH"] = f"{programs}{os.pathsep}{clean['PATH']}"
+    log = unskew.simulate(100, 50, density=0.3, selection="popularity", seed=0).log
+    rows = zip(log.users, log.items, 2 + 2 * log.ratings, strict=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
+    (work / "ratings.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    (python,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    subprocess.run([str(programs / "python"), "-c", python], cwd=work, env=clean, check=True)
+    shell = next(block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "diagnose" in block)
+    other = "unskew fit ratings.csv --method naive --out other-model\n"
+    subprocess.run(["bash", "-ec", other + shell], cwd=work, env=clean, check=True)
+    assert (work / "report.html").exists()
+    assert (work / "top.csv").exists()
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("notebook", sorted((ROOT / "docs/tutorial").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
+    if not os.environ.get("UNSKEW_DATA"):
+        pytest.skip("needs the published files: set UNSKEW_DATA to the folder that holds them")
+    shutil.copy(notebook, tmp_path)
+    subprocess.run([sys.executable, str(ROOT / ".ci/notebooks.py"), notebook.name], cwd=tmp_path, check=True)
