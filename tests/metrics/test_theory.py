@@ -33,10 +33,15 @@ def bounds_of(w):
     return theory.theorem_2(w["p"], w["p_hat"], residual), theory.corollary_3(**w), theory.theorem_4(**w)
 
 
+def holds(bound, limits):
+    """Whether a bound holds, up to the rounding of sums."""
+    return bound.exact <= min(limits) * (1 + 1e-9) + 1e-18
+
+
 def test_true_bounds_hold_in_a_thousand_worlds():
     found = [bounds_of(world(seed)) for seed in range(WORLDS)]
-    assert all(bound.holds for bounds in found for bound in bounds)
-    violated = [sum(not bounds[number].holds_as_printed for bounds in found) for number in range(3)]
+    assert all(holds(bound, bound[1:4]) for bounds in found for bound in bounds)
+    violated = [sum(not holds(bounds[number], bounds[number].as_printed) for bounds in found) for number in range(3)]
     assert min(violated) > 100, violated
 
 
@@ -81,7 +86,8 @@ def test_counter_examples_break_what_is_printed(statement):
 
 def test_two_pairs_are_needed_where_bins_are_to_blame():
     """With one pair the bin is the pair: ECE is the gap, and the printed Theorem 2 and Corollary 3 hold."""
-    assert all(bound.holds_as_printed for seed in range(300) for bound in bounds_of(world(seed, n=1))[:2])
+    found = [bound for seed in range(300) for bound in bounds_of(world(seed, n=1))[:2]]
+    assert all(holds(bound, bound.as_printed) for bound in found)
 
 
 def enumerated(w, p1=None, p0=None):

@@ -202,6 +202,10 @@ class Reproduced:
     failures: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
 
+    @property
+    def title(self) -> str:
+        return f"{self.suite.title} ({self.dataset.title})"
+
     @cached_property
     def standings(self) -> list[Standing]:
         return [standing(figure, self.scores) for figure in self.suite.quantities]
@@ -237,15 +241,12 @@ class Reproduced:
         return {f"{y}-by-{x}": self._points(x, y) for x, y in self.suite.panels}
 
     def _rows(self, each: Standing, place: int) -> Chart:
-        data = []
-        for entry in (entry for entry in self.suite.entries if entry.name in each.means):
-            mean, sd, paper = each.means[entry.name], each.sd(entry.name) or 0.0, self.stated(entry, place)
-            other = None if paper is None else Interval(paper)
-            data.append(Row(entry.name, Interval(mean, mean - sd, mean + sd, each.figure.form), other=other))
+        found = [entry for entry in self.suite.entries if entry.name in each.means]
+        paper = {e.name: Interval(stated) for e in found if (stated := self.stated(e, place)) is not None}
+        data = [Row(e.name, each.spread(e.name), other=paper.get(e.name)) for e in found]
+        legend = {"accent": "ours ± standard deviation", "plain": "paper"} if paper else {}
         log = each.key in ("seconds", "parameters")
-        legend = {"accent": "ours ± standard deviation", "plain": "paper"} if any(r.other for r in data) else {}
-        title = f"{self.suite.title} ({self.dataset.title})"
-        return rows(title, each.figure.name, data, axis=each.figure.heading, log=log, legend=legend)
+        return rows(self.title, each.figure.name, data, axis=each.figure.heading, log=log, legend=legend)
 
     def _points(self, x: str, y: str) -> Chart:
         across, up = ({s.key: s for s in self.standings}.get(figure) for figure in (x, y))
@@ -254,14 +255,12 @@ class Reproduced:
             at = entry.place.get(x) if across is None else across.means.get(entry.name)
             if at is None or up is None or entry.name not in up.means:
                 continue
-            mean, sd = up.means[entry.name], up.sd(entry.name) or 0.0
-            point = Point(float(at), Interval(mean, mean - sd, mean + sd, ".4f"), entry.place.get("mark", ""))
+            point = Point(float(at), up.spread(entry.name), entry.place.get("mark", ""))
             series.setdefault(entry.place["series"], []).append(point)
-        title = f"{self.suite.title} ({self.dataset.title})"
         words = f"{Figure.of(y).name} against {Figure.of(x).name}, ± standard deviation over seeds."
         x_name = f"number of {x}" if across is None else Figure.of(x).heading
         joined = self.suite.picture == "lines"
-        return lines(title, words, series, x=x_name, y=Figure.of(y).heading, log=joined, joined=joined)
+        return lines(self.title, words, series, x=x_name, y=Figure.of(y).heading, log=joined, joined=joined)
 
     def to_dict(self) -> dict[str, Any]:
         facts = {"target": self.suite.target, "dataset": self.dataset.name, "files": [str(path) for path in self.files]}

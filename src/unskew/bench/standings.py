@@ -95,6 +95,11 @@ class Standing:
         own = self.values.get(method, ())
         return float(np.std(own, ddof=1)) if len(own) > 1 else None
 
+    def spread(self, method: str) -> Interval:
+        """Return the mean of a method, its ends a standard deviation away."""
+        mean, sd = self.means[method], self.sd(method) or 0.0
+        return Interval(mean, mean - sd, mean + sd, self.figure.form)
+
     def shown(self, method: str, missing: str = "failed") -> str:
         """Return the mean ± standard deviation of a method."""
         return self.figure.shown(self.means[method], self.sd(method)) if method in self.means else missing

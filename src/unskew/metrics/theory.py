@@ -22,7 +22,6 @@ from unskew.metrics.checks import finite_vector, refuse_rows, require_unit_inter
 from unskew.metrics.table import logarithmic, squared
 
 Values = NDArray[np.float64]
-ROUNDING = 1e-9  # of sums in floating point
 
 
 class Bound(NamedTuple):
@@ -36,15 +35,6 @@ class Bound(NamedTuple):
     by_gap: float
     by_largest_gap: float
     as_printed: tuple[float, float]
-
-    @property
-    def holds(self) -> bool:
-        """Whether the true forms hold, up to rounding; they always do."""
-        return self.exact <= min(self.sharp, self.by_gap, self.by_largest_gap) * (1 + ROUNDING) + ROUNDING**2
-
-    @property
-    def holds_as_printed(self) -> bool:
-        return self.exact <= min(self.as_printed) * (1 + ROUNDING) + ROUNDING**2
 
 
 def label_errors(prediction: ArrayLike, error: str = "log") -> tuple[Values, Values]:
