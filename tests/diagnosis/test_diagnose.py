@@ -150,10 +150,11 @@ def test_answer_headline_and_meaning_of_bias_are_one_statement(world, known):
 
 
 @pytest.mark.parametrize(("says", "answer"), [(0.9, "no"), (0.1, "no"), (0.5, "cannot tell")])
-def test_chances_are_off_only_if_on_the_same_side_at_both_ends(says, answer):
+def test_chances_are_off_only_if_on_the_same_side_at_both_ends(says, answer, world):
     y, n = np.tile([1.0, 1.0, 1.0, 0.0], 500), 2000  # 75% as it stands, 25% if liking drives rating
     corners = {"alike": Corner(y, 0 * y, np.ones(n)), "low, alike": Corner(y, 0 * y, np.where(y == 1, 1 / 9, 1.0))}
-    found = calibration(SimpleNamespace(held=np.ones(n, bool), y=y, corners=corners), {"it": np.full(n, says)})
+    evidence = SimpleNamespace(log=world.log, held=np.ones(n, bool), y=y, corners=corners)
+    found = calibration(evidence, {"it": np.full(n, says)})
     assert found.answer == answer
     assert "25% to 75% is found, depending on what drives seeing" in found.meaning
 
@@ -181,5 +182,7 @@ def test_graded_logs_are_told_on_their_scale(world):
     log = unskew.RatingLog.from_arrays(
         world.log.users, world.log.items, 1 + 4 * world.log.ratings, positive=None, rating_scale=(1, 5)
     )
-    found = unskew.diagnose(log)
+    found = unskew.make("naive").fit(log, training=QUICK).diagnose()
     assert 1 < found["bias"].numbers["over all pairs"].low < 5
+    assert 1 < found["calibration"].numbers["says on average"].value < 5
+    assert not re.search(r"\d% (of what|is found|on average)|liked on average|is liked", found.text())

@@ -47,9 +47,20 @@ def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], 
     return f"This log cannot tell this model from plain training. {how}: do that before switching. {level}".strip()
 
 
+def _of_shares(bias: Finding) -> bool:
+    """Return whether levels are shares of what is liked, not mean ratings."""
+    return bias.numbers["in the log"].form.endswith("%")
+
+
+def _tells(bias: Finding) -> str:
+    return "what share is liked within 3 points" if _of_shares(bias) else "the mean within 3% of the scale"
+
+
 def _level(bias: Finding) -> str:
     here = bias.numbers["in the log"]
     elsewhere = bias.numbers.get("random ratings") or bias.numbers.get("over all pairs")
+    if not _of_shares(bias):
+        return f"Your log is not like everything: what people chose to rate has {here} on average, all has {elsewhere}."
     return f"Your log is not like everything: {here} of what people chose to rate is liked, {elsewhere} of everything."
 
 
@@ -71,7 +82,7 @@ def _steps(
         purpose = "decide" if decides else "expose a gross violation of what this rests on"
         steps.append(f"Ask {n:,} random pairs for their ratings, which would {purpose}; then {again}.")
     if found["bias"].answer != "no" and comparison.n_random < FOR_THE_LEVEL:
-        steps.append(f"{FOR_THE_LEVEL:,.0f} random ratings tell what share is liked within 3 points.")
+        steps.append(f"{FOR_THE_LEVEL:,.0f} random ratings tell {_tells(found['bias'])}.")
     steps += [one.action for one in found.values() if one.key in ("data", "reach") and one.action]
     if decision == "stop":
         steps.append("Keep plain training, and diagnose again when the log has grown.")
@@ -92,7 +103,7 @@ def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findin
     steps = [f"Fit {what}: `unskew fit {source} --out model`."]
     steps.append("Ask whether it pays: `unskew diagnose model --out report.html`.")
     if decision == "test":
-        steps.append(f"Ask {FOR_THE_LEVEL:,.0f} random pairs for their ratings: they tell the level within 3 points.")
+        steps.append(f"Ask {FOR_THE_LEVEL:,.0f} random pairs for their ratings: they tell {_tells(bias)}.")
     steps += [one.action for one in found.values() if one.key in ("data", "reach") and one.action]
     return Findings(decision, why, findings, steps, about, "log")
 

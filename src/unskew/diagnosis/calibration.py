@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from unskew import charts
@@ -31,30 +33,26 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     y, ends = evidence.y[rows], ("alike", "low, alike") if by_log else ("alike",)
     weights = [evidence.corners[end].weight[rows] if by_log else np.ones(len(y)) for end in ends]
     inside = {name: np.clip(values[rows], 0.0, 1.0) for name, values in scores.items()}
-    series = {name: _points(y, values, weights[0]) for name, values in inside.items()}
+    external, form, finer = evidence.log.scale.from_unit, *((".0%", ".1%") if evidence.log.binary else (".2f", ".3f"))
+    series = {name: _points(y, values, weights[0], external) for name, values in inside.items()}
     asked = next(iter(inside.values()))
     errors = [calibration_interval(y, asked, bins="mass", n_bins=N_BINS, sample_weight=w) for w in weights]
     largest = calibration_error(y, asked, norm="max", bins="mass", n_bins=N_BINS, sample_weight=weights[0])
-    says = float(np.average(asked, weights=weights[0]))
-    found = [float(np.average(y, weights=w)) for w in weights]
+    says = float(external(np.average(asked, weights=weights[0])))
+    found = [float(external(np.average(y, weights=w))) for w in weights]
     numbers = dict(zip(("calibration error", "the same if liking drives rating"), errors, strict=False))
     numbers |= {
         "largest gap": Interval(largest, form=".4f"),
-        "says on average": Interval(says, form=".1%"),
-        "found on average": Interval(found[0], min(found), max(found), ".1%"),
+        "says on average": Interval(says, form=finer),
+        "found on average": Interval(found[0], min(found), max(found), finer),
     }
-    where = f"{found[0]:.0%} is found"
-    if f"{min(found):.0%}" != f"{max(found):.0%}":
-        where = f"{min(found):.0%} to {max(found):.0%} is found, depending on what drives seeing"
-    meaning = f"It says {says:.0%} on average where {where}; off by {errors[0].value:.3f} as the ratings stand."
-    chart = charts.lines(
-        "When it says 40%, is it 40%?",
-        f"{meaning} Points on the dashed line are right.",
-        series,
-        x="chance it gave",
-        y="share found",
-        diagonal=True,
-    )
+    between = dict.fromkeys(f"{end:{form}}" for end in sorted(found))
+    where = f"{' to '.join(between)} is found{', depending on what drives seeing' if len(between) > 1 else ''}"
+    meaning = f"It says {says:{form}} on average where {where}; off by {errors[0].value:.3f} as the ratings stand."
+    meaning += "" if evidence.log.binary else " That is of a scale from 0 to 1."
+    example = f"{float(external(0.4)):{form}}"
+    title, words = f"When it says {example}, is it {example}?", f"{meaning} Points on the dashed line are right."
+    chart = charts.lines(title, words, series, x="what it says", y="what is found", diagonal=True)
     rests = f"Chances are held against {len(y):,} random ratings."
     if by_log:
         rests = f"Chances are held against {len(y):,} left-out ratings, weighted to the pairs that nobody rated: if "
@@ -67,8 +65,8 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     return Finding("calibration", answer, HEADLINES[answer], meaning, numbers, rests_on=rests, chart=chart)
 
 
-def _points(y: Values, scores: Values, weight: Values) -> list[charts.Point]:
+def _points(y: Values, scores: Values, weight: Values, external: Callable[[Values], Values]) -> list[charts.Point]:
     curve = reliability_curve(y, scores, bins="mass", n_bins=N_BINS, sample_weight=weight)
     used = curve.count >= LEAST
-    found = zip(curve.mean_score[used], curve.mean_label[used], strict=True)
+    found = zip(external(curve.mean_score[used]), external(curve.mean_label[used]), strict=True)
     return [charts.Point(float(score), Interval(float(label))) for score, label in found]

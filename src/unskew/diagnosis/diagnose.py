@@ -108,7 +108,7 @@ def _table(
     unseen = rows.corners["alike"].base
     means = (log.positive_rate, *(np.average(values, weights=unseen) for values in given))
     says = (f"{float(log.scale.from_unit(mean)):{form}}" for mean in means)
-    lines.append((f"says liked on average ({known}: {level.numbers[known]})", *says))
+    lines.append((f"says {'liked ' if log.binary else ''}on average ({known}: {level.numbers[known]})", *says))
     return Table("Over the pairs that nobody chose", ("", *names), lines)
 
 
