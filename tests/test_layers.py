@@ -17,7 +17,7 @@ ORDER = (
     *("_version", "errors", "gone", "special", "runtime", "compiled", "settings", "registry"),
     *("findings", "store.atomic", "charts", "metrics", "data", "datasets"),
     *("losses", "nets", "training", "calibration", "posterior", "distributed", "selection", "propensity"),
-    *("topk", "explore", "neighbours", "asked", "model", "methods", "store", "fold_in"),
+    *("topk", "explore", "asked", "model", "methods", "store", "fold_in"),
     *("update", "export", "serve", "evaluation", "diagnosis", "bench"),
     *("report", "testing", "cli", "__main__"),
 )

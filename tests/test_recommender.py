@@ -17,8 +17,8 @@ import unskew
 from unskew import topk
 from unskew.errors import DataError, ParameterError
 from unskew.losses.columns import sigmoid
-from unskew.neighbours import contributions
 from unskew.nets.base import Linear
+from unskew.topk import contributions
 
 SHORT = unskew.Training(max_epochs=3, progress=False)
 

@@ -19,9 +19,9 @@ from unskew.data.scale import as_ratings
 from unskew.errors import DataError, ParameterError
 from unskew.losses.columns import ERRORS
 from unskew.model import Recommender
-from unskew.neighbours import mean_and_root
 from unskew.nets.base import Linear, Net, Part
 from unskew.special import expit
+from unskew.topk import mean_and_root
 
 Values = NDArray[np.float64]
 ROLES = ("user", "item", "rating")

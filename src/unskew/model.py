@@ -25,10 +25,9 @@ from unskew.data.split import Split
 from unskew.errors import ParameterError, checked_seed, chosen, flag, whole, within
 from unskew.explore import CHOICE, explored
 from unskew.losses.batch import Parts
-from unskew.neighbours import alike, contributions
 from unskew.nets.base import Linear, NetSpec, Part
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
-from unskew.topk import Candidates, top_items
+from unskew.topk import Candidates, alike, contributions, top_items
 from unskew.training.loop import resolved
 from unskew.training.options import History, Training
 
@@ -250,7 +249,7 @@ class Recommender:
         """Return the k ratings of a user that count most for or against an item, as a frame.
 
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
-        order, everything else that the model knows held fixed; see `unskew.neighbours.contributions`.
+        order, everything else that the model knows held fixed; see `unskew.topk.contributions`.
         """
         log, into = self._with_log("what users have rated"), asked.library_for(self.log, library)
         form = self._known_products()

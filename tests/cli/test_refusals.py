@@ -76,6 +76,7 @@ def here(files: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "new.csv").write_text("user_id,item_id,rating\nann,1,5\n")
     (folder / "lost.csv").write_text("user_id,item_id,rating\nann,1,5\nann,999,1\n")
     (folder / "items.csv").write_text("item_id\n1\n")
+    (folder / "bought.csv").write_text("user_id,item_id\n1,1\n2,2\n")
     (folder / "few.csv").write_text("\n".join((files / "ratings.csv").read_text().splitlines()[:60]))
     (folder / "twice.csv").write_text((files / "ratings.csv").read_text() + "u1,1,5\nu1,1,4\n")
     (folder / "folder.csv").mkdir()
@@ -137,6 +138,9 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} ips --set log.user_features=items.csv": "the method 'ips' reads no features; use --method dce-bayes",
     "fit twice.csv --out new --method naive": "--set log.duplicates=last keeps the last rating",
     "split twice.csv --out new": "--duplicates last keeps the last rating",
+    "split bought.csv --out new": "for it, give --target implicit.",
+    "diagnose bought.csv": "for it, give --target implicit.",
+    "tune bought.csv --method naive": "for it, give --set log.target=implicit.",
     f"{FIT} naive --set validation.seed=1": "--set validation.seed has no meaning here",
     f"{FIT} naive --set log.usr=1": "there is no --set log.usr; did you mean 'user'?",
     f"{FIT} naive --positive 3 --graded 1 5": "give one of the two",
@@ -246,5 +250,5 @@ def test_the_choices_offered_are_the_librarys() -> None:
 def test_a_setting_at_the_end_of_a_sentence_becomes_its_option() -> None:
     assert with_options("keep them graded by rating_scale=.") == "keep them graded by --graded."
     assert with_options("or set positive=3.5.") == "or set --positive 3.5."
-    assert with_options("for it, set target='implicit'.") == "for it, set --target implicit."
+    assert with_options("for it, give target='implicit'.") == "for it, give --target implicit."
     assert with_options("Choose another place; choose another place") == "Give another --out; give another --out"

@@ -48,7 +48,7 @@ def test_common_headers_are_understood(header, expected):
             "'clicked', 'watch_ratio': set rating= to one of them, or target= if rows are",
         ),
         ("who,item_id,rating", "known to hold users, only 'who', 'item_id', 'rating': set user= to the right one"),
-        ("user_id,item_id,views", "known to hold ratings, only .* clicks or purchases alone .* set target='implicit'"),
+        ("user_id,item_id,views", "known to hold ratings, only .* clicks or purchases alone .* give target='implicit'"),
     ],
 )
 def test_what_has_no_single_answer_is_asked_for(header, sentence):

@@ -1,6 +1,5 @@
 """Claims about external ids and their codes."""
 
-import contextlib
 import uuid
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from unskew.data import ids as rooms
 from unskew.data.ids import Vocabulary, encoded
-from unskew.errors import DataError, UnskewError
+from unskew.errors import DataError
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 integers = st.integers(-(2**63), 2**63 - 1)
@@ -29,20 +28,11 @@ def test_ids_of_any_script_come_back_as_they_went_in(ids):
     assert np.asarray(known).tolist() == ids
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(texts, integers, st.floats(), st.booleans(), st.none(), st.binary()), max_size=4))
-def test_any_list_of_ids_is_taken_or_refused_in_our_words(ids):
-    with contextlib.suppress(UnskewError):
-        Vocabulary(ids)
-
-
-@pytest.mark.parametrize("times", [1, 100])
-def test_integers_and_their_usual_spelling_are_the_same_id(times):
+def test_integers_and_their_usual_spelling_are_the_same_id():
     numbers, spelled = Vocabulary(range(20)), Vocabulary([str(number) for number in range(20)])
-    asked = ["12", "012", "+12", " 12", "12.0", "twelve", "٣"] * times
-    found = [12, -1, -1, -1, -1, -1, -1] * times
+    asked, found = ["12", "012", "+12", " 12", "12.0", "twelve", "٣"], [12, -1, -1, -1, -1, -1, -1]
     assert numbers.codes(asked).tolist() == spelled.codes(asked).tolist() == found
-    assert spelled.codes([12, 99] * times).tolist() == [12, -1] * times
+    assert spelled.codes([12, 99]).tolist() == [12, -1]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ REFUSED = [  # users, items, ratings, settings and how that is refused
     (USERS, ITEMS, [5, 4, 3, 3], {"positive": 3}, r"every rating is positive \(at least 3\), .* range from 3 to 5"),
     (USERS, ITEMS, [2, 1, 1, 1], {"positive": 3}, r"every rating is negative \(below 3\), .* range from 1 to 2"),
     (USERS, ITEMS, [4, 4, 4, 4], GRADED, r"all ratings are equal \(4\)"),
-    (USERS, ITEMS, [1, 1, 1, 1], {"positive": 1}, r"all ratings are equal .* for clicks alone set target='implicit'"),
+    (USERS, ITEMS, [1, 1, 1, 1], {"positive": 1}, r"all ratings are equal .* for clicks alone give target='implicit'"),
     (USERS, ITEMS, [5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
     (["u"] * 4, [1, 2, 3, 4], RATINGS, {}, "only 1 user: at least two users and two items"),
     ([1, 2, 3, 4], ["i"] * 4, RATINGS, {}, "only 1 item: at least two users and two items"),

@@ -277,13 +277,6 @@ def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, works_or_
     assert [found.name for found in tmp_path.rglob("*")] == ["recipe.toml"]
 
 
-def test_a_recipe_cannot_say_where_to_write(commanded, ratings, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "recipe.toml").write_text('method = "naive"\nout = "../states"\n')
-    sentence = "may hold 'method', 'training', 'seed', 'scale', not 'out'"
-    assert sentence in commanded("fit", ratings, "--method", "recipe.toml", code=2)
-
-
 @pytest.fixture(scope="module")
 def folders(log, tmp_path_factory):
     """Models of several kinds: calibrated twice, with features, corrected by random ratings."""

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unskew.errors import ParameterError, UnskewError
-from unskew.methods.weighting import EIB, IPS, SNIPS, Naive
+from unskew.errors import ParameterError
+from unskew.methods.weighting import IPS, Naive
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, NCF
-from unskew.propensity.counted import Known, Popularity
-from unskew.propensity.factors import Factors
+from unskew.propensity.counted import Known
 from unskew.registry import register, registered
 from unskew.store.recipe import as_toml, from_plain, kinds, read_recipe, to_plain, write_recipe
 from unskew.training.options import Training
@@ -48,37 +47,13 @@ def changed(recipe: Any) -> Any:
 
 
 @pytest.mark.parametrize("recipe", REGISTERED + DEFAULTS, ids=lambda recipe: type(recipe).__name__)
-def test_every_recipe_survives_json_with_default_and_with_changed_settings(recipe):
+def test_every_recipe_survives_json_and_toml_with_default_and_with_changed_settings(recipe):
     for original in (recipe, changed(recipe)):
-        copy = from_plain(json.loads(json.dumps(to_plain(original))))
-        assert copy == original
-        assert type(copy) is type(original)
-        assert repr(copy) == repr(original)
-
-
-positive = st.floats(1e-9, 1e9)
-nets = st.builds(MF, n_factors=st.integers(1, 99), biases=st.booleans(), init_std=positive) | st.builds(NCF)
-propensities = (
-    st.builds(Popularity, exponent=positive)
-    | st.builds(Factors, net=nets, n_folds=st.integers(1, 9))
-    | st.builds(Known, st.lists(st.floats(0.01, 1)).map(tuple))
-)
-methods_of_any_settings = st.builds(
-    SNIPS,
-    net=nets,
-    l2=positive,
-    propensity=propensities,
-    clip=st.floats(0, 1),
-    error=st.sampled_from(["log", "squared"]),
-) | st.builds(EIB, net=nets, weight=positive, learning_rate=positive)
-
-
-@given(methods_of_any_settings)
-@settings(deadline=None, max_examples=60)
-def test_any_settings_survive_json_and_toml(method):
-    plain = to_plain(method)
-    assert from_plain(json.loads(json.dumps(plain))) == method
-    assert from_plain(tomllib.loads(as_toml(plain))) == method
+        plain = to_plain(original)
+        for copy in (from_plain(json.loads(json.dumps(plain))), from_plain(tomllib.loads(as_toml(plain)))):
+            assert copy == original
+            assert type(copy) is type(original)
+            assert repr(copy) == repr(original)
 
 
 ODD_TEXT = "\x00\x1f\x7f\x85\u2028\"\\\n\r\t'''#= \U0001f600"
@@ -197,24 +172,6 @@ def test_a_wrong_recipe_is_refused_with_one_sentence(data, sentence):
     assert str(refused.value).startswith(sentence)
     assert str(refused.value).endswith((".", "?"))
     assert "\n" not in str(refused.value)
-
-
-keys = st.sampled_from(["kind", "net", "l2", "propensity", "pairs", "n_factors", "error"]) | texts
-garbage = st.recursive(
-    st.none() | scalars | st.sampled_from(sorted(kinds())),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
-    max_leaves=15,
-)
-
-
-@given(garbage)
-@settings(deadline=None, max_examples=200)
-def test_garbage_is_a_recipe_or_refused_but_never_a_crash(data):
-    try:
-        recipe = from_plain(data)
-    except UnskewError:
-        return
-    assert from_plain(to_plain(recipe)) == recipe
 
 
 @pytest.mark.parametrize(

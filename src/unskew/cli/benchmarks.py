@@ -120,7 +120,7 @@ def _own(
 ) -> Material:
     log, name = reading.log(source), Path(source).name
     if test is not None:
-        ratings = reading.test(test, log.scale)
+        ratings = reading.log(test, log.scale, test=True)
         about = f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."
         return Material(log, ratings, (about, *_unknown(log, ratings, on_unknown)))
     fraction = 0.2 if test_fraction is None else test_fraction

@@ -24,7 +24,8 @@ SETTINGS = {
     *("k", "target", "seen"),
 }
 SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
-BY_SET = ("duplicates", "user_features", "item_features", "context")  # as --set log.NAME=VALUE where there is no option
+BY_SET = ("duplicates", "user_features", "item_features", "context")  # of `fit`, as --set log.NAME=VALUE
+OF_LOG = {*BY_SET, "user", "item", "rating", "time", "seen", "target", "item_names"}  # where there is no option
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
@@ -107,7 +108,7 @@ def with_options(sentence: str, command: Any = None) -> str:
         if name not in SETTINGS:
             return found[0]
         spelled, joint = SPELLED.get(name, "--" + name.replace("_", "-")), " "
-        if name in BY_SET and spelled not in known:
+        if name in OF_LOG and "--set" in known and spelled not in known:
             spelled, joint = f"--set log.{name}", "="
         return f"{spelled}{' ' if found[0].endswith(' ') else ''}" if value is None else f"{spelled}{joint}{value}"
 

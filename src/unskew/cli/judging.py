@@ -11,7 +11,7 @@ import typer
 import unskew
 from unskew.cli import options
 from unskew.cli.output import TABLES, Answer, check_file, write_table
-from unskew.cli.reading import SOURCE_HELP, Impressions, Ratings, is_model
+from unskew.cli.reading import SOURCE_HELP, Impressions, is_model
 from unskew.errors import ParameterError
 
 SCORES_HELP = "A file with columns user_id, item_id and score for all pairs, or a folder that `unskew fit` wrote."
@@ -21,7 +21,7 @@ SUBJECT_HELP = f"A folder that `unskew fit` or `unskew benchmark` wrote, or a lo
 
 def evaluate(
     model: options.Model,
-    reading: Ratings,
+    reading: Impressions,
     test: Annotated[
         str | None,
         typer.Argument(metavar="TEST", help=f"Ratings to judge by; without them the log judges. {SOURCE_HELP}"),
@@ -47,7 +47,7 @@ def evaluate(
             raise ParameterError("--per-user needs a TEST: the log alone knows no user's metrics.")
         risk = unskew.estimate_risk(recommender)
         return Answer(repr(risk), risk.to_dict())
-    ratings = reading.test(test, recommender.log.scale)
+    ratings = reading.log(test, recommender.log.scale, test=True)
     if ratings.binary != recommender.log.binary:
         answers, wrong = ("probabilities", "graded") if recommender.log.binary else ("graded ratings", "positive")
         raise ParameterError(f"the model answers with {answers}, so that --{wrong} makes no sense: leave it out.")
@@ -101,7 +101,7 @@ def compare(
 
 def diagnose(
     source: Annotated[str, typer.Argument(metavar="MODEL|LOG|RESULTS", help=SUBJECT_HELP, show_default=False)],
-    reading: Ratings,
+    reading: Impressions,
     out: Annotated[Path | None, options.file("--out", "Write the findings as a page (.html) too.")] = None,
     random_ratings: options.RandomRatings = None,
     show_ids: Annotated[

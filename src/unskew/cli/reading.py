@@ -57,18 +57,15 @@ class Reading:
         values = {option.name: (getattr(self, option.name), option.default) for option in fields(self) if option.init}
         return {name: value for name, (value, default) in values.items() if value != default}
 
-    def log(self, source: str, scale: Scale | None = None) -> RatingLog:
-        """Return the log to learn from, on this scale unless options give one; of a dataset what its users chose."""
+    def log(self, source: str, scale: Scale | None = None, *, test: bool = False) -> RatingLog:
+        """Return a log on this scale unless options give one; of a dataset what its users chose, or its random test."""
         if is_model(source):
             self.refuse_options(source, "the folder of a model")
             return unskew.load(source).log
-        dataset = self.dataset(source)
-        return self._read(source, scale) if dataset is None else dataset.train
-
-    def test(self, source: str, scale: Scale) -> RatingLog:
-        """Return the log to be judged by, on this scale unless options give one; of a dataset the random part."""
-        dataset = self.dataset(source, scale.positive)
-        return self.log(source, scale) if dataset is None else dataset.test
+        dataset = self.dataset(source, "usual" if scale is None else scale.positive)
+        if dataset is None:
+            return self._read(source, scale)
+        return dataset.test if test else dataset.train
 
     def random_ratings(self, source: str | None, log: RatingLog | None, *, known: bool = True) -> RatingLog | None:
         """Return randomly collected ratings of a file on the scale of the log and, with `known`, in its ids."""
@@ -193,7 +190,7 @@ COLUMNS = ("user", "item", "rating")
 RATINGS = (*COLUMNS, "positive", "graded", "duplicates")
 Columns = Annotated[Reading, COLUMNS]
 Ratings = Annotated[Reading, RATINGS]
-RatingsInTime = Annotated[Reading, (*RATINGS, "time")]
+RatingsInTime = Annotated[Reading, (*RATINGS, "target", "time")]
 Impressions = Annotated[Reading, (*RATINGS, "seen", "target")]
 Everything = Annotated[Reading, (*COLUMNS, "positive", "graded", "seen", "target", "item_names")]
 

@@ -243,7 +243,7 @@ def _asked_for(role: str, candidates: Sequence[str], samples: Mapping[str, Seque
     if role != "rating":
         return f"{what} one."
     return (
-        f"{what} one; a file of clicks or purchases alone does not tell what people saw and left: for it, set "
+        f"{what} one; a file of clicks or purchases alone does not tell what people saw and left: for it, give "
         "target='implicit'."
     )
 
@@ -288,7 +288,7 @@ def guessed_scale(ratings: NDArray[np.float64], where: str, limits: Scale | None
         what = "no ratings" if not distinct else f"only the rating {distinct[0]:g}"
         raise DataError(
             f"{where} has {what}: unskew learns from ratings that differ, and what people clicked or bought does not "
-            "tell what they dislike; for it, set target='implicit'."
+            "tell what they dislike; for it, give target='implicit'."
         )
     if limits is not None:
         scale = Scale((limits.low + limits.high) / 2, limits.low, limits.high)

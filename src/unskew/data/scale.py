@@ -100,7 +100,7 @@ class Scale:
         if self.to_unit(low) < self.to_unit(high):
             return
         if low == high:
-            clicks = "" if not self.positive or low < self.positive else "; for clicks alone set target='implicit'"
+            clicks = "" if not self.positive or low < self.positive else "; for clicks alone give target='implicit'"
             raise DataError(f"all ratings are equal ({low:g}): a log needs at least two different ratings{clicks}.")
         positive = self.positive or 0.0  # what differs and is graded differs in [0, 1]
         side = f"positive (at least {positive:g})" if low >= positive else f"negative (below {positive:g})"
