@@ -210,6 +210,8 @@ def test_small_weights_are_targeted_all_the_same_and_those_of_one_leave_nothing(
     h, epsilon = 1 / p - 1, target_epsilon(view(p=p).observed)
     assert (h * (m.gap - epsilon * h))[SEEN].sum() == pytest.approx(0, abs=1e-9)
     assert targeted_dr(view(np.ones(N, bool), p=np.full(N, 1 - 1e-15))) == pytest.approx(m.error.mean(), abs=1e-9)
+    shares = [value_of(view(cells=cells).evaluated(DRJL().imputation_loss)) for cells in (1e-3, 1.0)]
+    assert shares[0] == pytest.approx(shares[1])  # however few pairs the rows stand for
 
 
 def test_the_closed_form_of_brd_beats_all_weights_within_bounds():
