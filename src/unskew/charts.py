@@ -101,10 +101,7 @@ def rows(
     log: bool = False,
     legend: Mapping[str, str] | None = None,
 ) -> Chart:
-    """Draw a row for each thing: its name and number, a mark, an interval; `here` is a dashed line.
-
-    A row's second mark is plain; `legend` names what styles mean.
-    """
+    """Draw a row for each thing: its name and number, marks, an interval; `here` is dashed, `legend` names styles."""
     marks = [mark for row in data for mark in (row.at, row.other) if mark is not None]
     scale = Scale(
         [v for mark in marks for v in mark[:3]] + [v for row in data for v in row.dots] + _some(here), log=log

@@ -32,10 +32,7 @@ WIDTH, SCREEN = 100, 40  # columns and lines of `repr`
 
 
 class Interval(NamedTuple):
-    """A number and the ends of its interval, NaN if it has none; `form` is how it is shown, as in f"{x:.1%}".
-
-    A band has ends and no value.
-    """
+    """A number and the ends of its interval, NaN if it has none (a band has ends alone), shown by `form`."""
 
     value: float
     low: float = math.nan

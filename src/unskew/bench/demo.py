@@ -1,9 +1,7 @@
 """A small world in which people rate what they like: what methods believe of themselves, and what is true.
 
-Every method learns from one log with its default settings, the Bayesian one by fewer sweeps. What it believes is its
-own estimate of its squared error from ratings it has not learned from; what is true is over all pairs, which only a
-simulated world can tell. Then the judge, who knows the log alone, decides between plain training and the default, and
-the truth stands next to that.
+Every method learns from one log by its defaults. Then the judge, who knows the log alone, decides between plain
+training and the default.
 """
 
 from __future__ import annotations

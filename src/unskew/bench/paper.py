@@ -104,17 +104,14 @@ def _uncorrected(method: Method) -> Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A table or a figure: its entries, and the figures that are shown.
-
-    `panels` are pairs of axes for pictures of points; `world_panels` are for a simulated world alone.
-    """
+    """A table or a figure: its entries, and the figures that are shown."""
 
     target: str
     title: str
     number: str
     quantities: tuple[str, ...]
     picture: str = "rows"
-    panels: tuple[tuple[str, str], ...] = ()
+    panels: tuple[tuple[str, str], ...] = ()  # axes of pictures of points, the next for a simulated world alone
     world_panels: tuple[tuple[str, str], ...] = ()
     tested: bool = False
     published: Mapping[str, Any] = field(default_factory=dict)

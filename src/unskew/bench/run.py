@@ -32,11 +32,7 @@ COMPUTING = ("numpy", "scipy", "numba")  # what a figure may depend on besides o
 
 
 class Records:
-    """What is known from a file, and to be added to it; without a file it is known for this run only.
-
-    A record is reused for the same job, recipe and versions only. Code that changed under one version is not noticed,
-    so delete the file then.
-    """
+    """What is known of a job with its recipe and versions, from a file or, without one, for this run only."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
@@ -121,15 +117,11 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """Something to find out. `recipe` is all that the outcome depends on, as plain data or text.
+    """Something to find out, in another process if there are several."""
 
-    `work` is called with what all jobs of a run are given; to run in another process both must be picklable. Keys are
-    paths whose last step is a number, such as fit/naive/0: jobs that differ in it alone take about as long.
-    """
-
-    key: str
-    recipe: Any
-    work: Callable[[Any], Values]
+    key: str  # a path such as fit/naive/0: jobs that differ in its number alone take about as long
+    recipe: Any  # all that the outcome depends on, as plain data or text
+    work: Callable[[Any], Values]  # is given what all jobs of a run are
 
     @property
     def kind(self) -> str:

@@ -1,8 +1,7 @@
 """The search for settings: as many trials for every method, judged by folds of the log alone.
 
 Trials come in order, each drawn from those before it by a seed of its own; their fits, of all methods on all folds, run
-side by side. So any number of workers finds the same, and so does a search that was stopped and goes on from Optuna's
-journal.
+side by side: any number of workers finds the same, and so does a search that goes on from Optuna's journal.
 """
 
 from __future__ import annotations
@@ -40,11 +39,7 @@ RANDOM_TRIALS = 10  # before the sampler begins to learn
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """How a trial is judged: fitted without each of the judge's five folds of the log in turn.
-
-    The criterion is doubly robust over the pairs that nobody chose, by a propensity and an imputation that are the
-    judge's own and the same for all methods.
-    """
+    """How a trial is judged: fitted without each of five folds, doubly robust over the pairs that nobody chose."""
 
     criterion: str = "mse"
     seed: int = 0

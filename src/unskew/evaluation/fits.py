@@ -1,7 +1,4 @@
-"""What is fitted to judge by: imputations, chances of being seen, how strongly liking drives them, simple models.
-
-The only module here that calls the posterior, its exposure and the slope.
-"""
+"""What is fitted to judge by: imputations, chances of being seen, how strongly liking drives them, simple models."""
 
 from __future__ import annotations
 
@@ -102,9 +99,8 @@ def _sampled_by_fold(
 ) -> list[Answers]:  # fmt: skip
     """Fit the posterior once a fold; what corrects the k-th is learned from how the others answer their own folds.
 
-    That is a map of a few numbers, of which no fold's own ratings are part. Sweeps are those of the method's own fits
-    to folds; whether who-saw-what is in the prior, unless the method was given it, and what corrects is as the whole
-    fit has chosen.
+    Whether who-saw-what is in the prior, unless the method was given it, and what corrects is as the whole fit has
+    chosen.
     """
     part: Any = model.part("prediction")
     asked = [name for name in ("exposure", "history") if getattr(method.factors, name) is None]
@@ -130,10 +126,7 @@ def _probability(part: Part, users: Codes, items: Codes) -> Values:
 
 
 def baselines(log: RatingLog, seed: int) -> dict[str, Answers]:
-    """Return popularity (an order, no chance), item means, user means and plain training of a log, on the unit scale.
-
-    Each answers for codes, the code -1 being an unknown user or item.
-    """
+    """Return popularity (an order, no chance), means and plain training; an unknown user or item has the code -1."""
     counts = np.append(np.bincount(log.items, minlength=log.n_items), 0).astype(np.float64)
     plain = make("naive").fit(log, seed=seed, training=Training(progress=False))
 

@@ -2,10 +2,9 @@
 
 Every estimate is doubly robust and self-normalised, mean over unseen of g(q) + sum w (g(y) - g(q)) / sum w, linear in
 the residuals, its error two-way by user and item. Order within users survives selection on the rating, P(seen | x, r) =
-g(x) t(r), as t cancels in it; where ratings have more than two levels, pairs of them in order tell more than liked and
-disliked ones. The squared error does not survive, so its sign must hold at three corners of the band of how liking
-drives seeing, and its interval reaches from end to end of that band. What selection on the rating moves in it is
--2 (imputed - true level) (mean of one - mean of the other): nothing is left of that once both have one mean.
+g(x) t(r), as t cancels in it. The squared error does not, so its sign must hold at three corners of the band of how
+liking drives seeing. What such selection moves in it is -2 (imputed - true level) (mean of one - mean of the other):
+nothing is left of that once both have one mean.
 """
 
 from __future__ import annotations

@@ -27,10 +27,7 @@ CHUNK = 1 << 18
 
 
 def judged(source: Any, evidence: Evidence, name: str) -> Values:
-    """Return what is judged on the rows: of an unskew model of this log its method without each fold; else scores.
-
-    Scores that were not trained on the log answer for all folds.
-    """
+    """Return what is judged on the rows: of an unskew model of this log its method without each fold; else scores."""
     log, fold = evidence.log, evidence.fold_of_ratings
     if not isinstance(source, Recommender):
         return scores_of(source, log, name)(evidence.users, evidence.items)

@@ -1,14 +1,11 @@
 """How well each user's own test pairs are ordered, averaged over users.
 
-A user's list is the pairs that user has in the test, best score first. Pairs of one user with the same score
-form a *tie block*, and every metric is its expected value over all orders of the tied pairs, in closed form:
-at each place of a block stands the block's mean. So the answer depends neither on the order of rows nor on
-chance, and a constant predictor earns what a random ranking earns. (McSherry & Najork, Computing information
-retrieval performance measures efficiently in the presence of tied scores, ECIR 2008.)
+A user's list is the pairs that user has in the test, best score first. Pairs of one user with the same score form a
+*tie block*, and every metric is its expected value over all orders of the tied pairs, in closed form: at each place of
+a block stands the block's mean, and a constant predictor earns what a random ranking does (McSherry & Najork, 2008).
 
-Ratings lie in [0, 1]. A rating is a gain as it stands (`ndcg`) and *positive* from 0.5 on (all others). Lists are
-unweighted: what a weight should do to a rank has no agreed meaning. What is *shown* to people, whether rated or not, is
-in `TopLists`.
+Ratings lie in [0, 1]. A rating is a gain as it stands (`ndcg`) and *positive* from 0.5 on (all others). What is *shown*
+to people, whether rated or not, is in `TopLists`.
 """
 
 from __future__ import annotations
@@ -92,11 +89,7 @@ class UserLists:
         return ratio(self._hits(k), self.positives)
 
     def precision(self, k: int) -> NDArray[np.float64]:
-        """Return each user's share of positives among the first min(k, list length); NaN for a user without any.
-
-        A user without positives has no order to get right and falls under the same rule for empty users as in
-        `recall`, so that the two average the same people.
-        """
+        """Return each user's share of positives among the first min(k, list length); NaN for a user without any."""
         hits = np.where(self.positives > 0, self._hits(k), np.nan)
         return hits / np.minimum(k, self.lengths)
 
