@@ -264,8 +264,13 @@ def test_targets_and_missing_columns_are_refused_in_a_sentence(rows):
         unskew.read_log(rows.drop_columns("converted"), target="conversion")
     with pytest.raises(DataError, match="no column that is known to hold clicks: set seen="):
         unskew.read_log(rows.drop_columns("clicked"), target="conversion")
-    with pytest.raises(DataError, match="window=60 leaves out rows by their age"):
-        unskew.read_log(rows.drop_columns("time"), window=60)
+    for table, window, sentence in (
+        (rows.drop_columns("time"), 60, "window=60 leaves out rows by their age"),
+        (rows, "day", "window='day' leaves out rows by their age"),
+        (rows, 1e9, r"window=1000000000.0 leaves out every row: they are of 1,\d\d\d seconds"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            unskew.read_log(table, window=window)
 
 
 def test_a_file_with_ratings_is_read_for_ratings():

@@ -21,10 +21,10 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 SETTINGS = {
     *("user", "item", "rating", "time", "positive", "duplicates", "on_unknown", "item_names", "user_features"),
     *("item_features", "random_ratings", "rating_scale", "seed", "seeds", "trials", "workers", "draws"),
-    *("k", "target", "seen"),
+    *("k", "target", "seen", "window"),
 }
 SPELLED = {"rating_scale": "--graded", "draws": "--seeds"}
-BY_SET = ("duplicates", "user_features", "item_features", "context")  # of `fit`, as --set log.NAME=VALUE
+BY_SET = ("duplicates", "user_features", "item_features", "context", "window")  # of `fit`, as --set log.NAME=VALUE
 OF_LOG = {*BY_SET, "user", "item", "rating", "time", "seen", "target", "item_names"}  # where there is no option
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (

@@ -45,6 +45,7 @@ class Reading:
     user_features: Path | None = None  # this and what follows by --set log.NAME=VALUE alone
     item_features: Path | None = None
     context: str | None = None  # COLUMN,COLUMN
+    window: float | None = None  # seconds
     guessed: list[str] = field(default_factory=list, init=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -177,11 +178,13 @@ class Rows(NamedTuple):
         What is known to have come later than that has not come.
         """
         times = self._times("time", [])
-        if times is None or not window >= 0:
+        if times is None or not isinstance(window, Real) or not window >= 0:
             raise DataError(
                 f"window={window!r} leaves out rows by their age: it must be seconds, and the log have times."
             )
-        rows = self._kept(times <= np.nanmax(times) - window, "are too young for their outcome to be known")
+        if not (kept := times <= np.nanmax(times) - window).any():
+            raise DataError(f"window={window!r} leaves out every row: they are of {np.ptp(times):,.0f} seconds.")
+        rows = self._kept(kept, "are too young for their outcome to be known")
         shown, bought = rows._times("time", []), rows._times("conversion_time", [])
         if shown is None or bought is None or self.target in ("click", "implicit"):
             return rows
