@@ -31,7 +31,8 @@ def test_encoding_is_its_formula():
     expected = np.pad(expected, ((0, 10), (0, 0)))  # of ten ids nothing is known
     expected /= np.sqrt(np.square(expected).sum() / 30)  # rows that are described have length 1 on average
     np.testing.assert_allclose(features.encoded, expected, rtol=1e-6)
-    assert features.notes == ("10 of 40 items have no features",)
+    lack = "1 of 40 items lack some features: what is missing tells nothing"
+    assert features.notes == ("10 of 40 items have no features", lack)
 
 
 def test_missing_values_contribute_nothing_and_far_ones_no_more():

@@ -117,6 +117,8 @@ class FeatureFrame(NamedTuple):
         missing, notes = int((rows < 0).sum()), list(self.notes)
         if missing:
             notes.append(f"{missing:,} of {len(ids):,} {self.side}s have no features")
+        if gaps := int(np.isnan(values[rows >= 0]).any(axis=1).sum()):
+            notes.append(f"{gaps:,} of {len(ids):,} {self.side}s lack some features: what is missing tells nothing")
         if unused := len(self.ids) - (len(ids) - missing):
             notes.append(f"{unused:,} {self.side}s that the log does not know have features, which are not used")
         return Features(tuple(self.columns), values, tuple(notes))
