@@ -96,7 +96,8 @@ def coat(data: Path, seed: int = 0, features: bool = False) -> Case:
 def movielens(data: Path, seed: int = 0, by_time: bool = False) -> Case:
     """MovieLens latest-small: a random fifth, or the last fifth of each user's ratings by time, as the test.
 
-    Films without a training rating are left out, and 4 and above is liked.
+    Films without a training rating are left out, and 4 and above is liked. The fifth by time is rounded down: rounded
+    up, tests have 457 ratings more, and lists of ten about 4% more hits.
     """
     rows = table_of(data / "movielens-latest-small" / "ratings.csv.gz")
     held_out = np.random.default_rng(0).random(len(rows)) < 0.2

@@ -13,6 +13,7 @@ from unskew.propensity import conditional
 from unskew.propensity.conditional import calibrate, conditional_logit, fit_choice
 from unskew.propensity.exposure import Joint, Ridge, Spectral, solved_rates, with_rates
 from unskew.propensity.scorers import Gram, SpectralScorer
+from unskew.selection.slope import estimate_slope
 
 
 def world(seed=0, n_users=200, n_items=150, strength=1.0, level=-2.7):
@@ -117,6 +118,14 @@ def test_both_kinds_together_are_likelier_than_either(monkeypatch):
     assert isinstance(Joint().by_folds(log, fold, np.random.default_rng(1)).scorer, SpectralScorer)
 
 
+class Hashed:
+    """Answers for any pair, and holds nothing."""
+
+    @staticmethod
+    def scores(users, items):
+        return (users * 7919 + items * 31) % 101 / 101 - 0.5
+
+
 @pytest.mark.skipif(not os.environ.get("UNSKEW_LONG"), reason="a minute long")
 def test_memory_does_not_grow_with_all_pairs():
     rng = np.random.default_rng(0)
@@ -125,11 +134,15 @@ def test_memory_does_not_grow_with_all_pairs():
     users, items = np.divmod(key, n_items)
     log = Pairs(users, items, n_users, n_items)
     tracemalloc.start()
-    fitted, _ = fit(Spectral(directions=4), log, log.folds(2, rng))
+    fold = log.folds(2, rng)
+    fitted, _ = fit(Spectral(directions=4), log, fold)
+    liked = Hashed.scores(users, items) > 0
+    slope = estimate_slope(log, liked.astype(int), fold, dict.fromkeys(range(2), Hashed), rng)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5e9  # all pairs would be 5 billion numbers
     assert np.isfinite(fitted.logits(users[:100], items[:100])).all()
+    assert abs(slope.value) < 4 * slope.error < 0.1
 
 
 def test_rates_meet_their_counts_whatever_the_scores():
