@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,12 +65,6 @@ class PolicyValue:
     def __repr__(self) -> str:
         return "\n".join([self.table.caption, self.table.text(), *self.notes])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        estimates = {name: found.to_dict() for name, found in self.estimates.items()}
-        facts = {"rows": self.n_rows, "effective_rows": self.effective, "mean_weight": self.mean_weight}
-        return {**facts, "estimates": estimates, "notes": list(self.notes)}
-
 
 def estimate_value(
     reward: ArrayLike,
@@ -97,7 +90,9 @@ def estimate_value(
     known = np.ones(n, np.bool_) if seen is None else np.asarray(seen, np.bool_)
     c = np.ones(n) if cells is None else finite_vector(cells, "cells")
     group = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    for column, name in ((t, "target chances"), (known, "flags of what was seen"), (c, "cells"), (group, "groups")):
+    model = [finite_vector(column, "imputed") for column in imputed or ()]
+    columns = (t, "target chances"), (known, "flags of what was seen"), (c, "cells"), (group, "groups")
+    for column, name in (*columns, *((each, "imputed rewards") for each in model)):
         if column.shape != r.shape:
             raise DataError(f"there are {n:,} rewards and {column.size:,} {name}: give one a row.")
     if (bad := ~((t >= 0) & (t <= 1))).any():
@@ -110,10 +105,8 @@ def estimate_value(
         raise ParameterError(f"clip must be above 0, not {clip!r}.")
     one = np.ones(n)
     parts = {"naive": (known * r, known * one), "ips": (w * r, one), "snips": (w * r, w)}  # of sums, one over the other
-    if imputed is not None:
-        q, q_t = (finite_vector(column, "imputed") for column in imputed)
-        if not len(q) == len(q_t) == n:
-            raise DataError(f"imputed rewards have {len(q):,} and {len(q_t):,} rows for {n:,} rewards.")
+    if model:
+        q, q_t = model
         parts["dr"] = q_t + w * (r - q), one
     if clip is not None:
         parts["clipped"] = np.minimum(w, clip) * r, one
