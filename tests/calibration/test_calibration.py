@@ -325,12 +325,14 @@ def test_order_and_rounding_do_not_choose_the_experts(n, seed):
 
 def test_each_fit_ends_cold_and_hard(monkeypatch, rng):
     e, _, _ = grouped(0)
-    taus = []
+    taus, rates, move = [], [], experts.Table.move
     monkeypatch.setattr(experts, "mixture_slopes", lambda *given: taus.append(given[-1]) or mixture_slopes(*given))
+    monkeypatch.setattr(experts.Table, "move", lambda *given: rates.append(given[-1]) or move(*given))
     fitted = ExpertPlatt(steps=40, step_back=False).fit(e, rng=rng)
     later = ExpertPlatt(steps_per_epoch=20, step_back=False).fit(e, rng=rng, planned=0.1, previous=fitted)
     assert [len(taus), taus[39], taus[59]] == [60, pytest.approx(1e-3), pytest.approx(1e-3)]
     assert taus[0] > 0.5 < taus[40]
+    assert rates == pytest.approx([0.3 * tau**2 for tau in taus for _ in ("maps", "gate")])
     assert later.state()["weights"].shape == (1, 1)
 
 

@@ -153,6 +153,8 @@ def test_extreme_logits_are_held_and_no_number_stays_none(dtype):
             value, slope = error_of(name, s, y)
             assert np.isfinite(value).tolist() == [True] * 6 + [False]
             assert not slope[:6].any()
+        near = error_of(name, np.array([-13.81, -13.79, 13.79, 13.81], dtype), 0.5)[1]
+        assert (near != 0).tolist() == [False, True, True, False]
 
 
 def exact_error(name, s, y):
