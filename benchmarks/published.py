@@ -173,7 +173,7 @@ class PublishedExperts(ExpertPlatt):
     `batch_size=None` takes all examples at once.
     """
 
-    objective: Literal["contrast", "likelihood"] = setting("contrast", choices=("contrast", "likelihood"))
+    objective: Literal["contrast", "likelihood"] = "contrast"
     step_back: bool = False
     steps: int = 200
     steps_per_epoch: int = 10

@@ -148,7 +148,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} naive --graded 1 4": "widen --graded",
     f"{FIT} naive --graded 5 1": "--graded must rise from low to high",
     f"{FIT} naive --user usr": "has no column 'usr'",
-    f"{FIT} naive --set training.max_epochs=0": "max_epochs of Training must be a number at least 1, not 0",
+    f"{FIT} naive --set training.max_epochs=0": "max_epochs of Training must be a whole number at least 1, not 0",
     f"{FIT} naive --random-ratings coat:x": "random ratings are its test",
     "fit absurd.csv --method naive --out new": "the rating 99 in 1 row stands out, as all others lie from 1 to 5",
     "fit coatt:x --out new --method naive": "did you mean 'coat'?",

@@ -126,7 +126,7 @@ def test_a_fit_that_needs_more_memory_than_there_is_says_so(contained):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (lambda: unskew.MF(n_factors=10**30), "n_factors of MF must be a number .* at most 100,000, not 10{30}"),
+        (lambda: unskew.MF(n_factors=10**30), "n_factors of MF must be a whole number .* at most 100,000, not 10{30}"),
         (lambda: unskew.ExpertPlatt(n_experts=2**40), "n_experts of ExpertPlatt must be .* at most 1,000,000"),
         (lambda: unskew.Naive(learning_rate=1e300), r"must be a number above 0 and at most 1e\+38, not 1e\+300"),
         (

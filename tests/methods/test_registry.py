@@ -49,6 +49,12 @@ def test_a_method_of_ones_own_has_a_name():
         (lambda: DRJL(learning_rate=None), "learning_rate of DRJL must be a number above 0, not None"),
         (lambda: DRMSE(trade_off=1.5), r"trade_off of DRMSE must be a number at least 0 and at most 1, not 1\.5"),
         (lambda: Mine(strength=3.0), "strength of Mine must be"),
+        (lambda: Naive(net="mf"), "net of Naive must be a net, not 'mf'"),
+        (lambda: MF(n_factors=2.5), "n_factors of MF must be a whole number at least 1 and"),
+        (lambda: MF(biases="no"), "biases of MF must be True or False, not 'no'"),
+        (lambda: DRJL(error="huber"), "error of DRJL must be one of 'log', 'squared', not 'huber'"),
+        (lambda: DoublyCalibrated("dr-jl"), "base of DoublyCalibrated must be a method, not 'dr-jl'"),
+        (lambda: Naive().fit(ordinary()[0], training={}), r"training must be a Training\(\.\.\.\), not {}"),
     ],
 )
 def test_wrong_names_and_settings_are_refused(wrong, sentence):
@@ -83,7 +89,7 @@ def test_every_bound_of_every_setting_is_checked(spec):
     for each in fields(spec):
         wrong = [float("nan"), "many", True] if each.metadata.get("bounds") else []
         wrong += [OUTSIDE[kind](bound) for kind, bound in each.metadata.get("bounds", {}).items()]
-        wrong += ["nothing of the kind"] if each.metadata.get("choices") else []
+        wrong += ["nothing of the kind", object()]
         for value in wrong:
             with pytest.raises(ParameterError, match=f"^{each.name} of {type(spec).__name__} must be"):
                 replace(spec, **{each.name: value})

@@ -148,6 +148,7 @@ def test_known_takes_a_function_or_a_column(world):
         (lambda w: Logistic().fit(w.log), DataError, "user_features="),
         (lambda w: column(w).pair(np.zeros(200, int), np.arange(200)), DataError, "pass a function"),
         (lambda w: column(w).logits(np.array([-1]), np.array([0])), DataError, "unknown users or items"),
+        (lambda w: Known("abc").fit(w.log), DataError, "must be numbers, not 'abc'"),
         (lambda w: column(w).extended(np.array([1])), ParameterError, "do not cover new users"),
         *((lambda w, p=p: known(w, p), DataError, f"is {p}; it must") for p in (0.0, -0.1, 1.5, np.nan)),
     ],

@@ -162,7 +162,7 @@ def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
         ),
         ({"kind": "Naive", "net": {"kind": "IPS"}}, "net of Naive cannot be of the kind 'IPS'; choose from MF"),
         ({"kind": "Training", "batch_size": "big"}, "batch_size of Training must be a whole number or 'none', not"),
-        ({"kind": "Training", "max_epochs": 0}, "max_epochs of Training must be a number at least 1, not 0."),
+        ({"kind": "Training", "max_epochs": 0}, "max_epochs of Training must be a whole number at least 1, not 0."),
         ({"kind": "IPS", "clip": 2}, "clip of IPS must be a number at least 0 and at most 1, not 2."),
     ],
 )

@@ -128,7 +128,7 @@ class ExpertPlatt(Calibrator):
     learning_rate: float = setting(0.3, above=0)
     shrinkage: float = setting(20.0, least=0)
     ridge: float = setting(1.0, least=0)
-    assignment: Literal["hard", "random"] = setting("hard", choices=("hard", "random"))
+    assignment: Literal["hard", "random"] = "hard"
 
     def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
         if self.n_experts == 1:

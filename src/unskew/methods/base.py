@@ -14,7 +14,6 @@ from unskew.data.read import as_log, read_log
 from unskew.distributed import on
 from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.gone import called_otherwise
-from unskew.losses.columns import ERRORS
 from unskew.methods.settings import CLIP, L2, Space, searched
 from unskew.model import Recommender
 from unskew.nets.base import NetSpec
@@ -76,7 +75,7 @@ class Method(ABC):
                 f"{type(self).__name__} learns from what differs, and all rows are positive: take 'rel-mf'."
             )
         random_ratings = log.random_ratings if random_ratings is None else read_log(random_ratings, like=log)
-        seed, training, plan = checked_seed(seed), training or Training(), self.plan()
+        seed, training, plan = checked_seed(seed), Training.given(training), self.plan()
         known = None if random_ratings is None else in_codes(log, random_ratings)[0]
         with announced(training.progress):
             split = training.split(log, seed)
@@ -113,7 +112,7 @@ class NetMethod(Method):
     net: NetSpec = setting(factory=MF)
     learning_rate: float = setting(0.01, above=0)
     l2: float | None = setting(None, least=0, search=L2)
-    error: Literal["log", "squared"] = setting("log", choices=ERRORS)
+    error: Literal["log", "squared"] = "log"
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -9,6 +9,7 @@ from unskew.calibration.platt import Calibrator
 from unskew.errors import ParameterError, PlanError
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, Space
+from unskew.settings import check_settings, setting
 from unskew.training.plan import Plan, Role, Stage
 
 
@@ -29,7 +30,7 @@ class DoublyCalibrated(Method):
     base: Method
     propensity: Calibrator | None = field(default_factory=ExpertPlatt)
     imputation: Calibrator | None = field(default_factory=ExpertPlatt)
-    n_experts: int | None = None
+    n_experts: int | None = setting(None, least=1)
 
     def __post_init__(self) -> None:
         for target in ("propensity", "imputation"):
@@ -39,6 +40,7 @@ class DoublyCalibrated(Method):
                     f"{target} of DoublyCalibrated must be a calibrator such as ExpertPlatt(), not {part!r}; "
                     f"settings of the base go to the base: DoublyCalibrated(DRJL({target}=...))."
                 )
+        check_settings(self)
         if self.propensity is None and self.imputation is None:
             raise ParameterError("DoublyCalibrated calibrates nothing: propensity and imputation are both None.")
 

@@ -89,7 +89,7 @@ class EntireSpace(MultiTask):
     rows are unwanted, and differs from 1 - r at that price (DCMT: Zhu et al., ICDE 2023): a pull of r towards 0.
     """
 
-    risk: Literal["none", "ips", "snips"] = setting("none", choices=("none", "ips", "snips"))
+    risk: Literal["none", "ips", "snips"] = "none"
     prediction_weight: float = setting(1.0, least=0, search=LogUniform(0.1, 10.0))
     entire_space_weight: float = setting(1.0, least=0, search=LogUniform(0.1, 10.0))
     counterfactual_weight: float = setting(0.0, least=0)

@@ -150,9 +150,7 @@ class TDR(DRJL):
     for about twice the `l2`, which the rule gives it.
     """
 
-    learning: Literal["collaborative", "joint", "none"] = setting(
-        "collaborative", choices=("collaborative", "joint", "none")
-    )
+    learning: Literal["collaborative", "joint", "none"] = "collaborative"
     differentiate: bool = False
 
     def space(self) -> Space:
@@ -239,7 +237,7 @@ class StableDR(NetMethod):
     clip: float | None = setting(None, least=0, most=1, search=CLIP)
     balance: float = setting(10.0, least=0, search=LogUniform(1.0, 100.0))
     imputation: PartSpec | None = None
-    weighting: Literal["dr", "mrdr"] = setting("dr", choices=("dr", "mrdr"))
+    weighting: Literal["dr", "mrdr"] = "dr"
     pairs_per_row: float = setting(2.0, above=0)
 
     def plan(self) -> Plan:

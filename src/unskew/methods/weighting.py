@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from unskew.losses.batch import Loss, View
-from unskew.losses.columns import ERRORS, value_of, where
+from unskew.losses.columns import value_of, where
 from unskew.losses.joint import agreement, contrast, negative_entropy, relevance
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
@@ -61,7 +61,7 @@ class EIB(NetMethod):
 
     imputed_rating: float = setting(0.3, least=0, most=1, search=Choice((0.1, 0.2, 0.3, 0.4)))
     weight: float = setting(0.1, above=0, search=LogUniform(0.01, 1.0))
-    form: Literal["absolute", "same"] = setting("same", choices=("absolute", "same"))
+    form: Literal["absolute", "same"] = "same"
 
     def loss(self, v: View) -> Any:
         if self.form == "same":
@@ -137,7 +137,7 @@ class RelMF(PropensityMethod):
 
     propensity: Propensity = setting(factory=lambda: Popularity(exponent=0.5, relative=True))
     clip: float | None = setting(0.1, least=0, most=1)
-    error: Literal["log", "squared"] = setting("squared", choices=ERRORS)
+    error: Literal["log", "squared"] = "squared"
     pairs_per_row: float = setting(4.0, above=0)
     from_positives: ClassVar[bool] = True
 

@@ -99,6 +99,7 @@ class Part:
 class PartSpec:
     """Settings of a part; equal settings are equal specifications."""
 
+    kind: ClassVar[str] = "part"
     fitted: ClassVar[type[Part]] = Part  # made of the arrays that it names
     reads_features: ClassVar[bool] = False  # of users or items
     learns_from_all: ClassVar[bool] = False  # ratings of the log, the hold-out included

@@ -120,7 +120,7 @@ class MF(NetSpec):
     n_factors: int = setting(64, least=1, most=MOST_FACTORS)
     biases: bool = True
     init_std: float = setting(0.2, least=0, most=MOST_STD)
-    bias_l2: float = 0.2
+    bias_l2: float = setting(0.2, least=0)
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> FactorNet:
         users, items = (rows_for(n, self.n_factors, self.init_std, rng) for n in (context.n_users, context.n_items))
@@ -235,7 +235,7 @@ class TowerNet(TableNet):
 class Tower(NetSpec):
     """logit = m . (v_u * w_i) + b_u + b_i + c: shared vectors, weighted and biased in a tower's own way."""
 
-    bias_l2: float = 0.2
+    bias_l2: float = setting(0.2, least=0)
 
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TowerNet:
         width = _shared(owner).value("users").shape[1]

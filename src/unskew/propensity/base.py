@@ -70,7 +70,7 @@ class Propensity(FitSpec):
     ) -> FittedPropensity:
         """Fit without a method around it."""
         refuse_listed(self, log)
-        seed, training = checked_seed(seed), training or Training()
+        seed, training = checked_seed(seed), Training.given(training)
         return self.fit_in(Given(training.split(log, seed), training, seed, random_ratings))
 
 

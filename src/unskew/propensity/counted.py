@@ -58,7 +58,7 @@ class Popularity(Propensity):
 
     fitted, needs_all_pairs = ItemPropensity, True
 
-    exponent: float = 0.5
+    exponent: float = setting(0.5, least=-10, most=10)
     relative: bool = False
 
     def fit_in(self, given: Given) -> ItemPropensity:
@@ -111,7 +111,7 @@ class KnownPropensity(FittedPropensity):
         users, items = np.asarray(users), np.asarray(items)
         if (users < 0).any() or (items < 0).any():
             raise DataError("Known propensities do not cover unknown users or items: leave their rows out.")
-        return _check_known(np.asarray(self.function(users, items), np.float64), len(users))
+        return _check_known(self.function(users, items), len(users))
 
     def logits(self, users: Array, items: Array) -> Array:
         return logit_of(self.pair(users, items)).astype(np.float32)
@@ -124,7 +124,11 @@ class KnownPropensity(FittedPropensity):
         raise ParameterError("Known propensities do not cover new users: fit the model again with their ratings.")
 
 
-def _check_known(p: Values, expected: int) -> Values:
+def _check_known(given: Any, expected: int) -> Values:
+    try:
+        p = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"Known propensities must be numbers, not {given!r:.80}.") from None
     if p.shape != (expected,):
         raise DataError(f"The known propensity gave an array of shape {p.shape} for {expected} pairs.")
     if (bad := ~((p > 0) & (p <= 1))).any():
@@ -151,7 +155,7 @@ class Known(Propensity):
                 "Known() reads the propensities of impressions by one policy, and the log has none: name the column "
                 "pscore, and learn from clicks, target='click'."
             )
-        p = _check_known(np.asarray(column, np.float64), len(log))
+        p = _check_known(column, len(log))
         keys = pair_keys(log.users, log.items, log.n_items)
         order = np.argsort(keys)
         return KnownPropensity(KnownPairs(keys[order], p[order], log.n_items))

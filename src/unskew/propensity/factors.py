@@ -75,11 +75,11 @@ class Factors(Propensity):
     """
 
     net: NetSpec = setting(factory=lambda: MF(n_factors=16, init_std=0.1))
-    n_folds: int | None = setting(None, least=1)
+    n_folds: int | None = setting(None, least=1, most=100)
     learning_rate: float = setting(0.01, above=0)
     l2: float = setting(0.01, least=0)
     pairs_per_row: float = setting(2.0, above=0)
-    loss: Literal["likelihood", "squared"] = setting("likelihood", choices=("likelihood", "squared"))
+    loss: Literal["likelihood", "squared"] = "likelihood"
 
     def plan(self) -> Plan:
         loss = seen_likelihood if self.loss == "likelihood" else seen_squares

@@ -72,7 +72,7 @@ class Loop:
         for role in plan.roles.values():
             refuse_listed(role.part, split.log)
         self.split, self.seed, self.random_ratings = split, checked_seed(seed), random_ratings
-        self.training = training or Training()
+        self.training = Training.given(training)
         self.feed = Feed(
             split,
             batch_size=self.training.batch_size_for(len(split.train_rows)),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from unskew.data.log import RatingLog
 from unskew.data.split import HoldoutBy, Split, holdout_split
+from unskew.errors import ParameterError
 from unskew.gone import refuse_gone
 from unskew.nets.base import Part
 from unskew.settings import check_settings, setting
@@ -31,7 +32,7 @@ class Training:
     patience: int = setting(6, least=1)
     batch_size: int | None = setting(None, least=1, most=2**31 - 1)
     holdout: float = setting(0.1, above=0, below=1)
-    holdout_by: HoldoutBy = setting("global", choices=get_args(HoldoutBy))
+    holdout_by: HoldoutBy = "global"
     progress: bool | None = None
 
     def __new__(cls, **options: Any) -> Self:
@@ -41,6 +42,13 @@ class Training:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    @classmethod
+    def given(cls, options: Any) -> Training:
+        """Return the options that were given, or the usual ones for None."""
+        if not (options is None or isinstance(options, Training)):
+            raise ParameterError(f"training must be a Training(...), not {options!r:.80}.")
+        return options or cls()
 
     @property
     def lasting(self) -> Training:
