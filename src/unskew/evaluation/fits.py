@@ -22,6 +22,7 @@ from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.registry import make
 from unskew.runtime import bar
+from unskew.selection.level import shift
 from unskew.selection.slope import Slope, estimate_slope
 from unskew.special import expit
 from unskew.training.options import Training
@@ -47,12 +48,11 @@ class Imputation(NamedTuple):
 
         f moves down by the slope times the variance of a rating: what the log leaves open plus what no model explains.
         """
-        p = self.posterior
-        shift = slope * (p.variance(users, items) + p.noise_variance(users, items))
+        p, down = self.posterior, shift(self.posterior, users, items, slope, 1.0)
         if p.scale is None:
-            return np.asarray(p.probability(users, items, shift=shift))
+            return np.asarray(p.probability(users, items, shift=down))
         low, high = p.scale
-        return np.asarray((p.expected(users, items, shift) - low) / (high - low))
+        return np.asarray((p.expected(users, items, down) - low) / (high - low))
 
 
 def imputation_of(log: RatingLog, seed: int) -> Imputation:
