@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -150,13 +150,15 @@ class DaskSampler(Sampler):
         self.items_now: Any = None
         self.scored: list[Any] = []
         self.drawn: list[Any] = []
-        self._distribute()
+        self.workers: list[str] = []
 
     def _distribute(self) -> None:
         """Cut the log into a part of users and one of items for each worker, and send them there."""
-        self.workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        with suppress(OSError):
+            self.client.wait_for_workers(1, timeout=REPLACED)
+        self.workers = sorted(self.client.scheduler_info(n_workers=-1).get("workers", ()))
         if not self.workers:
-            raise ParameterError("The cluster has no workers: start some.")
+            raise ParameterError(f"No worker of the cluster answers for {REPLACED} seconds: start some, and fit again.")
         a, b, n = self.user_side, self.item_side, len(self.users)
         cuts = [_cut(side.pointer, len(self.workers)) for side in (a, b)]
         of_item = np.searchsorted(cuts[1], self.items, side="right") - 1  # the part of items a rating goes to
@@ -185,20 +187,21 @@ class DaskSampler(Sampler):
     def sweep(self) -> None:
         """Draw everything once; what is lost with a worker is drawn again from the state before."""
         from distributed.client import FutureCancelledError
-        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
 
         before = self.state()
-        for left in range(TRIES - 1, -1, -1):
+        for _ in range(TRIES):
             try:
+                if not self.workers:
+                    self._distribute()
                 super().sweep()
                 return
-            except (CancelledError, FutureCancelledError, CommClosedError, KilledWorker, TimeoutError):
-                if not left:
-                    raise
+            except (CancelledError, FutureCancelledError, KilledWorker, OSError):  # closed connections are of these
                 self.restore(before)
-                self.client.wait_for_workers(1, timeout=REPLACED)
-                self._distribute()
+                self.workers = []
+        raise ParameterError(
+            f"Sweep {self.sweeps + 1} was lost with workers {TRIES} times: see their logs, and fit again."
+        )
 
     def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
         """Pass over what workers draw by themselves."""

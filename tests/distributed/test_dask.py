@@ -153,3 +153,18 @@ def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
                 sampler.sweep()
     for name, value in alone.items():
         np.testing.assert_array_equal(sampler.state()[name], value, err_msg=name)
+
+
+def test_a_cluster_without_workers_is_refused_in_a_sentence(
+    cluster: Any, problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import Client
+
+    monkeypatch.setattr(distributed, "REPLACED", 1)
+    with Client(cluster) as client, on(client, smallest=0):
+        sampler = problem.chain(0).sampler
+        sampler.sweep()
+        cluster.scale(0)
+        with pytest.raises(ParameterError, match="No worker of the cluster answers for 1 seconds"):
+            for _ in range(50):
+                sampler.sweep()
