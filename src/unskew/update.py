@@ -76,17 +76,6 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
             "The log lists what was shown, which new ratings alone do not tell: fit again with all of it."
         )
     new = given_ratings(log, source)
-    if log.times is not None:
-        if new.times is None:
-            raise DataError(
-                f"The new ratings have no times, and those of the log do: add the column {log.names.time!r}."
-            )
-        if new.times.min() < log.times.max():
-            older = int((new.times < log.times.max()).sum())
-            raise DataError(
-                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {log.times.max():g}: "
-                "leave them out, or fit again with all of them."
-            )
     if (log.stars is None) != (new.stars is None) and not log.binary:
         raise DataError("The new ratings are known in another form than those of the log: read them in the same way.")
     ids = log.user_ids.extended(new.user_ids), log.item_ids.extended(new.item_ids)
@@ -101,4 +90,15 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
             f"User {ids[0][int(users[first])]!r} has rated item {ids[1][int(items[first])]!r} in the log already "
             f"({int(old.sum()):,} of {len(old):,} new ratings are such): leave these out, or fit again."
         )
+    if log.times is not None:
+        if new.times is None:
+            raise DataError(
+                f"The new ratings have no times, and those of the log do: add the column {log.names.time!r}."
+            )
+        if new.times.min() < log.times.max():
+            older = int((new.times < log.times.max()).sum())
+            raise DataError(
+                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {log.times.max():.15g}: "
+                "leave them out, or fit again with all of them."
+            )
     return joined(log, new._replace(users=users, items=items, user_ids=ids[0], item_ids=ids[1]))

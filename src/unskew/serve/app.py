@@ -30,7 +30,7 @@ from unskew.serve.shown import ShownLog
 from unskew.store.atomic import reason
 
 MOST_CELLS = 1 << 24  # pairs of a user and an item that one request may have scored
-DRAWN = 16  # pairs scored in the time that the chance of one drawn takes
+DRAWN = 32  # pairs scored in the time that the chance of one drawn takes
 THREADS = 8
 LOGGER = logging.getLogger(__name__)
 
