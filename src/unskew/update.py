@@ -98,7 +98,7 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
         if new.times.min() < log.times.max():
             older, last = int((new.times < log.times.max()).sum()), log.times.max()
             raise DataError(
-                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {last:.15g}: leave them "
-                "out, or fit again with all of them."
+                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {last:.15g}: leave "
+                "them out, or fit again with all of them."
             )
     return joined(log, new._replace(users=users, items=items, user_ids=ids[0], item_ids=ids[1]))
