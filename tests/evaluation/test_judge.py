@@ -69,6 +69,7 @@ def test_order_is_the_sum_over_pairs_of_a_user_one_step_from_the_imputation(rows
     np.testing.assert_allclose(found.by_user, by_user, atol=1e-9)
     np.testing.assert_allclose(found.by_item, by_item, atol=1e-9)
     assert (found.right, found.all) == pytest.approx(tuple(by_user.sum(1)), abs=1e-9)
+    assert found._replace(right=0.1, all=0.4).value == 0.25
 
 
 def without(evidence: Evidence, user: int) -> Evidence:
