@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
@@ -246,29 +244,15 @@ def test_the_folder_holds_the_documented_files_and_no_more(folder):
     assert set(content["files"]) == set(FILES) - {"model.json"}
 
 
-@given(
-    name=st.sampled_from(FILES[:-1]),
-    places=st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 255)), min_size=1, max_size=3),
-    cut=st.none() | st.floats(0, 1, exclude_max=True),
-    more=st.binary(max_size=3),
-)
-@settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
-def test_no_flipped_cut_or_added_byte_goes_unnoticed(folder, name, places, cut, more):
-    original = (folder / name).read_bytes()
-    damaged = bytearray(original)
-    for place, flip in places:
-        damaged[place % len(damaged)] ^= flip
-    if cut is not None:
-        damaged = damaged[: int(cut * len(damaged))]
-    damaged += more
-    try:
-        (folder / name).write_bytes(damaged)
-        if damaged != original:  # two flips may undo each other
+@pytest.mark.parametrize("name", FILES[:-1])
+def test_no_flipped_cut_or_added_byte_goes_unnoticed(folder, name):
+    original, generator = (folder / name).read_bytes(), np.random.default_rng(len(name))
+    for place in generator.integers(len(original), size=8):
+        flipped = original[:place] + bytes([original[place] ^ (1 << place % 8)]) + original[place + 1 :]
+        for damaged in (flipped, original[:place], original + b"\0"):
+            (folder / name).write_bytes(damaged)
             assert f"{name} has been altered or damaged" in refusal(folder)
-    finally:
-        (folder / name).write_bytes(original)
+    (folder / name).write_bytes(original)
     unskew.load(folder)
 
 
@@ -309,10 +293,8 @@ def reseal_weights(folder: Path, change: Any) -> str:
     ("change", "sentence"),
     [
         (lambda c: c.update(version=4), "has format version 4, where this unskew reads 1 to 3: update unskew"),
-        (lambda c: c.update(version="1"), "has format version '1'"),
         (lambda c: c.update(version=0), "has format version 0"),
         (lambda c: c["files"].update({"../secret": "0" * 64}), "lists '../secret', which is not a file of a model"),
-        (lambda c: c["files"].update({"/etc/passwd": "0" * 64}), "lists '/etc/passwd', which is not a file of a"),
         (lambda c: c.update(format="another"), "does not describe an unskew model"),
         (lambda c: c["method"].update(kind="os.system"), "has the unknown kind 'os.system'"),
         (lambda c: c["method"].update(kind="MF"), "method of Contents cannot be of the kind 'MF'"),
@@ -321,10 +303,8 @@ def reseal_weights(folder: Path, change: Any) -> str:
         (lambda c: c.pop("seed"), "Contents needs the setting 'seed'"),
         (lambda c: c.pop("files"), "must be a table of names"),
         (lambda c: c["files"].pop("weights.safetensors"), "does not list weights.safetensors"),
-        (lambda c: c["files"].pop("log.arrow"), "does not list log.arrow"),
         (lambda c: c["parts"].append("dictator"), "IPS has no role 'dictator'"),
         (lambda c: c["method"]["net"].update(n_factors=3), "A table of 4 columns cannot hold values of shape (31, 3)"),
-        (lambda c: c["method"]["net"].update(biases=False), "A table of 2 columns cannot hold"),
         (lambda c: c["log"]["scale"].update(low=9), "rating_scale"),
         (lambda c: c["log"].update(user_features={}), "does not list user_features"),
         (lambda c: c["method"]["propensity"].update(kind="Known", net=None), "Known has no setting 'net'"),
@@ -346,12 +326,10 @@ def test_a_manifest_that_does_not_fit_is_refused_even_with_the_right_digest(fold
             lambda a: a.pop("propensity/folds"),
             "the arrays of its Factors are damaged, or those of another version of unskew: fit again",
         ),
-        (lambda a: a.pop("prediction/users"), "the arrays of its MF are damaged, or those of another version"),
         (
             lambda a: a.update({"prediction/offset": a["prediction/offset"][:0]}),
             "A table of 1 columns",
         ),
-        (lambda a: a.update({"propensity/folds": np.full(4, np.inf)}), "the arrays of its Factors are damaged"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_even_with_the_right_digest(folder, change, sentence):
