@@ -121,12 +121,13 @@ def _of_new_users(log: RatingLog, given: Given, *, leave_out: bool) -> tuple[Giv
 
 
 def joined(log: RatingLog, new: Given) -> RatingLog:
-    """Return the log with later ratings, given in codes that go on from its own."""
+    """Return the log with later ratings, one pair each, in codes that go on from its own; of chances none are known."""
     columns: dict[str, Any] = {}
     for name in ("users", "items", "ratings", "stars", "times"):
         known = getattr(log, name), getattr(new, name)
         columns[name] = None if known[0] is None or known[1] is None else np.concatenate(known)
-    columns |= log.joined_weights(len(new.users))
+    columns["cells"] = None if log.cells is None else np.append(log.cells, np.ones(len(new.users), np.float32))
+    columns |= dict.fromkeys(("chances", "context"))
     for column in columns.values():
         if column is not None:
             column.flags.writeable = False

@@ -97,3 +97,11 @@ def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run: Run, small_coa
     assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
     run(*words, "--out", small_coat / "m", "--graded", 1, 5)
     assert unskew.load(small_coat / "m").log.binary is False
+
+
+def test_a_recipe_gives_a_dataset_its_threshold(run: Run, small_coat: Path) -> None:
+    words = ("--method", "naive", "--set", "training.max_epochs=1", "--positive", 4)
+    run("fit", f"coat:{small_coat}", *words, "--out", small_coat / "a")
+    run("fit", f"coat:{small_coat}", "--method", small_coat / "a" / "recipe.toml", "--out", small_coat / "b")
+    one, other = (unskew.load(small_coat / name).log for name in "ab")
+    assert (one.scale, one.positive_rate) == (other.scale, other.positive_rate)

@@ -227,25 +227,20 @@ def missing_column(name: str, present: Sequence[str], where: str) -> DataError:
 
 
 def _asked_for(role: str, candidates: Sequence[str], samples: Mapping[str, Sequence[Any]], by_place: Any) -> str:
+    what = f"no column that is known to hold {PLURAL[role]}, only {_listed(list(samples))}"
+    how = f"set {role}= to the right one"
     if candidates:
-        several = f"has several columns that may hold {PLURAL[role]}, {_listed(candidates)}: set {role}= to one of them"
+        what = f"several columns that may hold {PLURAL[role]}, {_listed(candidates)}"
         clicks = role == "rating" and any(plain_name(name) in KNOWN["clicked"] for name in candidates)
-        return f"{several}, or target= if rows are what was shown." if clicks else f"{several}."
-    if by_place is not None:
+        how = f"set {role}= to one of them{', or target= if rows are what was shown' if clicks else ''}"
+    elif by_place is not None:
         first = ", ".join(str(held[0]) for held in samples.values() if held)
-        return (
-            f"has no header and {len(samples)} columns, of which the first row holds {first}: name them by their "
-            "places, such as user='1', item='2', rating='3'."
-        )
-    what = (
-        f"has no column that is known to hold {PLURAL[role]}, only {_listed(list(samples))}: set {role}= to the right"
-    )
-    if role != "rating":
-        return f"{what} one."
-    return (
-        f"{what} one; a file of clicks or purchases alone does not tell what people saw and left: for it, give "
-        "target='implicit'."
-    )
+        what = f"no header and {len(samples)} columns, of which the first row holds {first}"
+        how = "name them by their places, such as user='1', item='2', rating='3'"
+    elif role == "rating":
+        how += "; a file of clicks or purchases alone does not tell what people saw and left: for it, give "
+        how += "target='implicit'"
+    return f"has {what}: {how}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -230,11 +230,6 @@ class RatingLog:
             columns["listed"] = self.listed.with_seen(kept) if listed is None else self.listed.take(listed)
         return RatingLog.proved(**self.__dict__ | columns)
 
-    def joined_weights(self, n_new: int) -> dict[str, Any]:
-        """Return what rows stand for once others join, one pair each; chances to be shown are not known of these."""
-        cells = None if self.cells is None else np.append(self.cells, np.ones(n_new, np.float32))
-        return {"cells": cells, "chances": None, "context": None}
-
     def to_arrow(self, as_stood: bool = False) -> pa.Table:
         """Return a row a rating, columns called as they came; the rating of a binary log is 0 or 1, or as it stood."""
         names = self.names
