@@ -11,7 +11,6 @@ from scipy.special import logit
 from scipy.stats import ttest_rel
 
 import unskew
-from unskew import RatingLog
 from unskew.data.impressions import contexts
 from unskew.data.population import ListedRows
 from unskew.datasets import simulate_funnel
@@ -59,15 +58,11 @@ def test_the_default_has_less_than_half_the_bias_of_clicks_and_orders_better(mod
     assert order[1] > order[0]
 
 
-def test_the_chance_of_a_click_is_calibrated(model, log, funnel, shown):
-    p = model.scores("propensity", log.listed.users, log.listed.items)
+def test_the_chance_of_a_click_is_calibrated_and_its_positions_found(model, log, funnel, shown):
+    p, found = model.scores("propensity", log.listed.users, log.listed.items), model.part("propensity")
     truth = funnel.chance_clicked(*shown, funnel.rows["position"].to_numpy())
     assert p.mean() == pytest.approx(log.density, abs=0.01)
     assert calibration_error(truth, p, bins="mass", n_bins=10) < 0.02
-
-
-def test_what_is_looked_at_is_found_by_position(model, funnel):
-    found = model.part("propensity")
     assert found.positions.tolist() == [0, 1, 2, 3, 4]
     assert found.examination / found.examination[0] == pytest.approx(funnel.examination, rel=0.2)
 
@@ -133,20 +128,13 @@ def test_examination_may_be_given(by_device):
     assert (ratio[place] * 0.2).mean() == pytest.approx(0.2)
 
 
-def test_down_sampled_rows_leave_the_level_of_clicks(log):
-    rng = np.random.default_rng(0)
-    rows = log.listed
-    kept = rows.seen | (rng.random(len(rows)) < 0.2)
-    rates = np.where(rows.seen, 1.0, 0.2)[kept]
-    ratings = np.zeros(len(rows))
-    ratings[rows.seen] = log.ratings
-    few = RatingLog.from_arrays(
-        rows.users[kept], rows.items[kept], ratings[kept], seen=rows.seen[kept], sample_rate=rates
-    )
-    found = Clicks().fit(few)
-    assert found.pair(few.listed.users, few.listed.items)[~few.listed.seen].mean() == pytest.approx(
-        log.density, abs=0.04
-    )
+def test_down_sampled_rows_leave_the_level_of_clicks(log, funnel):
+    clicked = funnel.rows["clicked"].to_numpy() == 1
+    rates = pa.array(np.where(clicked, 1.0, 0.2))
+    kept = pa.array(clicked | (np.random.default_rng(0).random(len(clicked)) < 0.2))
+    few = unskew.read_log(funnel.rows.append_column("sample_rate", rates).filter(kept))
+    p = Clicks().fit(few).pair(few.listed.users, few.listed.items)
+    assert p[~few.listed.seen].mean() == pytest.approx(log.density, abs=0.04)
     assert few.density == pytest.approx(log.density, rel=0.03)
 
 
