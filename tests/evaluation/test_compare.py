@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import unskew
+from unskew.data.pairs import SeenPairs
 from unskew.evaluation import judge
 from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate, interval_of
 from unskew.evaluation.fits import imputation_of
@@ -76,7 +77,7 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
 
 
-def test_random_ratings_decide_where_the_log_cannot(world, scores):
+def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
     good, poor = scores
     few = world.log.take(np.arange(80))
     with pytest.raises(unskew.DataError, match="80 ratings cannot judge anything"):
@@ -85,7 +86,15 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores):
     assert found.decision == "use"
     rated = judge.Evidence.rated(world.log, world.test, world.test.ratings)
     assert rated.level.value == pytest.approx(world.test.positive_rate)
-    assert "random ratings" in found.finding().rests_on
+    assert found.finding().rests_on == "3,000 random ratings, 15 of pairs that the log holds."
+    others = world.test.take(~SeenPairs(few)(world.test.users, world.test.items))
+    rests_on = unskew.compare(poor, good, few, random_ratings=others).finding().rests_on
+    assert rests_on == "2,985 random ratings, none of pairs that the log holds."
+    with pytest.raises(unskew.DataError, match="The log holds the pairs of all 80 random ratings"):
+        unskew.compare(poor, good, few, random_ratings=few)
+    strange = unskew.RatingLog.from_arrays([0, 0, 999], [70, 71, 0], [1, 0, 1], positive=1)
+    unskew.compare(poor, good, few, random_ratings=strange)
+    assert "1 of 3 random ratings are of unknown users or items: left out" in capsys.readouterr().err
 
 
 def test_a_file_a_frame_and_a_function_are_judged_alike(world, scores, tmp_path):

@@ -440,6 +440,10 @@ def test_known_propensities_weigh_by_their_odds(world):
             lambda log: unskew.RatingLog.from_arrays([0] * 120, range(120), [1, 2] * 60, positive=2),
             "the log knows only 1 user",
         ),
+        (
+            lambda log: unskew.RatingLog.from_arrays(np.repeat(range(20), 10), [*range(10)] * 20, [1, 2] * 100),
+            "Every user has rated every item",
+        ),
     ],
 )
 def test_what_cannot_judge_is_refused_in_a_sentence(world, rows, sentence):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unskew.data.log import RatingLog
+from unskew.data.pairs import SeenPairs
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.fits import Values
@@ -20,6 +21,7 @@ from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.scores import judged, known_propensity, scores_of
 from unskew.findings import DECISIONS, Decision, Finding, Interval
 from unskew.model import Recommender
+from unskew.runtime import say
 from unskew.selection.random_ratings import in_codes
 
 MOST_ASKED = 100_000  # random ratings that anybody would ask for
@@ -45,7 +47,12 @@ class Witnesses(NamedTuple):
         given = log.random_test if given is None else given
         if given is None:
             return None
-        return in_codes(log, given if isinstance(given, RatingLog) else read_log(given, like=log))[0]
+        found, strange, known = in_codes(log, given if isinstance(given, RatingLog) else read_log(given, like=log))
+        if strange:
+            say(f"{strange:,} of {strange + len(found):,} random ratings are of unknown users or items: left out.")
+        if known == len(found):
+            raise DataError(f"The log holds the pairs of all {known:,} random ratings: give some of other pairs.")
+        return found
 
     @classmethod
     def of(
@@ -137,12 +144,15 @@ class Comparison:
                 for corner, each, one_mean in zip(CORNERS, found.squared, found.aligned, strict=False):
                     numbers[f"squared error gained {corner}"] = each.interval("+.4f")
                     numbers[f"the same of models with one mean, {corner}"] = one_mean.interval("+.4f")
+        log, evidence, random, _ = self.witnesses
         if self.deciding is self.by_random:
-            basis = f"{self.n_random:,} random ratings, none trained on."
+            assert random is not None
+            known = int(SeenPairs(log)(random.users, random.items).sum())
+            basis = f"{len(random):,} random ratings, {f'{known:,}' if known else 'none'} of pairs that the log holds."
         else:
-            assert self.witnesses.evidence is not None
-            basis = f"{len(self.witnesses.log):,} ratings, each judged by models of the other 80% of the log, worth "
-            basis += f"{self.witnesses.evidence.effective:,.0f} equal ones. {ASSUMPTION}"
+            assert evidence is not None
+            basis = f"{len(log):,} ratings, each judged by models of the other 80% of the log, worth "
+            basis += f"{evidence.effective:,.0f} equal ones. {ASSUMPTION}"
         asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
         return self._finding(numbers, basis, asked)
 
