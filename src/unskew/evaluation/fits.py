@@ -18,6 +18,7 @@ from unskew.nets.base import Part
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Fitted, Problem, one_blas_thread, sample
+from unskew.posterior.kernels import Int
 from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.registry import make
@@ -43,7 +44,7 @@ class Imputation(NamedTuple):
 
     posterior: Posterior
 
-    def expected(self, users: Codes, items: Codes, slope: float = 0.0) -> Values:
+    def expected(self, users: Int, items: Int, slope: float = 0.0) -> Values:
         """Return the expected rating of a pair that is not seen, if liking drives seeing by a slope.
 
         f moves down by the slope times the variance of a rating: what the log leaves open plus what no model explains.
