@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import getdoc
 from typing import Any
 
-from unskew.errors import ParameterError, nearest
+from unskew.errors import ParameterError, chosen, nearest
 from unskew.gone import refuse_gone
 
 KINDS = {  # with the group of entry points by which installed packages offer such things
@@ -105,6 +105,8 @@ def register(name: str, defaults: Any = None, *, note: str = "") -> Any:
 
     def enter(made: Any) -> Any:
         _load()
+        if not isinstance(name, str) or not name.strip():
+            raise ParameterError(f"A name is a word, such as 'my-method', not {name!r}.")
         cls, kind = _class_and_kind(made)
         for key, taken in _entries.items():
             inside = cls.__module__.partition(".")[0] == taken.module.partition(".")[0]
@@ -132,7 +134,7 @@ def registered(kind: str = "method") -> tuple[Entry, ...]:
         'naive'
     """
     _load()
-    return tuple(entry for entry in _entries.values() if entry.kind == kind)
+    return tuple(entry for entry in _entries.values() if entry.kind == chosen(kind, "kind", KINDS))
 
 
 def named(kind: str) -> dict[str, Any]:

@@ -46,6 +46,8 @@ def test_a_method_of_ones_own_has_a_name():
         (lambda: make("dr-jl", cilp=0.1), r"The method 'dr-jl' has no setting 'cilp'.*clip"),
         (lambda: register("dr-jl", Mine()), r"'dr-jl' is taken by unskew\.methods\.robust; choose another"),
         (lambda: register("dictionary", {}), "dict is no method, net, propensity"),
+        (lambda: register("", Mine()), "A name is a word, such as 'my-method', not ''"),
+        (lambda: registered("methods"), "kind must be 'method', 'net'"),
         (lambda: DRJL(learning_rate=None), "learning_rate of DRJL must be a number above 0, not None"),
         (lambda: DRMSE(trade_off=1.5), r"trade_off of DRMSE must be a number at least 0 and at most 1, not 1\.5"),
         (lambda: Mine(strength=3.0), "strength of Mine must be"),

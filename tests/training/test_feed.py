@@ -72,6 +72,11 @@ def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
     assert set(other[0] * N_ITEMS + other[1]) != set(visited[0])
 
 
+def test_a_batch_has_no_more_rows_and_pairs_than_there_are(split):
+    (batch,) = feed(split, batch_size=2**31 - 1).epoch()
+    assert (size_of(batch.observed), size_of(batch.sampled), len(batch.sampled.block)) == (240, 480, 480)
+
+
 def test_an_epoch_in_several_draws_is_still_whole(split, monkeypatch):
     monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 70)
     batches = list(feed(split, batch_size=32).epoch())

@@ -94,9 +94,10 @@ class Feed:
         self._copies = folds.copies if folds else 1
         self.n_pairs = float(self.population.n_pairs * self._copies)
         self._n_rows = float(self.population.n_rows * self._copies)
-        self.batch_size, self._rng = batch_size * self._copies, rng
+        self._rng = rng
         rows = split.train_rows[np.argsort(self.log.users[split.train_rows], kind="stable")]
         self._train = self._logged(rows)
+        self.batch_size = min(batch_size * self._copies, len(self._train))
         self._n_cells = float(len(self.log) * self._copies)
         self._holdout_rng = np.random.default_rng(rng.integers(2**63))
         held_out = split.holdout_rows

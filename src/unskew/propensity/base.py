@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
+from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, checked_seed
 from unskew.losses.columns import Array, sigmoid
 from unskew.nets.base import Part
@@ -62,13 +63,15 @@ class Propensity(FitSpec):
 
     def fit(
         self,
-        log: RatingLog,
+        log: Any,
         *,
         seed: int = 0,
         training: Training | None = None,
-        random_ratings: RatingLog | None = None,
+        random_ratings: Any = None,
     ) -> FittedPropensity:
-        """Fit without a method around it."""
+        """Fit without a method around it, to a log and random ratings or what `read_log` makes such of."""
+        log = as_log(log)
+        random_ratings = None if random_ratings is None else read_log(random_ratings, like=log)
         refuse_listed(self, log)
         seed, training = checked_seed(seed), Training.given(training)
         return self.fit_in(Given(training.split(log, seed), training, seed, random_ratings))
