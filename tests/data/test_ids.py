@@ -124,7 +124,7 @@ def test_a_fault_in_a_dictionary_is_named_by_its_row_in_the_column():
 
 @pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [uuid.UUID(int=1)], pa.array([1], pa.duration("s")), [True]])
 def test_kinds_that_are_no_ids_are_refused_by_their_type(values):
-    with pytest.raises(DataError, match=r"users (holds ids of type .*: ids must be strings|must be .* of one kind: .* UUID)"):
+    with pytest.raises(DataError, match=r"users (holds ids of type .*: ids must be|must be .* one kind: .* UUID)"):
         encoded(values, "users")
 
 
