@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from itertools import pairwise, permutations
-from time import process_time
 
 import numpy as np
 import pytest
@@ -301,17 +300,6 @@ def test_k_that_is_no_positive_whole_number_is_refused(k):
 def test_bad_rows_are_refused(ratings, users, sentence):
     with pytest.raises(DataError, match=sentence):
         UserLists.from_rows(ratings, [0.1, 0.2], users)
-
-
-def test_a_hundred_thousand_users_need_no_loop():
-    generator = np.random.default_rng(6)
-    users, scores = generator.integers(0, 100_000, 500_000), generator.random(500_000)
-    start = process_time()
-    lists = UserLists.from_rows(generator.random(500_000) < scores, scores, users)
-    mean_auc = np.nanmean(lists.auc())
-    assert process_time() - start < 2  # a fifth of a second on an idle core
-    assert lists.users.size > 95_000
-    assert mean_auc == pytest.approx(5 / 6, abs=0.01)  # P(s > s') = 5/6 for densities 2s, 2 - 2s
 
 
 def test_figures_of_what_is_shown_by_hand():
