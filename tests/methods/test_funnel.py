@@ -165,7 +165,7 @@ def test_what_a_log_does_not_hold_is_asked_for(log, funnel):
     with pytest.raises(DataError, match=r"Clicks\(\) learns from rows that were listed and not seen"):
         Clicks().fit(world.log)
     positives = unskew.read_log(funnel.rows, target="implicit")
-    with pytest.raises(DataError, match="Naive learns from what differs, and all rows are positive: take 'rel-mf'"):
+    with pytest.raises(DataError, match="Naive learns from what differs, and all rows are positive: take 'dce-bayes'"):
         unskew.fit(positives, "naive")
 
 

@@ -72,7 +72,7 @@ class Method(ABC):
         log = as_log(log)
         if log.target == "implicit" and not self.from_positives:
             raise DataError(
-                f"{type(self).__name__} learns from what differs, and all rows are positive: take 'rel-mf'."
+                f"{type(self).__name__} learns from what differs, and all rows are positive: take 'dce-bayes'."
             )
         random_ratings = log.random_ratings if random_ratings is None else read_log(random_ratings, like=log)
         seed, training, plan = checked_seed(seed), Training.given(training), self.plan()
