@@ -23,7 +23,8 @@ def model() -> Recommender:
     return unskew.make("bayes", sweeps=30).fit(world.log)
 
 
-def test_two_items_have_the_closed_form() -> None:
+def test_two_items_and_equal_ones_have_closed_forms() -> None:
+    np.testing.assert_allclose(chance_of_places(np.zeros(50), np.ones(50), np.arange(10)), 1 / 50, atol=1e-9)
     mean, sd = np.array([0.3, 0.0]), np.array([0.5, 1.0])
     first = ndtr(0.3 / np.sqrt(1.25))
     np.testing.assert_allclose(chance_of_places(mean, sd, np.array([0, 1])), first, atol=1e-9)
@@ -50,11 +51,6 @@ def test_narrow_scores_among_wide_ones_are_summed_finely_enough(monkeypatch: pyt
     monkeypatch.setattr(explore, "STEP", 0.05)
     finer = [chance_of_places(mean, sd, shown) for shown in lists]
     np.testing.assert_allclose(found, finer, rtol=0, atol=1e-8)
-
-
-def test_equal_items_are_equally_likely_everywhere() -> None:
-    chances = chance_of_places(np.zeros(50), np.ones(50), np.arange(10))
-    np.testing.assert_allclose(chances, 1 / 50, atol=1e-9)
 
 
 def test_far_items_do_not_change_what_is_near() -> None:

@@ -39,9 +39,11 @@ class Shop:
         self.ratings = self.world.log.ratings[order]
 
     def table(self, rows: slice, **more: Any) -> pa.Table:
-        users, items = ([f"{side}{code}" for code in codes[rows]] for side, codes in
-                        (("u", self.users), ("i", self.items)))  # fmt: skip
+        users, items = self.named(self.users[rows], self.items[rows])
         return pa.table({"user_id": users, "item_id": items, "rating": self.ratings[rows]} | more)
+
+    def named(self, users: Any, items: Any) -> tuple[list[str], list[str]]:
+        return [f"u{code}" for code in users], [f"i{code}" for code in items]
 
     def fit(self, rows: slice, seed: int = 0, method: str = "bayes", **settings: Any) -> Recommender:
         log = unskew.read_log(self.table(rows), positive=1)
@@ -50,14 +52,13 @@ class Shop:
 
     def pairs(self) -> tuple[list[str], list[str]]:
         """Every user with every item that has been rated."""
-        users, items = np.unique(self.users), np.unique(self.items)
-        return [f"u{u}" for u in users for _ in items], [f"i{i}" for _ in users for i in items]
+        users, items = np.meshgrid(np.unique(self.users), np.unique(self.items), indexing="ij")
+        return self.named(users.ravel(), items.ravel())
 
     def figures(self, model: Recommender) -> tuple[float, float]:
         """True squared error and AUC on random pairs of known users and items."""
         test = self.world.test
-        users, items = ([f"{side}{code}" for code in codes] for side, codes in (("u", test.users), ("i", test.items)))
-        p = model.predict(users, items, on_unknown="fallback")
+        p = model.predict(*self.named(test.users, test.items), on_unknown="fallback")
         return float(((p - test.ratings) ** 2).mean()), float(roc_auc(test.ratings.astype(int), p))
 
 
@@ -92,10 +93,8 @@ def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recomm
     before.save(tmp_path / "model")
     pyarrow.csv.write_csv(rest, tmp_path / "new.csv")
     one, two = before.update(rest, sweeps=25), unskew.load(tmp_path / "model").update(tmp_path / "new.csv", sweeps=25)
-    users, items = [f"u{k}" for k in range(20)], [f"i{k}" for k in range(20)]
-    np.testing.assert_array_equal(
-        one.predict(users, items, on_unknown="fallback"), two.predict(users, items, on_unknown="fallback")
-    )
+    answers = (each.predict(*shop.named(range(20), range(20)), on_unknown="fallback") for each in (one, two))
+    np.testing.assert_array_equal(*answers)
     one.save(tmp_path / "updated")
     again = unskew.load(tmp_path / "updated").more_sweeps(3)
     np.testing.assert_array_equal(one.more_sweeps(3).predict("u3", "i1"), again.predict("u3", "i1"))

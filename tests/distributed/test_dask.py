@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import pytest
 
 import unskew
 from unskew import distributed
-from unskew.cli import app
 from unskew.distributed import on, uniforms_at
 from unskew.errors import DataError, ParameterError
 from unskew.posterior.gibbs import sweep_rng
@@ -87,26 +86,19 @@ def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster: Any
 
 
 def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Any], cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chains of folds, which are smaller, are drawn here, the whole one by the workers."""
-    from typer.testing import CliRunner
-
     log = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
     rows = zip(log.users.tolist(), log.items.tolist(), log.ratings.tolist(), strict=True)
     (tmp_path / "log.csv").write_text("user,item,rating\n" + "".join(f"{u},{i},{r:g}\n" for u, i, r in rows))
     monkeypatch.setattr(distributed, "SMALL", len(log))
-    words = [
-        "fit",
-        str(tmp_path / "log.csv"),
-        "--method",
-        "bayes",
-        *(word for name in ("sweeps=8", "exposure=false", "history=false") for word in ("--set", f"factors.{name}")),
-    ]
-    moved = [cluster.scheduler.transition_counter]
+    settings = (
+        word for name in ("sweeps=8", "exposure=false", "history=false") for word in ("--set", f"factors.{name}")
+    )
+    words, moved = ["fit", tmp_path / "log.csv", "--method", "bayes", *settings], [cluster.scheduler.transition_counter]
     for name, more in (("alone", []), ("many", ["--scheduler", cluster.scheduler_address])):
-        found = CliRunner().invoke(app, [*words, "--out", str(tmp_path / name), *more])
-        assert found.exit_code == 0, found.output
+        run(*words, "--out", tmp_path / name, *more)
         moved.append(cluster.scheduler.transition_counter)
     assert moved[0] == moved[1] < moved[2]
     alone, many = (unskew.load(tmp_path / name).predict(log.users, log.items) for name in ("alone", "many"))

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unskew
+from unskew.errors import DataError
 from unskew.model import Recommender
 from unskew.serve.shown import read_shown
 
@@ -65,6 +68,8 @@ def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_li
     table, _ = read_shown(tmp_path / "shown")
     assert table["pscore"].to_pylist()[-2:] == [1, 1]
     assert table["request"].to_pylist()[-1] == sure["request"]
+    with pytest.raises(DataError, match="no column that is known to hold ratings"):
+        unskew.read_log(tmp_path / "shown")
     requests, items = zip(*clicks, strict=True)
     pyarrow.csv.write_csv(pa.table({"request": requests, "item": items}), tmp_path / "clicks.csv")
     monkeypatch.chdir(tmp_path)
@@ -80,13 +85,11 @@ def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_li
 def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, served_model: Recommender) -> None:
     server = serve()
     people = [{"user": "ann", "items": [1, 4], "ratings": [1, 0]}, {"user": "bob", "items": [2], "ratings": [1]}]
-    status, found = server.ask("/fold-in", {"new_users": people, "k": 3, "by": "liking"})
+    found = server.ask("/fold-in", {"new_users": people, "k": 3, "by": "liking"})[1]
     frame = pa.table({"user_id": ["ann", "ann", "bob"], "item_id": [1, 4, 2], "rating": [1, 0, 1]})
     expected = served_model.fold_in(frame).recommend(["ann", "bob"], 3, by="liking")
-    assert status == 200
     assert [row["item"] for one in found["lists"] for row in one["items"]] == expected["item_id"].to_pylist()
-    status, found = server.ask("/predict", {"users": ["ann"], "items": [1]})
-    assert (status, "'ann' is not in the log" in found["error"]) == (422, True)
+    assert "'ann' is not in the log" in server.ask("/predict", {"users": ["ann"], "items": [1]})[1]["error"]
 
 
 def test_health_metrics_and_reference_say_what_there_is(serve: Serve) -> None:
@@ -250,23 +253,19 @@ def test_lists_that_cannot_be_logged_are_not_shown(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full, in the middle of a line, leaves the log whole."""
-    server, write, full = serve(tmp_path / "shown"), os.write, [False, True, False]
+    server, write, room = serve(tmp_path / "shown"), os.write, [1e9]
 
-    def half(file: int, data: bytes) -> int:
-        if file != server.shown._file or not full[0]:
-            return write(file, data)
-        if full[1]:
-            full[1] = False
-            return write(file, data[: len(data) // 2])
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def limited(file: int, data: bytes) -> int:
+        if file == server.shown._file and room[0] <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        room[0] -= len(data)
+        return write(file, data if room[0] >= 0 else data[:9])
 
-    monkeypatch.setattr("unskew.serve.shown.os.write", half)
-    statuses = []
-    for full[0] in (False, True, False):
+    monkeypatch.setattr("unskew.serve.shown.os.write", limited)
+    for room[0], expected in ((1e9, 200), (99, 503), (1e9, 200)):
         status, found = server.ask("/recommend", {"users": [3], "k": 2})
-        statuses.append(status)
-        assert status == 200 or "cannot be written: no space left on device." in found["error"]
-    assert statuses == [200, 503, 200]
+        assert status == expected
+        assert status == 200 or found["error"].endswith("cannot be written: no space left on device.")
     table, torn = read_shown(tmp_path / "shown")
     assert (len(table), torn) == (4, 0)
 
@@ -278,40 +277,26 @@ def until(holds: Callable[[], Any], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
-def start(folder: Path, *words: str) -> tuple[subprocess.Popen[str], int]:
-    """The command itself, and the port that it names."""
-    command = [sys.executable, "-m", "unskew", "serve", str(folder), "--port", "0", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    return process, int(line.partition("127.0.0.1:")[2].partition(";")[0])
-
-
-def ask(port: int, path: str, body: Any) -> bytes:
-    """Send a request by hand and read to its end, which is early if the server dies."""
-    data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-        client.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-        found = b""
-        while part := client.recv(65536):
-            found += part
-        return found
+def post(port: int, body: Any) -> int:
+    address, kind = f"http://127.0.0.1:{port}/recommend", {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), kind), timeout=60) as answer:
+        return len(json.load(answer)["lists"])
 
 
 def test_the_command_ends_gracefully_with_what_it_has_answered(served_model: Recommender, tmp_path: Path) -> None:
     served_model.save(tmp_path / "model")
-    process, port = start(tmp_path / "model", "--log", str(tmp_path / "shown"), "--json")
-    ask(port, "/recommend", {"users": [3], "k": 2})
-    answers: list[bytes] = []
+    words = [sys.executable, "-m", "unskew", "serve", tmp_path / "model", "--port", "0", "--log", tmp_path / "shown"]
+    process = subprocess.Popen([*words, "--json"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    port = int(process.stderr.readline().partition("127.0.0.1:")[2].partition(";")[0])
+    assert post(port, {"users": [3], "k": 2}) == 1
     slow = {"users": list(range(60)), "k": 30, "by": "thompson", "explore": 0.5}
-    asking = threading.Thread(target=lambda: answers.append(ask(port, "/recommend", slow)))
-    asking.start()
-    time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=60)
-    asking.join()
-    assert answers[0].startswith(b"HTTP/1.1 200")
+    with ThreadPoolExecutor(1) as asking:
+        lists = asking.submit(post, port, slow)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=60)
+        assert lists.result() == 60
     assert "Traceback" not in errors
     table, torn = read_shown(tmp_path / "shown")
     assert torn == 0
@@ -322,9 +307,7 @@ def test_a_port_that_is_taken_or_an_extra_that_is_missing_is_a_sentence(
     run: Callable[..., Any], served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served_model.save(tmp_path / "model")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = run("serve", tmp_path / "model", "--port", port, code=2).output
     assert f"error: 127.0.0.1:{port} cannot be listened on" in refused

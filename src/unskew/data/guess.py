@@ -261,7 +261,8 @@ def _candidates(role: str, samples: Mapping[str, Sequence[Any]]) -> list[str]:
     known = KNOWN.get(role, ())
     named = [name for name in samples if plain_name(name) in known]
     if role == "rating" and not named:
-        named = [name for name in samples if plain_name(name).endswith(ENDINGS)]
+        others = KNOWN["pscore"]
+        named = [name for name in samples if plain_name(name).endswith(ENDINGS) and plain_name(name) not in others]
     documented = [name for name in named if plain_name(name) in known[:1]]
     no_titles = [name for name in named if not looks_like_titles(samples[name])]
     numbered = [name for name in no_titles if plain_name(name).endswith("id")]
