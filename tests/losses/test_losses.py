@@ -342,10 +342,6 @@ def test_a_differentiated_correction_errs_by_its_covariance_alone(name):
     assert abs(bias) > 1e-4
 
 
-def test_brd_without_confounders_is_dr():
-    assert mean_of(BRDDR(odds_bound=1).worst_case, view) == pytest.approx(errors(RATINGS).mean(), abs=1e-12)
-
-
 def test_true_propensities_balance_on_average():
     assert mean_of(balance, view) == pytest.approx(0, abs=1e-7)
     assert abs(mean_of(balance, lambda seen: view(seen, p=WRONG_P))) > 1e-3

@@ -228,17 +228,6 @@ def test_snips_is_naive_when_all_propensities_are_equal(world, fitted):
     np.testing.assert_allclose(fitted["naive"].predict_codes(*test), equal.predict_codes(*test), atol=1e-3)
 
 
-@pytest.mark.parametrize("form", ["same", "absolute"])
-def test_eib_pulls_unseen_pairs_towards_the_imputed_rating(world, form):
-    low, high = (
-        EIB(imputed_rating=rating, weight=0.5, form=form)
-        .fit(world.log, training=BRIEF)
-        .predict_codes(*everywhere(world))
-        for rating in (0.05, 0.95)
-    )
-    assert low.mean() < high.mean() - 0.1
-
-
 def test_naive_bayes_weighs_each_pair_by_its_own_rating():
     world = simulate(n_users=300, n_items=200, density=0.15, selection="rating", strength=1.5, seed=2)
     split = QUIET.split(world.log, 0)
