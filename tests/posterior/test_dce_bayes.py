@@ -11,8 +11,7 @@ from unskew.posterior.answers import Rows
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.posterior.flat import unflat
-from unskew.selection.level import level, most_likely_k, random_pair_probability
-from unskew.selection.slope import Slope, estimate_slope
+from unskew.selection.slope import Slope, estimate_slope, level, most_likely_k, random_pair_probability
 
 SETTINGS = BayesianFactors(n_factors=3, sweeps=80, history=False)
 SMALLER = {"n_users": 220, "n_items": 140, "level": 0.12}

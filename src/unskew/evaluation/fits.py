@@ -23,8 +23,7 @@ from unskew.propensity.base import FittedPropensity
 from unskew.propensity.exposure import Ridge, Spectral
 from unskew.registry import make
 from unskew.runtime import bar
-from unskew.selection.level import shift
-from unskew.selection.slope import Slope, estimate_slope
+from unskew.selection.slope import Slope, estimate_slope, shift
 from unskew.special import expit
 from unskew.training.options import Training
 

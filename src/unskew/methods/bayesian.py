@@ -24,11 +24,9 @@ from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.factors import BayesianFactors, Fitted, Problem, Sampled, one_blas_thread, sample
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
-from unskew.propensity.conditional import Choice, Folded, fit_choice
-from unskew.propensity.exposure import FittedExposure, Joint, with_rates
+from unskew.propensity.exposure import Choice, FittedExposure, Folded, Joint, fit_choice, with_rates
 from unskew.propensity.scorers import SpectralScorer
-from unskew.selection.level import level, shift
-from unskew.selection.slope import Slope, estimate_slope
+from unskew.selection.slope import Slope, estimate_slope, level, shift
 from unskew.settings import check_settings, setting
 from unskew.special import log_expit, log_ndtr, ndtr, ndtri_exp
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage

@@ -9,9 +9,8 @@ from scipy.optimize import minimize
 
 from unskew.errors import ParameterError
 from unskew.posterior.exposure import Pairs
-from unskew.propensity import conditional
-from unskew.propensity.conditional import calibrate, conditional_logit, fit_choice
-from unskew.propensity.exposure import Joint, Ridge, Spectral, solved_rates, with_rates
+from unskew.propensity import exposure as e
+from unskew.propensity.exposure import Joint, Ridge, Spectral, calibrate, conditional_logit, fit_choice, with_rates
 from unskew.propensity.scorers import Gram, SpectralScorer
 from unskew.selection.slope import estimate_slope
 
@@ -150,14 +149,14 @@ def test_rates_meet_their_counts_whatever_the_scores():
     eta = np.concatenate([rng.normal(0, 4, (30, 200)), np.full((2, 200), -20.0), np.zeros((2, 200))])
     eta[30, 0], eta[31, :100] = 10, 20
     weight, target = rng.uniform(1, 5, 200), rng.uniform(0.01, 0.99, 34) * 400
-    rates = solved_rates(eta, weight, target)
+    rates = e.solved_rates(eta, weight, target)
     assert np.allclose(1 / (1 + np.exp(-(rates[:, None] + eta))) @ weight, target, rtol=1e-4)
 
 
 def test_climbing_finds_the_peak():
     values = tuple(float(v) for v in range(9))
     for peak in range(9):
-        assert conditional.best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
+        assert e.best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
 
 
 @pytest.mark.parametrize("spec", [Spectral(), Joint()])
