@@ -208,6 +208,11 @@ def test_clipping_and_weights_are_counted_and_reported(world, fitted):
     assert weights.mean_over_pairs == pytest.approx(weights.base_rate, rel=0.05)
     assert weights.smallest_seen == pytest.approx(p.min(), rel=1e-3)
     assert "clip 0.2 raised" in str(weights)
+    level, once = 0.0, replace(BRIEF, max_epochs=1)
+    for _ in range(2):  # what stands at the clip is not below it
+        even = IPS(propensity=Uniform(), clip=level).fit(world.log, training=once).weights
+        level = even.smallest_seen
+        assert even.clipped_share_of_seen == even.clipped_share_of_pairs == 0
     assert fitted["naive"].weights is None
 
 
