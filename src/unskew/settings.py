@@ -61,7 +61,7 @@ def _options(cls: type) -> dict[str, tuple[Any, ...]]:
     """Return what each setting may be, but for those that may be something else too, such as a function."""
     try:
         hints = get_type_hints(cls)
-    except (AttributeError, NameError, TypeError):  # what is annotated stands inside a function, or is imported for types
+    except (AttributeError, NameError, TypeError):  # of classes in functions, or imported for types
         return {}
     known, found = (int, float, bool, NoneType), {}
     for name, hint in hints.items():
