@@ -13,7 +13,7 @@ from unskew.data.pairs import SeenPairs
 from unskew.evaluation import judge
 from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate, interval_of
 from unskew.evaluation.fits import imputation_of
-from unskew.evaluation.scores import scores_of
+from unskew.evaluation.scores import known_propensity, scores_of
 from unskew.metrics import find, roc_auc
 
 QUICK = unskew.Training(max_epochs=5, progress=False)
@@ -46,6 +46,7 @@ def test_every_estimator_is_its_formula(evidence, scores, estimator):
 
 
 def test_with_true_propensities_dr_finds_the_truth(world, scores):
+    assert np.all(known_propensity(np.ones(len(world.log)), world.log) == 1)  # what is surely seen may be known too
     p = world.propensity(world.log.users, world.log.items)
     found = unskew.estimate_risk(scores[1], world.log, propensity=p, metrics=("mse",))
     evidence = judge.gather(world.log, propensity=p)
