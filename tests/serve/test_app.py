@@ -129,8 +129,12 @@ REFUSED = {
 }
 
 
-def test_refusals_are_one_sentence(serve: Serve) -> None:
+def test_refusals_are_one_sentence(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve()
+    monkeypatch.setattr("unskew.serve.app.MOST_CELLS", 30 * 32 * 2)  # two drawn lists of 30 items
+    assert server.ask("/recommend", {"users": [1, 2, 3], "by": "liking"})[0] == 200
+    drawn = server.ask("/recommend", {"users": [1, 2, 3], "by": "thompson"})
+    assert drawn == (422, {"error": "3 users are too many for one request: ask for at most 2."})
     for (path, body), (status, words) in REFUSED.items():
         found = server.ask(path, raw=body.encode())
         assert found[0] == status, (path, body, found)
