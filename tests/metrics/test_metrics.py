@@ -15,6 +15,7 @@ from sklearn.calibration import calibration_curve
 from unskew.errors import DataError, ParameterError
 from unskew.metrics import find
 from unskew.metrics.calibration import calibration_error, calibration_interval, reliability_curve
+from unskew.metrics.intervals import interval_in, normal_interval
 from unskew.metrics.ranking import TopLists, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, roc_auc
 
@@ -196,6 +197,19 @@ def test_an_interval_is_around_the_error_and_the_same_by_seed(norm):
     assert found != calibration_interval(*rows, norm=norm, seed=4)
     assert found.value == calibration_error(*rows, norm=norm)
     assert 0 <= found.low <= found.value <= found.high
+
+
+@pytest.mark.parametrize("high", [1.0, np.inf])
+def test_an_interval_ends_inside_the_range_of_its_metric_and_covers(high):
+    for value, error in ((0.99, 0.02), (0.01, 0.02), (0.5, 0.4)):
+        found = interval_in((0, high), value, error)
+        assert 0 < found.low < value < found.high < high
+    assert interval_in((0, high), 0.4, 1e-4)[:3] == pytest.approx(normal_interval(0.4, 1e-4)[:3], abs=1e-6)
+    assert interval_in((0, high), 0.0, 0.0)[:3] == (0, 0, 0)
+    rng = np.random.default_rng(0)  # a share of .97 in 100 draws, or a mean error of 1
+    samples = [rng.random(100) < 0.97 if high == 1 else rng.exponential(size=100) for _ in range(1000)]
+    found = [interval_in((0, high), float(s.mean()), float(s.std(ddof=1) / 10)) for s in samples if s.std() > 0]
+    assert np.mean([each.covers(0.97 if high == 1 else 1.0) for each in found]) > 0.93
 
 
 def test_intervals_cover_what_they_claim():

@@ -20,7 +20,7 @@ from unskew.evaluation.judge import Evidence
 from unskew.evaluation.scores import asked
 from unskew.findings import Interval, Table
 from unskew.metrics.checks import finite_vector
-from unskew.metrics.intervals import normal_interval, two_way_error
+from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
 from unskew.model import Recommender
@@ -178,7 +178,7 @@ def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     if liked.min() < liked.max():
         rows = Evidence.rated(test, test, liked)
         order = order_of(rows, scores, rows.corners["alike"], within_users=False)
-        found["auc"] = order_share(rows, order).interval()
+        found["auc"] = interval_in((0, 1), *order_share(rows, order))
     return found
 
 
@@ -186,7 +186,7 @@ def _mean(metric: Metric, test: RatingLog, scores: Values, ratings: Values) -> I
     assert metric.cell is not None
     cells = metric.cell(scores, ratings)
     value = float(cells.mean())
-    return normal_interval(value, two_way_error(test.users, test.items, (cells - value) / len(cells)))
+    return interval_in(metric.range, value, two_way_error(test.users, test.items, (cells - value) / len(cells)))
 
 
 def _measured(
@@ -204,7 +204,7 @@ def _measured(
                 defined = np.where(np.isnan(values), empty_users == "one", values)
             if len(defined):
                 error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else np.nan
-                found[name] = normal_interval(float(defined.mean()), error)
+                found[name] = interval_in(metric.range, float(defined.mean()), error)
     return lists, per_user, found
 
 
@@ -217,7 +217,7 @@ def _stars(model: Recommender, test: RatingLog, on_unknown: OnUnknown) -> dict[s
     except ParameterError:
         return {}
     mse, mae = (_mean(METRICS[name], test, expected, test.stars.astype(np.float64)) for name in ("mse", "mae"))
-    value, low, high = (float(np.sqrt(max(end, 0.0))) for end in mse[:3])
+    value, low, high = map(float, np.sqrt(mse[:3]))
     return {"rating_rmse": Interval(value, low, high, ".4f"), "rating_mae": mae}
 
 

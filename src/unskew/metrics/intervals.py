@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.findings import Interval
-from unskew.special import ndtri
+from unskew.special import expit, logit, ndtri
 
 Values = NDArray[np.float64]
 
@@ -18,6 +18,19 @@ def normal_interval(value: float, standard_error: float, form: str = ".4f") -> I
     """Return value -+ 1.96 standard errors, which holds the truth in 95 of 100 cases."""
     reach = float(ndtri(0.975)) * standard_error
     return Interval(value, value - reach, value + reach, form)
+
+
+def interval_in(bounds: tuple[float, float], value: float, standard_error: float) -> Interval:
+    """Return an interval that ends inside a metric's range: -+ 1.96 errors of its log or, of a share, its logit."""
+    low, high = bounds
+    reach, above = float(ndtri(0.975)) * standard_error, value - low
+    if not reach > 0 or not low < value < high:  # nothing varies, or the error is unknown
+        return normal_interval(value, standard_error)
+    if not math.isfinite(high):
+        return Interval(value, low + above * math.exp(-reach / above), low + above * math.exp(reach / above), ".4f")
+    size = high - low
+    middle, reach = float(logit(above / size)), reach * size / (above * (high - value))
+    return Interval(value, low + size * float(expit(middle - reach)), low + size * float(expit(middle + reach)), ".4f")
 
 
 def two_way_error(users: NDArray[Any], items: NDArray[Any], by_user: Values, by_item: Values | None = None) -> float:
