@@ -6,9 +6,13 @@ import hashlib
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from unskew.errors import UnskewError
 from unskew.model import Recommender
 from unskew.store.atomic import PathLike, checked_path, standing
 from unskew.store.model import JUDGE, MANIFEST, load
@@ -29,11 +33,14 @@ class Loaded(NamedTuple):
         folder = checked_path(path)
         model = load(folder)
         name = hashlib.sha256((standing(folder) / MANIFEST).read_bytes()).hexdigest()[:12]
-        seen = len(model.log) > 0
+        log = model.log
+        with suppress(UnskewError):  # not every model takes new users
+            n = min(len(log), 1)
+            columns = (["?"][:n], log.item_ids.arrow[:n], log.scale.from_unit(log.ratings[:n]))
+            model.fold_in(pa.table(dict(zip((log.names.user, log.names.item, log.names.rating), columns, strict=True))))
         for by, explore in ((None, None), (model.part("prediction").orders[-1], 0.0)):
-            model.recommend(
-                model.log.user_ids.arrow[:1], 1, by=by, explore=explore, exclude_seen=seen, library="pyarrow"
-            )
+            rules: Any = {"by": by, "explore": explore, "exclude_seen": len(log) > 0, "library": "pyarrow"}
+            model.recommend(log.user_ids.arrow[:1], 1, **rules)
         return cls(model, name, time.time())
 
 
