@@ -39,6 +39,7 @@ def test_it_learns_tastes_that_no_average_tells(model):
     assert liked[same].mean() > 0.6 > 0.4 > liked[~same].mean()
     for stage in ("Who-saw-what", "sweeps were run", "Exposure:", "The targeted correction", "iking drives seeing"):
         assert stage in " ".join(model.history.notes)
+    assert model.weights is None  # its propensity corrects, and no loss is weighed or clipped by it
 
 
 def test_levels_add_up_and_agree_with_chance_and_mean(model):

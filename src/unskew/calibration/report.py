@@ -40,7 +40,7 @@ class WeightReport:
             over_pairs += f", standard deviation {self.std_over_pairs:.4f}"
             clipped_pairs = f" and {self.clipped_share_of_pairs:.1%} of all pairs"
         return (
-            f"propensity: {over_pairs}; clip {self.clip:g} raised {self.clipped_seen:,} training ratings "
+            f"propensity: {over_pairs}; clip {self.clip:.3g} raised {self.clipped_seen:,} training ratings "
             f"({self.clipped_share_of_seen:.1%}){clipped_pairs}; "
             f"largest weight {self.largest_weight:.1f}, effective sample size {self.effective_sample_size:,.0f}"
         )

@@ -86,13 +86,14 @@ class Method(ABC):
                 raise ParameterError(f"The fit needs more memory than there is: {advice}.") from error
         if log.features != (None, None) and not self.reads_features:
             trained.history.notes.append("The log has features, and no part of this method reads them.")
+        weighed = "propensity" in plan.roles and any(stage.steps for stage in plan.stages)
         model = Recommender(
             self,
             log,
             trained.parts,
             trained.history,
             seed,
-            weights=weights_of(trained) if "propensity" in plan.roles else None,
+            weights=weights_of(trained) if weighed else None,
             calibration=report_of(trained.view(trained.feed.holdout)),
             training=training,
             fitted_on="all" if plan.roles["prediction"].part.learns_from_all else "train",
