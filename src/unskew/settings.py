@@ -33,6 +33,10 @@ def check_settings(owner: Any) -> None:
     for each in fields(owner):
         value, options = getattr(owner, each.name), _options(owner.__class__).get(each.name, ())
         wanted = [_wanted(option, value, each.metadata.get("bounds", {})) for option in options]
+        if isinstance(value, str) and value == "auto" and not NUMBERS.keys().isdisjoint(options):
+            raise ParameterError(
+                f"{each.name}='auto' is gone: None follows a rule of the log; to search, use `unskew tune`."
+            )
         if all(wanted) and wanted:
             listed = " or ".join(words for words, option in zip(wanted, options, strict=True) if option is not NoneType)
             raise ParameterError(f"{each.name} of {type(owner).__name__} must be {listed}, not {value!r:.80}.")

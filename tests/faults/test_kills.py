@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -267,8 +268,16 @@ KEPT = {
 OUTCOMES = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "out/table.md"}
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt also where tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_ctrl_c_says_how_to_go_on_and_going_on_has_the_same_bits(name, here, commanded, monkeypatch):
+def test_ctrl_c_says_how_to_go_on_and_going_on_has_the_same_bits(name, here, commanded, monkeypatch, interruptible):
     """Not on another log, which is noticed."""
     commanded(*RUNS[name])
     undisturbed = Path(OUTCOMES[name]).read_bytes()
