@@ -189,7 +189,8 @@ def implied(pscore: NDArray[Any], n_items: int) -> list[str]:
     mean, error = inverse.mean(), inverse.std() / np.sqrt(len(inverse))
     if abs(mean - n_items) <= OFF * error + 0.2 * n_items:  # few rows with a small p decide the mean: errors are rough
         return []
-    return [f"1 / pscore has a mean of {mean:,.4g} where true chances over all {n_items:,} items give that number"]
+    words = f"true chances over all {n_items:,} items give that number, or less where some cannot be shown to all"
+    return [f"1 / pscore has a mean of {mean:,.4g} where {words}"]
 
 
 def counted_as(bad: Flags, what: str) -> list[str]:

@@ -222,7 +222,7 @@ class Rows(NamedTuple):
     def _at(self, role: str) -> str:
         """Return how sentences call a column."""
         if role not in self.called:
-            return f"{role}s"
+            return f"{role}s" if role in ("user", "item", "rating") else role
         return f"column {self.called[role]!r}" + (f" of {self.where}" if self.where else "")
 
     def _times(self, role: str, notes: list[str]) -> NDArray[np.float64] | None:
