@@ -13,7 +13,7 @@ from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
-from unskew.posterior.exposure import Pairs, directions, history
+from unskew.posterior.exposure import Columns, Pairs, directions, history
 from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
@@ -137,9 +137,18 @@ def test_additive_log_variance_is_recovered():
     rng = np.random.default_rng(0)
     a, b = rng.normal(-2, 0.5, 60), rng.normal(0, 0.5, 50)
     u, i = rng.integers(60, size=5000), rng.integers(50, size=5000)
-    x, y = additive_log_variance(u, i, np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000), 61, 50)
+    variance = np.exp(a[u] + b[i]) * rng.gamma(20, 1 / 20, 5000)
+    x, y = additive_log_variance(u, i, variance, 61, 50)
+    assert np.mean(variance / np.exp(x[u] + y[i])) == pytest.approx(1)  # the level is that of the variances
     assert np.abs((x[:60, None] + y) - (a[:, None] + b)).max() < 0.3
     assert x[60] == pytest.approx(-2, abs=0.3)  # of whom there is no pair
+
+
+def test_columns_of_the_prior_are_standardised_and_unknown_rows_stand_at_their_means():
+    given = np.random.default_rng(0).gamma(2, 1e3, (40, 3))
+    values = Columns.of(41, ("x", given, False)).values[:, 1:]
+    np.testing.assert_allclose(values[:40], (given - given.mean(0)) / given.std(0), atol=1e-9)
+    assert not values[40].any()
 
 
 def test_steadiness_is_the_distance_of_two_halves():

@@ -132,6 +132,7 @@ def slow_sweep(s):
 def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
     users, items, ratings, columns = world(n_levels, n_levels=n_levels, **size)
     s = Sampler(users, items, ratings, n_levels, *columns, d=3, seed=2**40 + 5)
+    assert (s.row_df, s.w, s.scale_shape, s.of_columns) == (4, 1, 5, (0.1, 0.001))  # Wishart(p, I), p = d + 1
     moved = n_levels == 1
     for _ in range(2 if size else 6):
         slow, before = slow_sweep(s), s.thresholds
