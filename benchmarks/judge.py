@@ -335,7 +335,7 @@ EXPERIMENT = cases.Experiment(
         **{f"jester, {name}": partial(jester, name.split()[0], slope) for name, slope in cases.LAWS.items()},
         "coat": coat,
     },
-    14,
+    18,
     measure,
     table=table,
 )
