@@ -236,6 +236,11 @@ BROKEN = [
     ("log.csv", b"user_id,item_id,rating\n\n\n", "names its columns but has no rows"),
     ("log.csv", b"\n \n", "nothing but blank lines"),
     ("log.csv", b'",0', "no header and 1 columns"),
+    (
+        "log.csv",
+        b"0,1,2,3,4,5,6,7,8,9\n" * 3,
+        "no header and 10 columns, of which the first row holds 0, 1, 2, 3, 4, 5, 6, 7, ...: name them",
+    ),
     ("log.parquet", parquet()[:-20], "log.parquet cannot be read"),
     ("log.csv.gz", gzip.compress(GOOD.encode())[:-12], "log.csv.gz cannot be read"),
     ("log.csv", GOOD.encode("utf-16"), "log.csv holds NUL bytes"),

@@ -31,6 +31,7 @@ class Names(NamedTuple):
 
 
 # Names of columns by role, without case and punctuation; the first is the documented one, and goes before all others.
+MOST_SHOWN = 8  # values of a row that a sentence shows
 _KNOWN = {
     "user": (
         "userid user uid username customer customerid custid client clientid account accountid member memberid person "
@@ -234,7 +235,8 @@ def _asked_for(role: str, candidates: Sequence[str], samples: Mapping[str, Seque
         clicks = role == "rating" and any(plain_name(name) in KNOWN["clicked"] for name in candidates)
         how = f"set {role}= to one of them{', or target= if rows are what was shown' if clicks else ''}"
     elif by_place is not None:
-        first = ", ".join(str(held[0]) for held in samples.values() if held)
+        held = [str(held[0]) for held in samples.values() if held]
+        first = ", ".join(held[:MOST_SHOWN]) + (", ..." if len(held) > MOST_SHOWN else "")
         what = f"no header and {len(samples)} columns, of which the first row holds {first}"
         how = "name them by their places, such as user='1', item='2', rating='3'"
     elif role == "rating":
