@@ -30,6 +30,7 @@ from unskew.store.model import log_digest
 ESTIMATORS = ("naive", "ips", "snips", "dr")
 BY_THE_LOG = ("mse", "mae", "log_loss", "auc", "user_auc", "precision")
 Found = dict[tuple[str, str], Interval | None]
+ROUNDING = 1e-12  # by which sums of weights in another order may leave a range
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +168,7 @@ def interval_of(evidence: Evidence, metric: Metric, estimator: str, scores: Valu
     ends = BAND if estimator == "dr" and metric.cell is not None else BAND[:1]
     found = hull([estimate(evidence, metric, estimator, scores, end) for end in ends])
     low, high = metric.range
-    return found if low <= found.low and found.high <= high else None
+    return found if low - ROUNDING <= found.low and found.high <= high + ROUNDING else None
 
 
 def corner_of(evidence: Evidence, estimator: str, end: str = "alike") -> Corner:
