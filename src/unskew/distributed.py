@@ -10,7 +10,6 @@ those that are left, and the sweep is drawn again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -65,6 +64,8 @@ def on(client: Any, smallest: int | None = None) -> Iterator[None]:
 
 def connected(address: str) -> Any:
     """Return a client of the scheduler at this address."""
+    import asyncio  # slow to import, and only a cluster needs it
+
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,5 +1,6 @@
 """Every method as data, and what sets methods apart in worlds whose truth is known."""
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,6 +162,23 @@ def test_a_model_tells_the_numbers_it_was_trained_with():
     numbers |= {"batch size": 128, "clip of propensity": model.split.density}
     assert model.settings == pytest.approx(numbers)
     assert Naive().fit(log, training=replace(SHORT, batch_size=None)).settings["batch size"] == 64
+
+
+def test_a_fit_is_fewer_than_18_calls_deep():
+    """Of the package's own functions, so that a reader follows one from log to model in a sitting."""
+    log, stack, deepest = ordinary()[0], [], [0]
+
+    def watch(frame, event, _):
+        if event == "call" and "unskew" in frame.f_globals.get("__name__", ""):
+            stack.append(frame)
+            deepest.append(max(deepest.pop(), len(stack)))
+        elif event == "return" and stack and stack[-1] is frame:
+            stack.pop()
+
+    sys.setprofile(watch)
+    make("dce-tdr").fit(log, training=SHORT)
+    sys.setprofile(None)
+    assert 10 < deepest[0] < 18
 
 
 # Methods without an imputation

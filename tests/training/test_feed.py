@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unskew.data import feed as feeds
-from unskew.data.feed import Block, Feed
+from unskew.data.feed import Feed
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold
 from unskew.data.population import AllPairs, Folds
@@ -62,7 +62,7 @@ def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
         users, items = pairs_of(batch.observed)
         assert (np.diff(users) >= 0).all()
         visited.append(users * N_ITEMS + items)
-        ratings.append(batch.observed.block.column("ratings", None)[batch.observed.where])
+        ratings.append(batch.observed.block.columns["ratings"][batch.observed.where])
     order, train = np.argsort(np.concatenate(visited)), split.train
     keys = train.users.astype(np.int64) * N_ITEMS + train.items
     np.testing.assert_array_equal(np.concatenate(visited)[order], np.sort(keys))
@@ -94,7 +94,7 @@ def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
         for batch in f.epoch():
             users, items = pairs_of(batch.sampled)
             counts += np.bincount(users * N_ITEMS + items, minlength=len(counts))
-            known = batch.sampled.block.column("seen", None)[batch.sampled.where]
+            known = batch.sampled.block.columns["seen"][batch.sampled.where]
             np.testing.assert_array_equal(known, seen[users, items])
     # Users are drawn in fours, so that their counts vary four times as much as those of independent draws.
     for side in (counts.reshape(N_USERS, N_ITEMS).sum(1), counts.reshape(N_USERS, N_ITEMS).sum(0)):
@@ -168,22 +168,20 @@ def test_sampled_pairs_of_folds_reach_all_that_their_nets_may_meet(split):
 
 
 def test_what_roles_answered_is_forgotten_on_request(split):
-    f, made = feed(split), []
+    f, asked = feed(split), []
 
-    def make(block):
-        made.append(len(block))
-        return block.users.astype(np.float64)
+    def ask(role, users, items):
+        asked.append(len(users))
+        return users.astype(np.float64)
 
     for batch in f.epoch():
         block, where = batch.observed.block, batch.observed.where
-        np.testing.assert_array_equal(block.column("x", make)[where], block.users[where])
-    assert made == [240]
+        np.testing.assert_array_equal(block.answers("x", ask)[where], block.users[where])
+    assert asked == [240]
     f.forget()
-    block = next(f.epoch()).observed.block
-    block.column("x", make)
-    assert made == [240, 240]
-    assert block.column("ratings", None) is not None
-    assert Block(block.users, block.items).column("ratings", None) is None
+    block.answers("x", ask)
+    assert asked == [240, 240]
+    assert "ratings" in block.columns
 
 
 @pytest.mark.parametrize(("risk", "robust"), [(dr, 1), (ips, 0)])

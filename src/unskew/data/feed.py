@@ -21,42 +21,33 @@ ROWS_AT_ONCE = 1 << 19
 
 
 class Block:
-    """Pairs that belong together; batches are slices of them, and what nothing moves is found once for all of them.
+    """Pairs that belong together; batches are some of them, and what nothing moves is found once for all of them.
 
-    `columns` are what is known of the pairs; a permuted block takes its columns from its source.
+    `columns` are what is known of the pairs.
     """
 
-    def __init__(
-        self, users: Array, items: Array, source: Block | None = None, order: Array | None = None, **columns: Array
-    ) -> None:
-        self.users, self.items, self.columns = users, items, columns
-        self._source, self._order, self._given = source, order, frozenset(columns)
+    def __init__(self, users: Array, items: Array, **columns: Array) -> None:
+        self.users, self.items, self.columns, self._answers = users, items, columns, dict[str, Array]()
 
     def __len__(self) -> int:
         return len(self.users)
 
-    def permuted(self, order: Array) -> Block:
-        return Block(self.users[order], self.items[order], self, order)
-
-    def column(self, name: str, make: Callable[[Block], Array] | None) -> Array | None:
-        """Return a column by its name, made where it is asked for first; None for what is not known of these pairs."""
-        if name not in self.columns:
-            found = self._source.column(name, make) if self._source else (None if make is None else make(self))
-            if found is None:
-                return None
-            self.columns[name] = found if self._order is None else found[self._order]
-        return self.columns[name]
+    def answers(self, role: str, ask: Callable[[str, Array, Array], Array]) -> Array:
+        """Return what a role answers for these pairs, asked when it is needed first."""
+        if role not in self._answers:
+            self._answers[role] = ask(role, self.users, self.items)
+        return self._answers[role]
 
     def forget(self) -> None:
         """Drop what roles have answered: they are about to change."""
-        self.columns = {name: column for name, column in self.columns.items() if name in self._given}
+        self._answers.clear()
 
 
 class Chunk(NamedTuple):
-    """A slice of a block, each of whose rows stands for `cells` pairs of the population, times its own "cells"."""
+    """Some rows of a block, each of which stands for `cells` pairs of the population, times its own "cells"."""
 
     block: Block
-    where: slice
+    where: slice | Array
     cells: float
 
 
@@ -149,20 +140,22 @@ class Feed:
         n, size = len(self._train), self.batch_size
         batch_of = np.repeat(np.arange(self.n_batches, dtype=np.min_scalar_type(self.n_batches)), size)[:n]
         self._rng.shuffle(batch_of)
-        rows = self._train.permuted(np.argsort(batch_of, kind="stable"))
+        rows = np.argsort(batch_of, kind="stable")
         per_batch = math.ceil(size * self.pairs_per_row)
         at_once = max(ROWS_AT_ONCE // size, 1)
         for first in range(0, self.n_batches, at_once):
             batches = range(first, min(first + at_once, self.n_batches))
             pairs = self._drawn(self._drawn_from.draw(len(batches), per_batch, self._rng), self._rng)
             for place, number in enumerate(batches):
-                here = slice(number * size, min((number + 1) * size, n))
-                n_here = here.stop - here.start
+                here = rows[number * size : (number + 1) * size]
+                n_here = len(here)
                 n_there = max(math.ceil(n_here * self.pairs_per_row), 1)
                 if n_there < per_batch:  # the first of pairs in the order of users would be those of the first users
                     pairs, place = self._drawn(self._drawn_from.draw(1, n_there, self._rng), self._rng), 0
                 there = slice(place * per_batch, place * per_batch + n_there)
-                yield Batch(Chunk(rows, here, self._n_cells / n_here), Chunk(pairs, there, self._n_rows / n_there))
+                yield Batch(
+                    Chunk(self._train, here, self._n_cells / n_here), Chunk(pairs, there, self._n_rows / n_there)
+                )
 
     @property
     def train(self) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,15 +43,16 @@ class Parts:
         calibrator = self.parts.get(self.calibrators.get(role, ""))
         return np.asarray(sigmoid(logits) if calibrator is None else calibrator.calibrated(logits, users))
 
-    def inverse(
-        self, role: str, users: Array, items: Array, ratings: Array | None, logits: Array | None = None
-    ) -> Array:
-        """1 / max(p, clip) of a role at rest, p given the rating where it is known and the part tells it apart.
+    def inverse(self, role: str, users: Array, items: Array, ratings: Array | None) -> Array:
+        """1 / max(p, clip) of a role at rest."""
+        return self.weights(role, self.answer(role, users, items), users, items, ratings)
+
+    def weights(self, role: str, p: Array, users: Array, items: Array, ratings: Array | None) -> Array:
+        """1 / max(p, clip), p given the rating where it is known and the part tells it apart.
 
         The clip comes first: it bounds for how many pairs a rating may stand because of where it was found, not what
         the rating itself tells.
         """
-        p = self.answer(role, users, items, logits)
         p = np.maximum(p, p.dtype.type(self.clips.get(role, 0.0)))
         if ratings is not None and self[role].knows_ratings:
             p = np.minimum(p * self[role].rating_ratio(users, items, ratings), p.dtype.type(1))
@@ -60,8 +62,8 @@ class Parts:
 class Rows:
     """Some pairs of a block and what every role answers for them; each stands for `cells` pairs."""
 
-    def __init__(self, parts: Parts, block: Block, where: slice, cells: float | Array) -> None:
-        own = block.column("cells", None)
+    def __init__(self, parts: Parts, block: Block, where: slice | Array, cells: float | Array) -> None:
+        own = block.columns.get("cells")
         self.parts, self.block, self.where = parts, block, where
         self.cells = cells if own is None else np.float32(cells) * own[where]
         self.users, self.items = block.users[where], block.items[where]
@@ -70,21 +72,16 @@ class Rows:
     def __len__(self) -> int:
         return len(self.users)
 
-    def column(self, name: str, make: Callable[[Block], Array] | None) -> Array | None:
-        """Return what is known of these pairs, or found once for the whole block; None if it is neither."""
-        found = self.block.column(name, make)
-        return None if found is None else found[self.where]
-
-    @property
+    @cached_property
     def ratings(self) -> Array:
-        if (found := self.column("ratings", None)) is None:
+        if (found := self.block.columns.get("ratings")) is None:
             raise LookupError("pairs drawn from the whole population have no ratings.")
-        return found
+        return found[self.where]
 
-    @property
+    @cached_property
     def seen(self) -> Array:
         """1 for drawn pairs that are in the log, 0 for all others."""
-        return np.asarray(self.column("seen", None))
+        return self.block.columns["seen"][self.where]
 
     def logits(self, role: str) -> Array:
         """Return logits of a role, uncalibrated and without slopes."""
@@ -105,7 +102,7 @@ class Rows:
         if role in self.parts.learning:
             p = sigmoid(self.logits(role))
             return Column(p, {role: p * (1 - p)})
-        return self._at_rest(role, role, lambda p, s=None: self.parts.answer(role, p.users, p.items, s))
+        return self._at_rest(role)
 
     def error(self, role: str = "prediction", label: Any = None, kind: Callable[[Array], Terms] | None = None) -> Any:
         """e: the error of a role against a label, the rating if none is given; the label may learn instead."""
@@ -138,14 +135,17 @@ class Rows:
 
     def inverse_propensity(self, role: str = "propensity") -> Any:
         """1 / max(p, clip) of a role at rest."""
-        inverse = self.parts.inverse
-        return self._at_rest(
-            "1/" + role, role, lambda p, s=None: inverse(role, p.users, p.items, p.column("ratings", None), s)
-        )
+        found = self._found.setdefault(role, {})
+        if "1/p" not in found:
+            ratings = self.ratings if "ratings" in self.block.columns else None
+            found["1/p"] = self.parts.weights(role, self._at_rest(role), self.users, self.items, ratings)
+        return found["1/p"]
 
-    def _at_rest(self, name: str, role: str, find: Callable[..., Array]) -> Any:
-        """Return what a role at rest answers, found once for the whole block where nothing moves it."""
-        return self.column(name, find) if role in self.parts.still else find(self, self.logits(role))
+    def _at_rest(self, role: str) -> Array:
+        """Return the probability of a role at rest, found once for the whole block where nothing moves it."""
+        if role in self.parts.still:
+            return self.block.answers(role, self.parts.answer)[self.where]
+        return self.parts.answer(role, self.users, self.items, self.logits(role))
 
     def total(self, column: Any = 1.0) -> Any:
         """Sum over the pairs that these rows stand for: a Total if anything in it learns; of 1, their number."""
