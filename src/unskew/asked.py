@@ -38,8 +38,9 @@ def codes_of(log: RatingLog, side: str, ids: Any, on_unknown: OnUnknown | None =
             offered = ", ".join(f"{item} ({title})" for title, item in titles[:MOST_TITLES])
             raise DataError(f"{lost[0].as_py()!r} is the title of an item: give its id, such as {offered}.")
     fallback = f"pass on_unknown='fallback' to {'leave it out' if limit else 'answer for the average one'}"
+    others = f" ({len(lost):,} of {asked:,} different {side}s are not)" if asked > 1 else ""
     raise DataError(
-        f"The {side} {lost[0].as_py()!r} is not in the log ({len(lost):,} of {asked:,} different {side}s are not); "
+        f"The {side} {lost[0].as_py()!r} is not in the log{others}; "
         f"{fallback if on_unknown else 'give ids as its columns have them'}."
     )
 

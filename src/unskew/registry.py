@@ -66,11 +66,13 @@ class Entry:
         wrapped_by = next((name for name in ("base", "factors") if name in own), "")
         inner = own.get(wrapped_by)
         of_base = settings_of(inner) if inner is not None else {}
+        known = own | of_base
+        listed = f": it has {', '.join(name for name in known if name != wrapped_by)}."
         for name in settings:
             refuse_gone("setting", name)
-            if name not in own | of_base:
+            if name not in known:
                 raise ParameterError(
-                    f"The {self.kind} {self.name!r} has no setting {name!r}{nearest(name, own | of_base)}"
+                    f"The {self.kind} {self.name!r} has no setting {name!r}{nearest(name, known, otherwise=listed)}"
                 )
         mine = {name: value for name, value in settings.items() if name in own}
         if base := {name: value for name, value in settings.items() if name not in own}:

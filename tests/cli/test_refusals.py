@@ -182,7 +182,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "recommend model --users a.csv": "--users is gone: name the file by --for",
     "recommend model --new-users lost.csv": "pass --on-unknown fallback to leave them out",
     "similar model": "give one of the two",
-    "similar model --item 99": "are not); give ids as its columns have them",
+    "similar model --item 99": "not in the log; give ids as its columns have them",
     "tune ratings.csv --method naive --out no/a.toml": "no/a.toml cannot be written",
     "tune ratings.csv --method naive --set validation.criterion=best": "criterion must be",
     f"{BENCHMARK} --methods naive,ips,naive": "--methods names naive twice",

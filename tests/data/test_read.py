@@ -19,6 +19,7 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import unskew
 from unskew.data import read as read_module
 from unskew.data.read import read_frame, read_log
 from unskew.errors import DataError, ParameterError
@@ -128,6 +129,8 @@ def test_titles_and_features_of_files_without_a_header(file):
     assert found.user_features.names == ("2=F", "2=M", "3")
     with pytest.raises(DataError, match=r"item_names='title' is neither a column of log.csv nor a file"):
         read_log(log, item_names="title")
+    with pytest.raises(DataError, match=r"no column of titles, only 'user_id', 'item_id', 'rating'"):
+        read_log(log, item_names=log)
 
 
 def test_times_with_a_zone_are_read(file):
@@ -159,6 +162,31 @@ def test_whatever_holds_ratings_is_a_source(file, kind):
     assert (len(log), log.n_users, log.n_items, log.n_pairs) == (3, 2, 2, 4)
     assert list(log.item_ids) == ([0, 1] if kind in ("csr", "coo") else [1, 0])  # in the order of first appearance
     assert log.library == {"pandas": "pandas", "polars": "polars", "lazy": "polars"}.get(kind, "pyarrow")
+
+
+@pytest.mark.parametrize("source", [None, 3, b"log.csv", ROWS[:2], FRAME, np.array(ROWS), pd.Series([1]), object()])
+def test_what_is_no_source_is_told_what_is_one(source):
+    with pytest.raises(DataError, match=r"a log is read from a path, .* or three arrays: this is of type \w+\."):
+        read_log(source)
+
+
+@pytest.mark.parametrize("levels", [["user_id"], ["user_id", "item_id"]])
+def test_named_levels_of_an_index_are_columns(levels):
+    log, plain = read_log(pd.DataFrame(FRAME).set_index(levels)), read_log(pd.DataFrame(FRAME, index=[7, 8, 9]))
+    assert log.to_arrow().equals(plain.to_arrow())
+
+
+def test_advice_about_columns_can_be_followed_at_every_door(file):
+    path = file("who;what;stars\n" + "".join(f"{n % 5};{n};{n % 5 + 1}\n" for n in range(40)))
+    for door in (unskew.fit, unskew.diagnose, unskew.holdout_split):
+        with pytest.raises(DataError, match=r"set user= to the right one, in unskew\.read_log\.$"):
+            door(path)
+    how = {"user": "who", "item": "what", "positive": 5}
+    model = unskew.fit(path, "naive", **how, training=unskew.Training(max_epochs=1, progress=False), l2=0.5)
+    assert model.log.to_arrow().equals(read_log(path, **how).to_arrow())
+    assert model.method.l2 == 0.5
+    with pytest.raises(ParameterError, match=r"'naive' has no setting 'users': it has net, learning_rate, l2, error\."):
+        unskew.fit(path, "naive", users="who")
 
 
 def test_columns_and_settings_can_be_given(file):
@@ -243,7 +271,7 @@ BROKEN = [
     ),
     ("log.parquet", parquet()[:-20], "log.parquet cannot be read"),
     ("log.csv.gz", gzip.compress(GOOD.encode())[:-12], "log.csv.gz cannot be read"),
-    ("log.csv", GOOD.encode("utf-16"), "log.csv holds NUL bytes"),
+    ("log.csv", GOOD.encode("utf-16"), "log.csv is text in UTF-16: save the file as UTF-8"),
     ("log.xlsx", zipped(**{"[Content_Types].xml": "", "xl/a": ""}), "log.xlsx is a spreadsheet: save it as CSV"),
     ("log.zip", zipped(a=GOOD, b=GOOD), "holds 2 files (a.csv, b.csv): unpack it and name one"),
     ("log.jsonl", RECORDS.replace('"v"', "{").encode(), "row 2 of log.jsonl cannot be read"),
@@ -274,6 +302,7 @@ def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):
     assert "ratings.csv does not exist: did you mean 'ratings.csv.gz'?" in refused(packed.with_suffix(""))
     (tmp_path / "folder.csv").mkdir()
     assert "folder.csv is a folder without files" in refused(tmp_path / "folder.csv")
+    assert "a path is empty" in refused("")
     assert "cannot be read" in refused("a\0b.csv")
     assert "cannot be read" in refused("a" * 5000 + ".csv")
 

@@ -133,7 +133,7 @@ def test_known_takes_a_function_or_a_column(world):
     ("wrong", "error", "sentence"),
     [
         (lambda w: NaiveBayes().fit(w.log), ParameterError, "random_ratings=random_log"),
-        (lambda w: Additive().fit(None), DataError, "the frame must be a pandas, polars or pyarrow one"),
+        (lambda w: Additive().fit(None), DataError, "a log is read from a path"),
         (
             lambda w: NaiveBayes().fit(w.log, random_ratings=w.test.take(w.test.ratings == 1)),
             DataError,

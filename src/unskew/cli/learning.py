@@ -65,12 +65,11 @@ def fit(
     target = _model_path(out)
     reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
-    lines = [f"{ratings!r}, {ratings.duplicates_merged:,} duplicates merged"]
     random = reading.random_ratings(random_ratings, ratings, known=False)
-    if random is not None:
-        lines.append(f"random ratings: {random!r}, {random.duplicates_merged:,} duplicates merged")
-    for line in lines:
-        say(line)
+    for what, read in (("", ratings), ("random ratings: ", random)):
+        if read is not None:
+            merged = f", {read.duplicates_merged:,} duplicates merged" if read.duplicates_merged else ""
+            say(f"{what}{read!r}{merged}")
     from unskew.methods.base import fit_on
 
     seed = (chosen.seed or 0) if seed is None else seed

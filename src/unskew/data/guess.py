@@ -155,11 +155,16 @@ def named_as(given: Mapping[str, str | None], columns: Any, like: Mapping[str, s
     return {role: known.get(role) if name is None else name for role, name in given.items()}
 
 
-def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
-    """Return the columns of a pandas, polars (eager or lazy) or pyarrow frame by name."""
+def columns_of(frame: Any, where: str = "the frame", wanted: str = "") -> dict[str, Any]:
+    """Return the columns of a pandas, polars (eager or lazy) or pyarrow frame by name, named levels of its index too.
+
+    `wanted` begins the sentence about what is no frame.
+    """
     import narwhals as nw  # slow to import, and files need none
 
     try:
+        if levels := [name for name in _index_of(frame) if name not in frame.columns]:
+            frame = frame.reset_index(levels)
         table = nw.from_native(frame)
         if isinstance(table, nw.LazyFrame):
             table = table.collect()
@@ -168,8 +173,14 @@ def columns_of(frame: Any, where: str = "the frame") -> dict[str, Any]:
         found = " ".join(str(error).split())
         raise DataError(f"{where} has columns of the same name ({found}): rename all but one.") from None
     except Exception as error:  # a door: whatever a foreign kind of frame complains of
-        kind = type(frame).__name__
-        raise DataError(f"{where} must be a pandas, polars or pyarrow one, but is a {kind}.") from error
+        wanted = wanted or f"{where} must be a pandas, polars or pyarrow one"
+        raise DataError(f"{wanted}: this is of type {type(frame).__name__}.") from error
+
+
+def _index_of(frame: Any) -> list[Any]:
+    """Return the names that the levels of the index of a pandas frame have."""
+    names = frame.index.names if library_of(frame) == "pandas" and hasattr(frame, "columns") else ()
+    return [name for name in names if name is not None]
 
 
 def library_of(frame: Any) -> str:

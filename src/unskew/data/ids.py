@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,10 @@ def as_arrow(values: Any, where: str) -> pa.Array:
         raise DataError(f"{where} holds integers beyond 64 bits: give them as strings.") from None
     except Exception as error:  # a door: whatever a foreign kind of array complains of
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        with suppress(Exception):
+            held = {type(value).__name__: value for value in np.ravel(np.asarray(values, object)).tolist()}
+            if len(held) > 1 and held.keys() <= {"str", "int", "float", "bool", "NoneType"}:
+                reason = "it holds " + " and ".join(f"{value!r:.80} ({kind})" for kind, value in held.items())
         raise DataError(f"{where} must be one-dimensional with values of one kind: {reason}.") from error
 
 

@@ -41,6 +41,8 @@ TABS = (".tsv", ".data", ".inter", ".user", ".item")
 TYPED = re.compile(r"(.+):(token|float)(_seq)?")  # RecBole names a column "name:type"
 PACKED = {"gzip": rb"\x1f\x8b", "bz2": rb"BZh\d1AY", "zstd": rb"\x28\xb5\x2f\xfd", "zip": rb"PK\x03\x04"}  # first bytes
 PACKED_AS = (".gz", ".bz2", ".zst", ".zip")
+ROLES = ("user", "item", "rating", "time", "seen")  # whose columns may be named
+SETTING = re.compile(rf"\b({'|'.join((*ROLES, *LogSettings.__annotations__))})=")  # that a sentence asks for
 NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|sh|pl|py)$", re.IGNORECASE)
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)
 HEAD = 1 << 16
@@ -49,6 +51,7 @@ MANY = 100_000  # rows of Parquet that threads read: those started for few rows 
 TEXT = pa.string()
 OF_TEXT = ("user", "item", "request", "policy")  # roles whose columns stay as they are spelled
 STANDARD_INPUT = "-"
+SOURCES = "a log is read from a path, a pandas, polars or pyarrow frame, a sparse matrix or three arrays"
 LOGGER = logging.getLogger(__name__)
 
 
@@ -99,7 +102,7 @@ def read_log(
     if isinstance(source, (tuple, list)) and len(source) == 3:
         return RatingLog.from_arrays(*source, **settings)
     check_settings(settings)
-    columns = columns_of(source)
+    columns = columns_of(source, wanted=SOURCES)
     rows, held = find_rows(samples_of(columns), given, "the frame", settings)
     held_columns = {role: columns[name] for role, name in held.items()}
     return rows._replace(columns=held_columns, library=library_of(source)).log(settings)
@@ -110,7 +113,12 @@ def as_log(source: Any, model: Any = None) -> RatingLog:
     like = getattr(model, "log", None)
     if isinstance(source, RatingLog):
         return source
-    return read_log(source, like=like if isinstance(like, RatingLog) else None)
+    try:
+        return read_log(source, like=like if isinstance(like, RatingLog) else None)
+    except DataError as error:
+        if not SETTING.search(sentence := str(error)):
+            raise
+        raise DataError(f"{sentence.removesuffix('.')}, in unskew.read_log.") from None
 
 
 def read_frame(
@@ -215,6 +223,8 @@ class File:
 
     def _look_at_text(self, head: bytes, usual: str, asked: Sequence[str]) -> None:
         """Find out how text is separated and what its columns are called."""
+        if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DataError(f"{self.name} is text in UTF-16: save the file as UTF-8.")
         if b"\0" in head:
             raise DataError(f"{self.name} holds NUL bytes, as no text does: give text, JSON lines or Parquet.")
         if head.lstrip()[:1] == b"[":
@@ -371,6 +381,8 @@ def files_of(path: str) -> list[str]:
     hold parts of the data. Of several files with different columns the one that is called after ratings is meant.
     """
     place = Path(path)
+    if not path:
+        raise DataError("a path is empty: give that of a file or of a folder of files.")
     try:
         if path == STANDARD_INPUT or place.is_file():
             return [path]

@@ -280,8 +280,10 @@ class Rows(NamedTuple):
             where, roles = "the frame of item names", ("item", "title")
             columns, found, _ = guess.frame_columns(given, dict.fromkeys(roles), where, roles)
             key = found.get("item") or next(iter(columns), "")
-            texts = (name for name, held in guess.samples_of(columns).items() if held and isinstance(held[0], str))
-            title = found.get("title") or next((name for name in texts if name != key), None)
+            samples = guess.samples_of(columns)
+            texts = [name for name, held in samples.items() if held and isinstance(held[0], str) and name != key]
+            others = guess.find_columns(samples, {"user": None}, where, ("user",))[0].values()  # who is no title
+            title = found.get("title") or next((name for name in texts if name not in others), None)
             if title is None:
                 raise DataError(f"{where} has no column of titles, only {', '.join(map(repr, columns))}.")
             keys, titles = columns[key], columns[title]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unskew.asked import OnUnknown
 from unskew.data.log import RatingLog
+from unskew.data.pairs import pair_keys
 from unskew.data.read import as_log
 from unskew.errors import DataError, ParameterError, UnskewError, chosen, flag, whole
 from unskew.evaluation import fits
@@ -258,6 +259,13 @@ def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> list[s
         notes.append(
             f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
             f"({(users < 0).sum():,} have an unknown user, {(items < 0).sum():,} an unknown item)"
+        )
+    keys = pair_keys(users, items, log.n_items)[~unknown]
+    learned = int(np.isin(keys, pair_keys(log.users, log.items, log.n_items)).sum())
+    if 2 * learned > len(test):
+        notes.append(
+            f"{learned:,} of {len(test):,} pairs are in the log of the model, which has learned from their ratings: "
+            "judge it by ratings that it has not seen, as `unskew split` sets them apart"
         )
     counts = np.log1p(np.bincount(log.items, minlength=log.n_items))
     span = counts[log.items].mean() - counts.mean() if len(log) else 0.0

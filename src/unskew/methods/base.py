@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from unskew.calibration.report import report_of, weights_of
 from unskew.compiled import announced
-from unskew.data.impressions import Target
 from unskew.data.log import RatingLog
-from unskew.data.read import as_log, read_log
+from unskew.data.read import ROLES, as_log, read_log
+from unskew.data.rows import LogSettings
 from unskew.distributed import on
 from unskew.errors import DataError, ParameterError, checked_seed
 from unskew.gone import called_otherwise
@@ -149,18 +149,15 @@ def fit(
     seed: int = 0,
     training: Training | None = None,
     random_ratings: Any = None,
-    rating: str | None = None,
-    seen: str | None = None,
-    target: Target | None = None,
     client: Any = None,
     **settings: Any,
 ) -> Recommender:
     """Fit the method of this name, with these settings, to a log or whatever `unskew.read_log` makes one of:
     the path of a file or folder, a pandas, polars or Arrow frame, a SciPy sparse matrix, or three arrays.
 
-    Of impressions, `seen` and `rating` name the columns of what was seen and what came of it, or `target` says what is
-    wanted: "click", "conversion", "click-and-conversion" or "implicit". With a `client` of Dask, or the address of
-    its scheduler, the sweeps of a sampled method are drawn by its workers, with the same bits.
+    What `read_log` takes besides, such as `user=`, `positive=` or `target=`, is handed on to it; other settings are the
+    method's. With a `client` of Dask, or the address of its scheduler, the sweeps of a sampled method are drawn by its
+    workers, with the same bits.
 
     Examples:
         >>> import unskew
@@ -169,9 +166,10 @@ def fit(
         >>> model.recommend(k=1).num_rows
         60
     """
+    reading: Any = {name: settings.pop(name) for name in (*ROLES, *LogSettings.__annotations__) if name in settings}
     made: Method = make(method, **settings)
-    if rating is not None or seen is not None or target is not None:
-        source = read_log(source, rating=rating, seen=seen, target=target)
+    if reading:
+        source = read_log(source, **reading)
     return fit_on(client, made, source, seed=seed, training=training, random_ratings=random_ratings)
 
 

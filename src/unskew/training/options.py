@@ -132,6 +132,7 @@ class History:
             ending = "" if risk is None else f", validation risk {risk:.4f}"
             ending += f"; {self.stopped[stage]}" if stage in self.stopped else ""
             seconds = sum(epoch.seconds for epoch in epochs)
+            count = f"{len(epochs)} epoch{'s' if len(epochs) > 1 else ''}"
             words = " ".join(dict.fromkeys(stage.split()))  # a stage inside another repeats the name of the outer one
-            lines.append(f"{words}: {len(epochs)} epochs in {seconds:.1f} s, kept epoch {kept}{ending}")
+            lines.append(f"{words}: {count} in {seconds:.1f} s, kept epoch {kept}{ending}")
         return "\n".join([*lines, *self.notes])
