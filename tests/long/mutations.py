@@ -1,12 +1,21 @@
 """Do the tests notice a wrong formula? Draw mutants of the source at random and run each against its room's tests.
 
-    python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl
+    python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl --folder kept
 
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
-that rare ones have their share, then one of their places in the rooms. Every mutant has a copy of the tree of its own.
-Its tests are those of its room that run the changed statement, quick ones first, and the file of those whose fixtures
-do; one that only imports or Numba run has all tests of the room. It is caught if one fails or they take `LIMIT` times
-as long as unchanged. What stands in `--out` is not run again, so it is a file for one state of the tree.
+that rare ones have their share, then one of their places in the rooms. Not drawn is what cannot make an answer wrong:
+
+- annotations, and what is said in text or in a refusal;
+- numbers that name a stream of random numbers (arguments of `default_rng`): another stream is as good;
+- how many rounds a loop may take that ends by itself, by `break`;
+- how much is worked on at once, or kept in order not to be found again: the constants of `SPEED`;
+- `<` for `<=` against a tolerance, a number of at most a millionth: what is computed does not hit it to the bit.
+
+Every mutant has a copy of the tree of its own. Its tests are those of its room that run the changed statement, or where
+only an import runs it (a constant, a field) those that run a line that reads its name; quick ones first, then the rest
+of the files whose fixtures do. Kernels run as Python, where it shows which lines are run, in the tests of `KERNELS`. A
+mutant is caught if a test fails or takes `LIMIT` times as long as unchanged. What stands in `--out` is not run again,
+so it is a file for one state of the source. `--folder` keeps what unchanged tests took and touched, by test file.
 """
 
 from __future__ import annotations
@@ -14,20 +23,23 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import hashlib
 import json
 import multiprocessing
 import os
+import resource
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, NoReturn
-from xml.etree import ElementTree
 
 import coverage
+import numba
 import numpy as np
 import pytest
 
@@ -44,7 +56,10 @@ LIBRARIES = [
 FORKING = multiprocessing.get_context("forkserver")  # every mutant's process has the libraries imported
 COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
 ROLES = ("prediction", "imputation", "propensity")
-LIMIT = 3  # times as long as unchanged, plus two minutes
+SPEED = {"CELLS", "CHUNK", "PIECE", "ROWS", "MOST_IN_FOLDER"}
+KERNELS = {"posterior": ("tests/posterior/test_gibbs.py", "-k", "normal or sweep or folded")}
+LIMIT = 3  # times as long as unchanged, plus half a minute, in processor time
+MEMORY = 6 << 30  # bytes that a mutant may take
 REDUCTIONS = {"sum": "mean", "mean": "sum", "total": "mean", "min": "max", "max": "min"}
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -81,6 +96,9 @@ def swapped(node: ast.AST) -> ast.AST | None:
 def bound(node: ast.AST) -> ast.AST | None:
     """Compare with the end included where it is left out, and the reverse; or turn an equality around."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in FLIPPED:
+        end = node.comparators[0]
+        if isinstance(end, ast.Constant) and isinstance(end.value, float) and 0 < end.value <= 1e-6:
+            return None
         return ast.Compare(node.left, [FLIPPED[type(node.ops[0])]()], node.comparators)  # type: ignore[list-item]
     return None
 
@@ -92,6 +110,12 @@ def fold(node: ast.AST) -> ast.AST | None:
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "range" and names_folds(node.args[-1]):
         return ast.Call(node.func, [*node.args[:-1], ast.BinOp(node.args[-1], ast.Sub(), ast.Constant(1))], [])
     return None
+
+
+def ends_by_itself(loop: ast.For) -> bool:
+    """Whether a loop that only counts its rounds is left by a break of its own."""
+    own = (each for part in loop.body if not isinstance(part, ast.For | ast.While) for each in ast.walk(part))
+    return ast.unparse(loop.target) == "_" and any(isinstance(each, ast.Break) for each in own)
 
 
 def names_folds(node: ast.AST) -> bool:
@@ -132,18 +156,30 @@ class Mutant(NamedTuple):
 
 
 def places(file: Path) -> Iterator[Mutant]:
-    """Find every place that an operator changes; annotations and text are no formulas."""
+    """Find every place that an operator changes, but for those that cannot make an answer wrong."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    skipped = set[int]()
-    for node in ast.walk(tree):
-        parts = [getattr(node, name, None) for name in ("annotation", "returns", "exc")]
-        parts += [node] if isinstance(node, ast.JoinedStr) else []
-        parts += [node.slice] if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else []
-        skipped |= {id(each) for part in parts if isinstance(part, ast.AST) for each in ast.walk(part)}
+    skipped = {id(each) for node in ast.walk(tree) for part in harmless(node) for each in ast.walk(part)}
     for number, node in enumerate(ast.walk(tree)):
         for name, operator in OPERATORS.items():
             if id(node) not in skipped and operator(node) is not None:
                 yield Mutant(str(file.relative_to(ROOT)), number, name)
+
+
+def harmless(node: Any) -> Iterator[ast.AST]:
+    """Find the parts of a node that are no formula; see above."""
+    yield from (part for name in ("annotation", "returns", "exc") if (part := getattr(node, name, None)) is not None)
+    if isinstance(node, ast.JoinedStr):
+        yield node
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        yield node.slice
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("default_rng"):
+        yield from node.args
+    elif isinstance(node, ast.For) and ends_by_itself(node):
+        yield node.iter
+    elif isinstance(node, ast.Assign) and SPEED & {
+        each.id for each in ast.walk(node.targets[0]) if hasattr(each, "id")
+    }:
+        yield node.value
 
 
 def drawn(rooms: Iterable[str], count: int, seed: int) -> list[Mutant]:
@@ -160,11 +196,12 @@ def drawn(rooms: Iterable[str], count: int, seed: int) -> list[Mutant]:
 
 
 class Change(NamedTuple):
-    """What a mutant is: the source, a line that says so, the lines of its statement, and whether Numba runs them."""
+    """What a mutant is: the source, a line that says so, its statement's lines and names, and whether Numba runs it."""
 
     source: str
     line: str
-    statement: range
+    lines: range
+    names: set[str]
     kernel: bool
 
     @classmethod
@@ -175,83 +212,140 @@ class Change(NamedTuple):
         assert new is not None
         line = f"{mutant.file}:{node.lineno}: {ast.unparse(node)} -> {ast.unparse(new)}"
         around: list[Any] = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and node in ast.walk(each)]
-        statement = range(around[-1].lineno, around[-1].end_lineno + 1)  # the innermost is walked last
+        inner = around[-1]  # the innermost is walked last
+        bound = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", inner)]
+        names = {each.id for target in bound for each in ast.walk(target) if isinstance(each, ast.Name)}
         kernel = "njit" in "".join(map(ast.unparse, getattr(around[0], "decorator_list", ())))
 
         class Replace(ast.NodeTransformer):
             def visit(self, each: ast.AST) -> ast.AST:
                 return ast.copy_location(new, node) if each is node else self.generic_visit(each)
 
-        return cls(ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), line, statement, kernel)
+        source = ast.unparse(ast.fix_missing_locations(Replace().visit(tree)))
+        return cls(source, line, range(inner.lineno, inner.end_lineno + 1), names, kernel)
 
 
-def run_tests(tree: Path, words: list[str]) -> NoReturn:
+class Clock:
+    """Measure the processor time of each test, and end the process where one takes longer than it may."""
+
+    def __init__(self, most: dict[str, float]) -> None:
+        self.most, self.seconds = most, dict[str, float]()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        began = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, self.most.get(item.nodeid, 0.0))  # whose signal ends the process
+        done = yield
+        self.seconds[item.nodeid] = time.process_time() - began
+        return done
+
+
+def run_tests(tree: Path, words: list[str], most: dict[str, float], kernel: bool) -> NoReturn:
     """Run pytest in a copy of the package, in a process that has imported the libraries and nothing of the package."""
     os.chdir(tree)
     sys.dont_write_bytecode = False  # what every mutant imports is compiled once, in the warm copy
     os.environ["PYTHONPATH"] = str(tree / "src")  # of processes that tests start
     sys.path.insert(0, str(tree / "src"))
+    numba.config.DISABLE_JIT = kernel
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    sys.exit(pytest.main(["-x", "-q", "--junitxml=ran.xml", "-o", "junit_family=xunit1", *words]))
+    clock = Clock(most)
+    code = pytest.main(["-x", "-q", *words], plugins=[clock])
+    Path("seconds.json").write_text(json.dumps(clock.seconds), encoding="utf-8")
+    sys.exit(code)
 
 
-def passes(tree: Path, words: list[str], seconds: float | None = None) -> bool:
+def passes(tree: Path, words: list[str], most: dict[str, float], kernel: bool = False) -> bool:
     """Run tests (and options of pytest) on a copy of the package until the first failure; too slow is a failure."""
-    process = FORKING.Process(target=run_tests, args=(tree, words))
+    process = FORKING.Process(target=run_tests, args=(tree, words, most, kernel))
     process.start()
-    process.join(seconds)
+    process.join(10 * sum(most.values()) or None)  # for one that waits and takes no time
     if process.is_alive():
         process.kill()
     process.join()
     return process.exitcode == 0
 
 
-class Tests:
-    """The tests of a room: how long each takes, and which of them run a line."""
+class Touched(NamedTuple):
+    """What tests take, and by file and line of the source which of them run it, as "test|setup" or "test|run"."""
 
-    def __init__(self, tree: Path) -> None:
-        cases = [case for case in ElementTree.parse(tree / "ran.xml").iter("testcase") if case.find("skipped") is None]
-        self.seconds = {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases}
+    seconds: dict[str, float]
+    lines: dict[str, dict[int, set[str]]]
+
+    @classmethod
+    def of(cls, tree: Path, words: Iterable[str], kernel: bool) -> Touched:
+        measured = [f"--cov=unskew.{room}" for room in TESTS]
+        if not passes(tree, [*words, *measured, "--cov-context=test", "--cov-report="], {}, kernel):
+            raise SystemExit(f"Tests fail without any change: {' '.join(words)}")
         ran = coverage.CoverageData(str(tree / ".coverage"))
         ran.read()
-        self.contexts = {
-            str(Path(file).relative_to(tree)): ran.contexts_by_lineno(file) for file in ran.measured_files()
-        }
+        by_file = {str(Path(file).relative_to(tree)): ran.contexts_by_lineno(file) for file in ran.measured_files()}
+        lines = {file: {n: {*names} - {""} for n, names in by_line.items()} for file, by_line in by_file.items()}
+        return cls(json.loads((tree / "seconds.json").read_text(encoding="utf-8")), lines)
 
-    def of(self, mutant: Mutant, lines: range) -> list[str]:
+    def joined(self, other: Touched) -> Touched:
+        lines = {file: dict(by_line) for file, by_line in self.lines.items()}
+        for file, by_line in other.lines.items():
+            for n, names in by_line.items():
+                lines.setdefault(file, {})[n] = lines.get(file, {}).get(n, set()) | names
+        return Touched(self.seconds | other.seconds, lines)
+
+    def tests(self, places: dict[str, set[int]]) -> list[str]:
         """Return tests that run some of these lines, quick ones first, then others of a file whose fixtures do."""
-        contexts = self.contexts[mutant.file]
-        ran = {tuple(name.rsplit("|", 1)) for line in lines for name in contexts.get(line, ()) if name}
-        touching, shared = {name for name, _ in ran}, {name.partition("::")[0] for name, when in ran if when == "setup"}
+        names = {name for file, lines in places.items() for n in lines for name in self.lines.get(file, {}).get(n, ())}
+        touching = {name.rpartition("|")[0] for name in names}
+        shared = {name.partition("::")[0] for name in names if name.endswith("|setup")}
         own = [name for name in self.seconds if name in touching or name.partition("::")[0] in shared]
-        return sorted(own or self.seconds, key=lambda name: (name not in touching, self.seconds[name]))
+
+        def rank(name: str) -> tuple[Any, ...]:  # by file among the quick and the slow, so that its fixtures serve
+            seconds = self.seconds[name]
+            return name not in touching, seconds > 0.3, seconds > 3, name.partition("::")[0], seconds
+
+        return sorted(own, key=rank)
 
 
 class Runner:
     """A warm copy of the tree, from which every mutant has its own, and how each room's tests run unchanged."""
 
-    def __init__(self, folder: Path, rooms: set[str]) -> None:
-        self.folder, self.warm = folder, folder / "unchanged"
+    def __init__(self, folder: Path, kept: Path, rooms: set[str]) -> None:
+        self.folder, self.warm, self.kept = folder, folder / "unchanged", kept
         for name in COPIED:
             copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
             (self.warm / name).parent.mkdir(parents=True, exist_ok=True)
             copied(ROOT / name, self.warm / name)  # with what Numba has compiled
-        self.tests = dict[str, Tests]()
-        for room in sorted(rooms):
-            began = time.monotonic()
-            counted = [f"--cov=unskew.{room}", "--cov-context=test", "--cov-report="]
-            if not passes(self.warm, [*counted, *TESTS[room]]):
-                raise SystemExit(f"The tests of {room} fail without any change: {' '.join(TESTS[room])}")
-            self.tests[room] = Tests(self.warm)
-            took = time.monotonic() - began
-            print(f"{room}: {len(self.tests[room].seconds)} tests in {took:.0f} s unchanged", flush=True)
+        self.tests = {(room, False): self._unchanged(room) for room in sorted(rooms)}
+        self.tests |= {(room, True): self._measured(KERNELS[room], True) for room in sorted(rooms & KERNELS.keys())}
+
+    def _unchanged(self, room: str) -> Touched:
+        """Run the tests of a room, file by file."""
+        began, found = time.monotonic(), Touched({}, {})
+        for name in TESTS[room]:
+            for file in sorted((ROOT / name).glob("test_*.py")) if (ROOT / name).is_dir() else [ROOT / name]:
+                found = found.joined(self._measured([str(file.relative_to(ROOT))]))
+        print(f"{room}: {len(found.seconds)} tests, found in {time.monotonic() - began:.0f} s", flush=True)
+        return found
+
+    def _measured(self, words: Iterable[str], kernel: bool = False) -> Touched:
+        """Return what tests of a file take and touch, as kept from a run of the same source and the same file."""
+        given = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("conftest.py"), ROOT / next(iter(words))]
+        digest = hashlib.sha256(f"{[*words]} {kernel}".encode())
+        for file in sorted(given):
+            digest.update(file.read_bytes())
+        file = self.kept / f"{digest.hexdigest()[:16]}.json"
+        if not file.exists():
+            found = Touched.of(self.warm, words, kernel)
+            lines = {file: {n: sorted(names) for n, names in lines.items()} for file, lines in found.lines.items()}
+            file.write_text(json.dumps([found.seconds, lines]), encoding="utf-8")
+        seconds, lines = json.loads(file.read_text(encoding="utf-8"))
+        return Touched(seconds, {file: {int(n): {*each} for n, each in ns.items()} for file, ns in lines.items()})
 
     def catches(self, mutant: Mutant, change: Change) -> bool:
         """Change one place of a copy and run its tests."""
-        tests = self.tests[mutant.room]
-        own = tests.of(mutant, change.statement)
+        touched = self.tests[mutant.room, change.kernel]
+        places = {mutant.file: {*change.lines}}
+        own = touched.tests(places) or touched.tests(reading(mutant.room, change.names)) or [*touched.seconds]
         with TemporaryDirectory(dir=self.folder) as folder:
             tree = Path(folder)
             for name in COPIED[:-1]:
@@ -259,10 +353,21 @@ class Runner:
             shutil.copy2(self.warm / COPIED[-1], tree)
             (tree / mutant.file).unlink()
             (tree / mutant.file).write_text(change.source, encoding="utf-8")
-            if change.kernel:  # Numba does not see that a kernel of another file has changed
+            if change.names:  # Numba does not see that a constant has changed which a kernel of another file reads
                 for compiled in (tree / mutant.file).parent.rglob("*.nbi"):
                     compiled.unlink()
-            return not passes(tree, own, LIMIT * sum(tests.seconds[name] for name in own) + 120)
+            most = {name: LIMIT * touched.seconds[name] + 30 for name in own}
+            return not passes(tree, own, most, change.kernel)
+
+
+def reading(room: str, names: set[str]) -> dict[str, set[int]]:
+    """Find the lines of a room that read a name, alone or of something."""
+    found: dict[str, set[int]] = {}
+    for file in (ROOT / "src/unskew" / room).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if {getattr(node, "id", ""), getattr(node, "attr", "")} & names and isinstance(node.ctx, ast.Load):
+                found.setdefault(str(file.relative_to(ROOT)), set()).add(node.lineno)
+    return found
 
 
 def table(found: dict[Mutant, bool]) -> str:
@@ -284,6 +389,7 @@ def main() -> None:
     parser.add_argument("--room", action="append", choices=TESTS, help="may be repeated (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants that run at a time")
     parser.add_argument("--out", type=Path, default=os.devnull, help="lines of JSON: what is there is not run again")
+    parser.add_argument("--folder", type=Path, help="what unchanged tests took and touched (default: not kept)")
     asked = parser.parse_args()
     changes = {mutant: Change.of(mutant) for mutant in drawn(asked.room or TESTS, asked.count, asked.seed)}
     known = dict(map(json.loads, asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else ()))
@@ -293,7 +399,9 @@ def main() -> None:
         os.environ.pop(name, None)
     FORKING.set_forkserver_preload(LIBRARIES)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool, asked.out.open("a") as out:
-        runner = Runner(Path(folder), {mutant.room for mutant in wanted})
+        kept = asked.folder or Path(folder) / "kept"
+        kept.mkdir(parents=True, exist_ok=True)
+        runner = Runner(Path(folder), kept, {mutant.room for mutant in wanted})
         caught = pool.map(lambda mutant: runner.catches(mutant, changes[mutant]), wanted)
         for number, (mutant, one) in enumerate(zip(wanted, caught, strict=True), 1):
             known[changes[mutant].line] = one
