@@ -86,6 +86,12 @@ def test_newton_agrees_with_a_general_optimiser(ridge, rng):
     np.testing.assert_array_equal(scalar_platt(few := e.take(np.arange(30))), np.ravel(solve_platt(few, ridge=0.0)))
 
 
+def test_a_mean_that_no_shift_reaches_is_met_as_nearly_as_by_60():
+    for label in (0.0, 1.0):
+        e = replace(examples(n=5), labels=np.full(5, label))
+        assert e.shift(np.full(5, 30 - 60 * label)) == pytest.approx(120 * label - 60)
+
+
 def test_slopes_stay_positive_against_the_data():
     a, b = scalar_platt(examples(a=-1.0))
     assert a == pytest.approx(SMALLEST_SLOPE)
@@ -367,7 +373,8 @@ def test_random_experts_stay_with_their_users(rng):
 
 def test_parameters_are_counted():
     e, _, _ = grouped(0)
-    specs = ExpertPlatt(n_experts=5, steps=1), GlobalPlatt(), UserPlatt(step_back=False)
+    least = {"steps": 1, "steps_per_epoch": 1, "shrinkage": 0, "ridge": 0}  # the smallest of each setting
+    specs = ExpertPlatt(n_experts=5, **least), GlobalPlatt(), UserPlatt(ridge=0, step_back=False)
     assert [fit_of(spec, e).n_parameters for spec in specs] == [5 * (2 + 3), 2, 2 * 200]
 
 

@@ -1,6 +1,6 @@
 """Do the tests notice a wrong formula? Draw mutants of the source at random and run each against its room's tests.
 
-    python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl --folder kept
+    python tests/long/mutations.py --count 200 --seed 1 --out mutants.jsonl
 
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
 that rare ones have their share, then one of their places in the rooms. Not drawn is what cannot make an answer wrong:
@@ -11,11 +11,12 @@ that rare ones have their share, then one of their places in the rooms. Not draw
 - how much is worked on at once, or kept in order not to be found again: the constants of `SPEED`;
 - `<` for `<=` against a tolerance, a number of at most a millionth: what is computed does not hit it to the bit.
 
-Every mutant has a copy of the tree of its own. Its tests are those of its room that run the changed statement, or where
-only an import runs it (a constant, a field) those that run a line that reads its name; quick ones first, then the rest
-of the files whose fixtures do. Kernels run as Python, where it shows which lines are run, in the tests of `KERNELS`. A
-mutant is caught if a test fails or takes `LIMIT` times as long as unchanged. What stands in `--out` is not run again,
-so it is a file for one state of the source. `--folder` keeps what unchanged tests took and touched, by test file.
+A function is changed in a copy of a process that has collected the tests; what only an import runs (a constant, a
+field) in a process of its own. Its tests are those of its room that run the changed statement, or a line that reads the
+name of the constant; quick ones first, then the rest of the files whose fixtures do. Kernels run as Python, where it
+shows which lines are run, in the tests of `KERNELS`. A mutant is caught if a test fails or takes `LIMIT` times as long
+as unchanged. What stands in `--out` is not run again, so it is a file for one state of the source. `--folder` keeps
+what unchanged tests took and touched, by test file.
 """
 
 from __future__ import annotations
@@ -23,20 +24,22 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import hashlib
 import json
 import multiprocessing
 import os
 import resource
-import shutil
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from importlib.machinery import SourceFileLoader
+from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, NoReturn
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
 
 import coverage
 import numba
@@ -53,13 +56,13 @@ TESTS = {
 LIBRARIES = [
     "numpy", "scipy.stats", "scipy.optimize", "scipy.sparse", "numba", "pyarrow.parquet", "pytest", "hypothesis",
 ]  # fmt: skip
-FORKING = multiprocessing.get_context("forkserver")  # every mutant's process has the libraries imported
-COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
+FORKING = multiprocessing.get_context("forkserver")  # its processes have the libraries imported
 ROLES = ("prediction", "imputation", "propensity")
 SPEED = {"CELLS", "CHUNK", "PIECE", "ROWS", "MOST_IN_FOLDER"}
-KERNELS = {"posterior": ("tests/posterior/test_gibbs.py", "-k", "normal or sweep or folded")}
+KERNELS = {"posterior": ["tests/posterior/test_gibbs.py", "-k", "normal or sweep or folded"]}
 LIMIT = 3  # times as long as unchanged, plus half a minute, in processor time
-MEMORY = 6 << 30  # bytes that a mutant may take
+MEMORY = 6 << 30  # bytes that a process may take
+WARM = ("dce-dr", "dce-bayes")  # methods whose kernels a process loads before it is copied
 REDUCTIONS = {"sum": "mean", "mean": "sum", "total": "mean", "min": "max", "max": "min"}
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -196,33 +199,60 @@ def drawn(rooms: Iterable[str], count: int, seed: int) -> list[Mutant]:
 
 
 class Change(NamedTuple):
-    """What a mutant is: the source, a line that says so, its statement's lines and names, and whether Numba runs it."""
+    """What a mutant is: a line that says so, its statement's lines and names, if only an import or if Numba runs it."""
 
-    source: str
+    mutant: Mutant
     line: str
     lines: range
     names: set[str]
+    imported: bool
     kernel: bool
 
     @classmethod
     def of(cls, mutant: Mutant) -> Change:
-        tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
-        node: Any = list(ast.walk(tree))[mutant.node]
-        new = OPERATORS[mutant.operator](copy.deepcopy(node))
-        assert new is not None
+        tree, node, new = changed(mutant)
         line = f"{mutant.file}:{node.lineno}: {ast.unparse(node)} -> {ast.unparse(new)}"
         around: list[Any] = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and node in ast.walk(each)]
         inner = around[-1]  # the innermost is walked last
         bound = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", inner)]
         names = {each.id for target in bound for each in ast.walk(target) if isinstance(each, ast.Name)}
-        kernel = "njit" in "".join(map(ast.unparse, getattr(around[0], "decorator_list", ())))
+        functions = [each for each in around if isinstance(each, ast.FunctionDef)]
+        imported = not any(node in ast.walk(part) for each in functions for part in each.body)
+        kernel = "njit(" in ast.unparse(tree if imported else ast.Module(around[:1], []))
+        return cls(mutant, line, range(inner.lineno, inner.end_lineno + 1), names, imported, kernel)
+
+    def code(self) -> CodeType:
+        """Return the changed module."""
+        tree, node, new = changed(self.mutant)
 
         class Replace(ast.NodeTransformer):
             def visit(self, each: ast.AST) -> ast.AST:
                 return ast.copy_location(new, node) if each is node else self.generic_visit(each)
 
-        source = ast.unparse(ast.fix_missing_locations(Replace().visit(tree)))
-        return cls(source, line, range(inner.lineno, inner.end_lineno + 1), names, kernel)
+        return compile(ast.fix_missing_locations(Replace().visit(tree)), ROOT / self.mutant.file, "exec")
+
+    def apply(self, functions: Iterable[FunctionType] = ()) -> None:
+        """Change what is going to be imported, and these functions, which have been."""
+        module, file, get_code = self.code(), str(ROOT / self.mutant.file), SourceFileLoader.get_code
+        SourceFileLoader.get_code = lambda own, name: module if own.path == file else get_code(own, name)
+        new = {(code.co_qualname, code.co_firstlineno): code for code in nested(module)}
+        for each in functions:
+            if each.__code__.co_filename == file:
+                each.__code__ = new[each.__code__.co_qualname, each.__code__.co_firstlineno]
+
+
+def changed(mutant: Mutant) -> tuple[ast.Module, Any, Any]:
+    """Return a file's tree, the node that a mutant changes, and what stands there instead."""
+    tree = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
+    node = list(ast.walk(tree))[mutant.node]
+    return tree, node, OPERATORS[mutant.operator](copy.deepcopy(node))
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """Walk the functions of a module or of a function."""
+    yield code
+    for each in code.co_consts:
+        yield from nested(each) if isinstance(each, CodeType) else ()
 
 
 class Clock:
@@ -240,124 +270,110 @@ class Clock:
         return done
 
 
-def run_tests(tree: Path, words: list[str], most: dict[str, float], kernel: bool) -> NoReturn:
-    """Run pytest in a copy of the package, in a process that has imported the libraries and nothing of the package."""
-    os.chdir(tree)
-    sys.dont_write_bytecode = False  # what every mutant imports is compiled once, in the warm copy
-    os.environ["PYTHONPATH"] = str(tree / "src")  # of processes that tests start
-    sys.path.insert(0, str(tree / "src"))
+class Copies(Clock):
+    """Run each mutant in a copy of this process, which has collected all tests."""
+
+    def __init__(self, work: Sequence[tuple[Change, dict[str, float]]], results: Connection, warm: bool) -> None:
+        super().__init__({})
+        self.work, self.results, self.warm = work, results, warm
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        import unskew
+
+        log, training = unskew.simulate(40, 30, density=0.3, seed=0).log, unskew.Training(max_epochs=1, progress=False)
+        for name in WARM if self.warm else ():
+            unskew.make(name).fit(log, training=training)
+        items, source = {item.nodeid: item for item in session.items}, str(ROOT / "src")
+        functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
+        functions = [each for each in functions if each.__code__.co_filename.startswith(source)]
+        gc.freeze()  # so that copies share memory
+        for change, most in self.work:
+            if (child := os.fork()) == 0:
+                signal.setitimer(signal.ITIMER_REAL, 10 * sum(most.values()))  # for one that waits
+                change.apply(functions)
+                self.most, session.items[:] = most, [items[name] for name in most]
+                return None
+            self.results.send(os.waitpid(child, 0)[1] != 0)
+        return True
+
+
+def run(words: Iterable[str], plugin: Clock, kernel: bool) -> int:
+    """Run pytest in a process that has imported the libraries and nothing of the package."""
+    os.chdir(ROOT)
+    os.environ["PYTHONPATH"] = str(ROOT / "src")  # of processes that tests start
+    sys.path.insert(0, os.environ["PYTHONPATH"])
+    sys.dont_write_bytecode = False
     numba.config.DISABLE_JIT = kernel
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
-    clock = Clock(most)
-    code = pytest.main(["-x", "-q", *words], plugins=[clock])
-    Path("seconds.json").write_text(json.dumps(clock.seconds), encoding="utf-8")
-    sys.exit(code)
+    return int(pytest.main(["-x", "-p", "no:terminal", *words], plugins=[plugin]))
 
 
-def passes(tree: Path, words: list[str], most: dict[str, float], kernel: bool = False) -> bool:
-    """Run tests (and options of pytest) on a copy of the package until the first failure; too slow is a failure."""
-    process = FORKING.Process(target=run_tests, args=(tree, words, most, kernel))
-    process.start()
-    process.join(10 * sum(most.values()) or None)  # for one that waits and takes no time
-    if process.is_alive():
-        process.kill()
-    process.join()
-    return process.exitcode == 0
+def run_copies(work: Sequence[tuple[Change, dict[str, float]]], results: Connection, kernel: bool) -> None:
+    """Run mutants of functions and send for each whether it was caught."""
+    parent, files = os.getpid(), dict.fromkeys(name.partition("::")[0] for _, most in work for name in most)
+    code = run(files, Copies(work, results, not kernel), kernel)
+    if os.getpid() != parent:
+        os._exit(code)
 
 
-class Touched(NamedTuple):
-    """What tests take, and by file and line of the source which of them run it, as "test|setup" or "test|run"."""
+def run_alone(change: Change, most: dict[str, float]) -> None:
+    """Run a mutant that only an import makes."""
+    change.apply()
+    sys.exit(run(most, Clock(most), change.kernel))
 
-    seconds: dict[str, float]
-    lines: dict[str, dict[int, set[str]]]
 
-    @classmethod
-    def of(cls, tree: Path, words: Iterable[str], kernel: bool) -> Touched:
-        measured = [f"--cov=unskew.{room}" for room in TESTS]
-        if not passes(tree, [*words, *measured, "--cov-context=test", "--cov-report="], {}, kernel):
-            raise SystemExit(f"Tests fail without any change: {' '.join(words)}")
-        ran = coverage.CoverageData(str(tree / ".coverage"))
+def measure(words: list[str], kernel: bool, file: Path) -> None:
+    """Run tests unchanged and write what each took and, by file and line of the source, which of them ran it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["COVERAGE_FILE"] = f"{folder}/ran"
+        clock, rooms = Clock({}), [f"--cov=unskew.{room}" for room in TESTS]
+        if code := run(
+            [*words, "-m", "not slow and not long", *rooms, "--cov-context=test", "--cov-report="], clock, kernel
+        ):
+            raise SystemExit(f"Tests fail without any change, with code {code}: {' '.join(words)}")
+        ran = coverage.CoverageData(f"{folder}/ran")
         ran.read()
-        by_file = {str(Path(file).relative_to(tree)): ran.contexts_by_lineno(file) for file in ran.measured_files()}
-        lines = {file: {n: {*names} - {""} for n, names in by_line.items()} for file, by_line in by_file.items()}
-        return cls(json.loads((tree / "seconds.json").read_text(encoding="utf-8")), lines)
+    lines = {str(Path(name).relative_to(ROOT)): ran.contexts_by_lineno(name) for name in ran.measured_files()}
+    file.write_text(json.dumps([clock.seconds, lines]), encoding="utf-8")
 
-    def joined(self, other: Touched) -> Touched:
-        lines = {file: dict(by_line) for file, by_line in self.lines.items()}
-        for file, by_line in other.lines.items():
-            for n, names in by_line.items():
-                lines.setdefault(file, {})[n] = lines.get(file, {}).get(n, set()) | names
-        return Touched(self.seconds | other.seconds, lines)
 
-    def tests(self, places: dict[str, set[int]]) -> list[str]:
+class Tests:
+    """What tests of a room take unchanged, and by file and line which of them run it, as "test|setup" or "test|run"."""
+
+    def __init__(self, words: Iterable[list[str]], kernel: bool, folder: Path) -> None:
+        self.seconds, self.lines = dict[str, float](), dict[str, dict[str, set[str]]]()
+        for each in words:
+            given = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("conftest.py"), ROOT / each[0]]
+            digest = hashlib.sha256(repr((each, kernel, [file.read_bytes() for file in sorted(given)])).encode())
+            file = folder / f"{digest.hexdigest()[:16]}.json"
+            if not file.exists():
+                child = FORKING.Process(target=measure, args=(each, kernel, file))
+                child.start()
+                child.join()
+            seconds, lines = json.loads(file.read_text(encoding="utf-8"))
+            self.seconds |= seconds
+            for name, by_line in lines.items():
+                for line, names in by_line.items():
+                    self.lines.setdefault(name, {}).setdefault(line, set()).update(names)
+
+    def of(self, change: Change) -> dict[str, float]:
+        """Return the tests of a mutant and how long each may take."""
+        own = self.running({change.mutant.file: {*change.lines}})
+        own = own or self.running(reading(change.mutant.room, change.names)) or [*self.seconds]
+        return {name: LIMIT * self.seconds[name] + 30 for name in own}
+
+    def running(self, places: dict[str, set[int]]) -> list[str]:
         """Return tests that run some of these lines, quick ones first, then others of a file whose fixtures do."""
-        names = {name for file, lines in places.items() for n in lines for name in self.lines.get(file, {}).get(n, ())}
-        touching = {name.rpartition("|")[0] for name in names}
+        names = {name for file in places for n in places[file] for name in self.lines.get(file, {}).get(str(n), ())}
+        touching = {name.rpartition("|")[0] for name in names if name}
         shared = {name.partition("::")[0] for name in names if name.endswith("|setup")}
-        own = [name for name in self.seconds if name in touching or name.partition("::")[0] in shared]
 
         def rank(name: str) -> tuple[Any, ...]:  # by file among the quick and the slow, so that its fixtures serve
-            seconds = self.seconds[name]
-            return name not in touching, seconds > 0.3, seconds > 3, name.partition("::")[0], seconds
+            seconds, file = self.seconds[name], name.partition("::")[0]
+            return name not in touching, seconds > 0.3, seconds > 3, file, seconds
 
+        own = (name for name in self.seconds if name in touching or name.partition("::")[0] in shared)
         return sorted(own, key=rank)
-
-
-class Runner:
-    """A warm copy of the tree, from which every mutant has its own, and how each room's tests run unchanged."""
-
-    def __init__(self, folder: Path, kept: Path, rooms: set[str]) -> None:
-        self.folder, self.warm, self.kept = folder, folder / "unchanged", kept
-        for name in COPIED:
-            copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            (self.warm / name).parent.mkdir(parents=True, exist_ok=True)
-            copied(ROOT / name, self.warm / name)  # with what Numba has compiled
-        self.tests = {(room, False): self._unchanged(room) for room in sorted(rooms)}
-        self.tests |= {(room, True): self._measured(KERNELS[room], True) for room in sorted(rooms & KERNELS.keys())}
-
-    def _unchanged(self, room: str) -> Touched:
-        """Run the tests of a room, file by file."""
-        began, found = time.monotonic(), Touched({}, {})
-        for name in TESTS[room]:
-            for file in sorted((ROOT / name).glob("test_*.py")) if (ROOT / name).is_dir() else [ROOT / name]:
-                found = found.joined(self._measured([str(file.relative_to(ROOT))]))
-        print(f"{room}: {len(found.seconds)} tests, found in {time.monotonic() - began:.0f} s", flush=True)
-        return found
-
-    def _measured(self, words: Iterable[str], kernel: bool = False) -> Touched:
-        """Return what tests of a file take and touch, as kept from a run of the same source and the same file."""
-        given = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("conftest.py"), ROOT / next(iter(words))]
-        digest = hashlib.sha256(f"{[*words]} {kernel}".encode())
-        for file in sorted(given):
-            digest.update(file.read_bytes())
-        file = self.kept / f"{digest.hexdigest()[:16]}.json"
-        if not file.exists():
-            found = Touched.of(self.warm, words, kernel)
-            lines = {file: {n: sorted(names) for n, names in lines.items()} for file, lines in found.lines.items()}
-            file.write_text(json.dumps([found.seconds, lines]), encoding="utf-8")
-        seconds, lines = json.loads(file.read_text(encoding="utf-8"))
-        return Touched(seconds, {file: {int(n): {*each} for n, each in ns.items()} for file, ns in lines.items()})
-
-    def catches(self, mutant: Mutant, change: Change) -> bool:
-        """Change one place of a copy and run its tests."""
-        touched = self.tests[mutant.room, change.kernel]
-        places = {mutant.file: {*change.lines}}
-        own = touched.tests(places) or touched.tests(reading(mutant.room, change.names)) or [*touched.seconds]
-        with TemporaryDirectory(dir=self.folder) as folder:
-            tree = Path(folder)
-            for name in COPIED[:-1]:
-                shutil.copytree(self.warm / name, tree / name, copy_function=os.link)
-            shutil.copy2(self.warm / COPIED[-1], tree)
-            (tree / mutant.file).unlink()
-            (tree / mutant.file).write_text(change.source, encoding="utf-8")
-            if change.names:  # Numba does not see that a constant has changed which a kernel of another file reads
-                for compiled in (tree / mutant.file).parent.rglob("*.nbi"):
-                    compiled.unlink()
-            most = {name: LIMIT * touched.seconds[name] + 30 for name in own}
-            return not passes(tree, own, most, change.kernel)
 
 
 def reading(room: str, names: set[str]) -> dict[str, set[int]]:
@@ -365,9 +381,37 @@ def reading(room: str, names: set[str]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for file in (ROOT / "src/unskew" / room).glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if {getattr(node, "id", ""), getattr(node, "attr", "")} & names and isinstance(node.ctx, ast.Load):
-                found.setdefault(str(file.relative_to(ROOT)), set()).add(node.lineno)
+            read: Any = node if isinstance(getattr(node, "ctx", None), ast.Load) else None
+            if {getattr(read, "id", ""), getattr(read, "attr", "")} & names:
+                found.setdefault(str(file.relative_to(ROOT)), set()).add(read.lineno)
     return found
+
+
+def tried(changes: Sequence[Change], folder: Path) -> Iterator[tuple[Change, bool]]:
+    """Run mutants, those of functions first, and yield whether each was caught."""
+    tests = {}
+    for room in sorted({change.mutant.room for change in changes}):
+        paths = [ROOT / name for name in TESTS[room]]
+        files = [file for path in paths for file in (sorted(path.glob("test_*.py")) if path.is_dir() else [path])]
+        tests[room, False] = Tests(([str(file.relative_to(ROOT))] for file in files), False, folder)
+        tests[room, True] = Tests([KERNELS[room]] if room in KERNELS else [], True, folder)
+    work = [(change, tests[change.mutant.room, change.kernel].of(change)) for change in changes]
+    for kernel in (False, True):
+        own = [(change, most) for change, most in work if change.kernel == kernel and not change.imported]
+        results, sent = FORKING.Pipe(False)
+        child = FORKING.Process(target=run_copies, args=(own, sent, kernel))
+        child.start()
+        sent.close()
+        yield from ((change, results.recv()) for change, _ in own)
+        child.join()
+    for change, most in work:
+        if change.imported:
+            child = FORKING.Process(target=run_alone, args=(change, most))
+            child.start()
+            child.join(10 * sum(most.values()))
+            child.kill()
+            child.join()
+            yield change, child.exitcode != 0
 
 
 def table(found: dict[Mutant, bool]) -> str:
@@ -387,28 +431,22 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--room", action="append", choices=TESTS, help="may be repeated (default: all)")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants that run at a time")
     parser.add_argument("--out", type=Path, default=os.devnull, help="lines of JSON: what is there is not run again")
-    parser.add_argument("--folder", type=Path, help="what unchanged tests took and touched (default: not kept)")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "unskew-mutants")
     asked = parser.parse_args()
-    changes = {mutant: Change.of(mutant) for mutant in drawn(asked.room or TESTS, asked.count, asked.seed)}
+    changes = [Change.of(mutant) for mutant in drawn(asked.room or TESTS, asked.count, asked.seed)]
     known = dict(map(json.loads, asked.out.read_text(encoding="utf-8").splitlines() if asked.out.exists() else ()))
-    wanted = [mutant for mutant, change in changes.items() if change.line not in known]
+    wanted = [change for change in changes if change.line not in known]
     os.environ.update(NUMBA_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    for name in ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"):  # caches are next to the copy's own files
-        os.environ.pop(name, None)
+    asked.folder.mkdir(parents=True, exist_ok=True)
     FORKING.set_forkserver_preload(LIBRARIES)
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool, asked.out.open("a") as out:
-        kept = asked.folder or Path(folder) / "kept"
-        kept.mkdir(parents=True, exist_ok=True)
-        runner = Runner(Path(folder), kept, {mutant.room for mutant in wanted})
-        caught = pool.map(lambda mutant: runner.catches(mutant, changes[mutant]), wanted)
-        for number, (mutant, one) in enumerate(zip(wanted, caught, strict=True), 1):
-            known[changes[mutant].line] = one
-            print(json.dumps([changes[mutant].line, one]), file=out, flush=True)
-            print(f"{number}/{len(wanted)} {'caught' if one else 'SURVIVED'}: {changes[mutant].line}", flush=True)
-    found = {mutant: known[change.line] for mutant, change in changes.items()}
-    print(table(found), "survivors:", *sorted(changes[m].line for m, one in found.items() if not one), sep="\n")
+    with asked.out.open("a") as out:
+        for number, (change, caught) in enumerate(tried(wanted, asked.folder), 1):
+            known[change.line] = caught
+            print(json.dumps([change.line, caught]), file=out, flush=True)
+            print(f"{number}/{len(wanted)} {'caught' if caught else 'SURVIVED'}: {change.line}", flush=True)
+    found = {change.mutant: known[change.line] for change in changes}
+    print(table(found), "survivors:", *sorted(change.line for change in changes if not known[change.line]), sep="\n")
 
 
 if __name__ == "__main__":

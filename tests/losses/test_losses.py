@@ -12,6 +12,7 @@ from scipy.optimize import lsq_linear
 from unskew.losses.columns import ERRORS, value_of
 from unskew.losses.doubly_robust import dr, target_epsilon, targeted_dr
 from unskew.losses.joint import (
+    agreement,
     balance,
     contrast,
     counterfactual,
@@ -474,3 +475,9 @@ def test_the_counterfactual_tower_pulls_predictions_to_zero():
     roles = {"prediction": np.full(N, 0.2), "counterfactual": np.full(N, 1 - 1e-9), "propensity": P}
     v = listed_view(SEEN, RATINGS, roles)
     assert (v.slopes(opposition, "prediction", ("prediction", "counterfactual")) > 0).all()
+    nothing_over = listed_view(SEEN, RATINGS, dict.fromkeys(("prediction", "counterfactual"), np.full(N, 0.5)))
+    assert not nothing_over.slopes(opposition, "prediction").any()
+
+
+def test_roles_that_answer_alike_agree_whatever_the_tolerance():
+    assert agreement(view(), "prediction", "prediction", 0.0).all()

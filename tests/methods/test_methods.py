@@ -230,7 +230,7 @@ def test_clipping_and_weights_are_counted_and_reported(world, fitted):
     for _ in range(2):  # what stands at the clip is not below it
         even = IPS(propensity=Uniform(), clip=level).fit(world.log, training=once).weights
         level = even.smallest_seen
-        assert even.clipped_share_of_seen == even.clipped_share_of_pairs == 0
+        assert even.clipped_seen == even.clipped_share_of_seen == even.clipped_share_of_pairs == 0
     assert fitted["naive"].weights is None
 
 

@@ -1,22 +1,33 @@
 """A fit answers, says what it could not learn, goes on from where it stopped, and refuses in a sentence."""
 
+import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
-from scipy.stats import norm
+from scipy.special import expit, ndtr
+from scipy.stats import gmean, norm
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
-from unskew.posterior import defaults
-from unskew.posterior.answers import Posterior
-from unskew.posterior.chain import RunningProduct, additive_log_variance, smallest_rank
+from unskew.posterior import defaults, new_rows
+from unskew.posterior.answers import Posterior, Ratings
+from unskew.posterior.chain import Chain, RunningProduct, additive_log_variance, smallest_rank
 from unskew.posterior.exposure import Columns, Pairs, directions, history
-from unskew.posterior.factors import BayesianFactors, Problem, judged, one_blas_thread, sample
+from unskew.posterior.factors import (
+    BayesianFactors,
+    Problem,
+    choose_columns,
+    fold_sweeps,
+    judged,
+    one_blas_thread,
+    sample,
+)
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
+from unskew.posterior.new_rows import BURN, SWEEPS
 from unskew.propensity.scorers import JointScorer, RidgeScorer, Scorer, SpectralScorer
 
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
@@ -70,8 +81,27 @@ def test_levels_probability_expected_and_std_agree(fitted):
     drawn = ndtr((f - posterior.threshold(3.0)) / np.sqrt(noise)[:, None])
     assert np.allclose(drawn.std(1), posterior.std(u[k], i[k], 3.0), atol=2e-3)
     assert np.allclose(drawn.mean(1), p[k], atol=2e-3)
-    with pytest.raises(ParameterError, match="does not divide"):
-        posterior.probability(u, i, 9.0)
+    t, (v, noise) = posterior.threshold(3.0), (of(u, i) for of in (posterior.variance, posterior.noise_variance))
+    drawn = np.random.default_rng(1).standard_normal(len(u))
+    for order, moved in (("lower", -1.64), ("thompson", drawn)):
+        found = posterior.order_scores(order, u, i, np.random.default_rng(1))
+        np.testing.assert_allclose(found, ndtr((posterior.scores(u, i) - t + moved * np.sqrt(v)) / np.sqrt(noise)))
+    linear, rated = posterior.linear(), 1.0 + np.arange(len(u)) % 4
+    products = (linear.users @ linear.items.T + linear.offsets)[u, i]
+    np.testing.assert_allclose(products, posterior.scores(u, i) - t, atol=1e-5)
+    likelihood = np.log(levels[np.arange(len(u)), np.arange(len(u)) % 4])
+    np.testing.assert_allclose(posterior.log_likelihood(u, i, rated), likelihood, atol=1e-9)
+    graded = replace(posterior, scale=(0.0, 5.0))
+    np.testing.assert_allclose(5 * expit(graded.logits(u, i)), posterior.expected(u, i), rtol=1e-4)
+    np.testing.assert_allclose(graded.std(u, i), np.sqrt(v))
+    for wrong in (1.0, 9.0):
+        with pytest.raises(ParameterError, match="does not divide"):
+            posterior.probability(u, i, wrong)
+    with pytest.raises(DataError, match="a rating of 9 is none of the levels 1, 2, 3, 4"):
+        posterior.log_likelihood(u[:2], i[:2], np.array([1.0, 9]))
+    for n, middle in ((2, 1), (4, 2), (5, 3), (20, 10)):  # where the upper half begins
+        assert Ratings.of(np.arange(n)).middle() == middle
+    assert [Ratings.of(np.arange(n)).continuous for n in (20, 21)] == [False, True]
 
 
 def test_a_chain_goes_on_from_its_state():
@@ -87,6 +117,65 @@ def test_a_chain_goes_on_from_its_state():
         chain.run(19)
         assert whole.sampler.item_side.rows.tobytes() == chain.sampler.item_side.rows.tobytes()
         assert np.abs(whole.posterior().probability(u, i) - chain.posterior().probability(u, i)).max() < 1e-3
+
+
+@pytest.mark.parametrize(("short", "cuts"), [(False, (-0.8, 0.2, 1.0)), (True, (-0.8, 0.2, 1.0)), (False, ())])
+def test_answers_are_means_over_kept_sweeps(short, cuts, monkeypatch):
+    """Drawn users times conditional means of items, each sweep at one location and size of f; of folds both means."""
+    monkeypatch.setattr(defaults, "RANK_LOSS", -1.0)  # no column is left out
+    problem = Problem(world(n=400, cuts=cuts)[0], replace(PLAIN, n_factors=2))
+    chain, s = problem.chain(6, short=short), problem.chain(6, short=short).sampler
+    a, b, found, (users, items), n = s.user_side, s.item_side, [], chain.pairs, chain.n_checked
+    chain.run(24)
+    for sweep in range(1, 25):
+        s.sweep()
+        if sweep > 6 and (sweep - 6) % (2 if short else 3) == 0:
+            sizes, t = (gmean(a.scale), gmean(b.scale)), s.thresholds[1:-1]
+            size, place = math.prod(sizes), t[1] if cuts else 0.0
+            bias = (a.mean[:, 2:] - place + b.mean[:, 2]) / size
+            f = (a.mean if short else a.rows)[:, :2] @ b.mean[:, :2].T / size + bias
+            drawn = (a.rows[:, :2] @ b.rows[:, :2].T + a.rows[:, 2:] - place + b.rows[:, 2]) / size
+            scales = np.log(a.scale / sizes[0]), np.log(b.scale / sizes[1])
+            found.append((f, drawn[users, items], (t - place) / size, s.noise, *scales))
+    posterior, (f, drawn, *means) = chain.posterior(), zip(*found, strict=True)
+    thresholds, noise, *scales = (np.mean(each, axis=0) for each in means)
+    np.testing.assert_allclose(posterior.scores(*every_pair(81, 61)), np.mean(f, axis=0).ravel(), atol=1e-4)
+    log_variance = additive_log_variance(users, items, np.var(drawn, axis=0, ddof=1), 81, 61)
+    for side, scale, variance in zip((posterior.users, posterior.items), scales, log_variance, strict=True):
+        np.testing.assert_allclose(side.scale, np.exp(scale), rtol=1e-9)
+        np.testing.assert_allclose(side.log_variance, variance, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(posterior.thresholds, thresholds)
+    assert (posterior.noise, posterior.sweeps) == (pytest.approx(noise), 24)
+    assert (len(chain.checks), len(chain.shots)) == (0, 0) if short else (6, 9)
+    if not short:  # what tells how steady answers are, and what new users are answered by
+        sd = math.sqrt(s.noise) * a.scale[users[:n]] * b.scale[items[:n]] / size
+        np.testing.assert_allclose(chain.checks[-1], ndtr(f[-1][users[:n], items[:n]] / sd), atol=1e-4)
+        last = {name: held[-1] for name, held in chain.shots.items()}
+        known = last["noise"], last["location"], last["size"], last["user_size"]
+        assert known == pytest.approx((s.noise, place, size, sizes[0]))
+        for name, own in (("rows", b.rows), ("scale", b.scale), ("precision", a.prior.precision)):
+            np.testing.assert_allclose(last[name], own, rtol=1e-6)
+
+
+def test_a_new_row_is_the_nearest_to_the_mean_answer_of_kept_sweeps(fitted, monkeypatch):
+    """Over all items, by least squares; its variance is that of the 20 users of nearest activity."""
+    posterior, rng = fitted[0].posterior, np.random.default_rng(0)
+    shot, n_shots, d = posterior.shots, len(posterior.shots["size"]), 3
+    mean, scale, given = rng.standard_normal((n_shots, d + 1)), rng.standard_normal(n_shots), []
+    monkeypatch.setattr(new_rows, "fold_row", lambda *each: given.extend(each) or (mean, scale))
+    vector, own_scale, log_variance = posterior.new_rows.of(np.arange(5), np.array([1.0, 4, 2, 3, 1]))
+    f = [
+        (rows[:, :d] @ own[:d] + own[d] + rows[:, d] - place) / size
+        for rows, own, place, size in zip(shot["rows"], mean, shot["location"], shot["size"], strict=True)
+    ]
+    nearest = np.linalg.lstsq(posterior.items.vectors.astype(float), np.mean(f, axis=0), rcond=None)[0]
+    np.testing.assert_allclose(vector[0], nearest, rtol=1e-3, atol=1e-4)
+    assert own_scale == pytest.approx(gmean(np.exp(scale) / shot["user_size"]))
+    near = np.argsort(np.abs(np.log1p(shot["counts"]) - np.log(6)))[:20]
+    assert log_variance == pytest.approx(posterior.users.log_variance[near].mean())
+    np.testing.assert_allclose(given[4], 1 / shot["scale"])
+    assert given[1].tolist() == [0, 3, 1, 2, 0]
+    assert given[11].mean() == pytest.approx(defaults.SCALE_SHAPE + 2.5, rel=0.1)
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas():
@@ -311,13 +400,60 @@ def test_tiny_and_odd_logs_give_finite_answers():
     assert np.isfinite(posterior.probability(np.array([0, 1, 2]), np.array([5, 6, 7]))).all()
 
 
+def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
+    ran, run = [], Chain.run
+    monkeypatch.setattr(Chain, "run", lambda chain, sweeps, bar=None: ran.append(sweeps) or run(chain, sweeps))
+    for name, sweeps in (("least_sweeps", 60), ("most_sweeps", 85)):
+        monkeypatch.setattr(defaults, name, lambda n, sweeps=sweeps: sweeps)
+    for unsteady, expected in ((1e-4, [60]), (1.1e-4, [60, 12, 12, 1])):
+        monkeypatch.setattr(Chain, "unsteadiness", lambda chain, unsteady=unsteady: unsteady)
+        found = sample(Problem(world(n=300)[0], replace(PLAIN, sweeps=None))).posterior
+        assert ran == expected
+        ran.clear()
+    assert "85 sweeps were run, 23 kept; two halves of them differ by 0.021 in a probability." in found.notes
+    assert "Answers may still move by that much; sweeps=170 would steady them." in found.notes
+
+
+def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):
+    """Of 100 ratings, 3 users and 3 items; the history block of 20,000 and where who-saw-what has entered."""
+    asked, gain = set(), 0.0
+
+    class Answer(NamedTuple):
+        settings: BayesianFactors
+
+        def log_likelihood(self, users, items, ratings):
+            asked.update(name for name in ("exposure", "history") if getattr(self.settings, name))
+            return np.full(len(users), gain * self.settings.exposure)
+
+    monkeypatch.setattr(Problem, "without_fold", lambda problem, fold, k: Answer(problem.settings))
+    sizes = {(12, 10, 99): 0, (12, 10, 100): 1, (2, 60, 100): 0, (3, 60, 100): 1, (60, 2, 100): 0}
+    for (n_users, n_items, n), expected in (sizes | {(200, 150, 19_999): 1, (200, 150, 20_000): 2}).items():
+        problem = Problem(world(n_users=n_users, n_items=n_items, n=n)[0], BayesianFactors())
+        for gain in (0.0, 1.0):
+            asked.clear()
+            chosen = choose_columns(problem, problem.folds())[0].settings
+            assert len(asked) == (expected if gain else min(expected, 1))
+            assert (chosen.exposure, chosen.history) == (bool(expected and gain), False)
+
+
 def test_defaults_stand_as_they_were_frozen():
     d = defaults
     assert (d.FACTORS, d.PRIOR_SCALE, d.COLUMN_PRIOR, d.SCALE_SHAPE, d.THRESHOLD_SD) == (16, 1, (0.1, 0.001), 5, 5)
     assert (d.NOISE_SHAPE, d.NOISE_RATE, d.MOST_LEVELS, d.EDGE, d.MOST_DIRECTIONS) == (2, 0.5, 20, 1.05, 16)
     assert (d.STOP_BELOW, d.THIN, d.FOLD_THIN, d.FOLDS, d.STANDARD_ERRORS, d.UNEXPLAINED) == (1e-4, 3, 2, 5, 2, 0)
-    asked = (7_000, 100_000, 1_000_000)
-    assert [(d.least_sweeps(n), d.most_sweeps(n)) for n in asked] == [(300, 1000), (300, 600), (40, 80)]
+    assert (d.HISTORY_COLUMNS, d.RANK_LOSS, d.MOST_RANK, d.SHOTS, d.LOWER, SWEEPS, BURN) == (
+        128,
+        5e-4,
+        96,
+        8,
+        1.64,
+        20,
+        5,
+    )
+    sweeps = {7_000: (300, 1000, 60), 19_999: (300, 1000, 60), 20_000: (300, 600, 100), 200_000: (150, 300, 50)}
+    for n, expected in (sweeps | {1_000_000: (40, 80, 20)}).items():
+        assert (d.least_sweeps(n), d.most_sweeps(n), fold_sweeps(n)) == expected
+    assert [d.burn_in(n) for n in (100, 160, 300)] == [25, 40, 40]
 
 
 def test_odd_features_are_counted():

@@ -12,6 +12,7 @@ from unskew.posterior import defaults
 from unskew.posterior.exposure import Columns
 from unskew.posterior.gibbs import FAR, Sampler, draw_log_size, sweep_rng
 from unskew.posterior.kernels import normal_quantile, truncated_normal
+from unskew.posterior.new_rows import BURN, SWEEPS, fold_row
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 LARGER = {"n_users": 90, "n_items": 60, "n": 5000}  # more than one piece of work
@@ -69,6 +70,25 @@ def scores(s, u, v):
     return (u[s.users, : s.d] * v[s.items, : s.d]).sum(1) + u[s.users, s.d] + v[s.items, s.d]
 
 
+def slow_latent(f, sd, low, high, uniforms):
+    """Latent ratings between two thresholds."""
+    low, high = (low - f) / sd, (high - f) / sd
+    lower = quantile(ndtr(low) + uniforms * (ndtr(high) - ndtr(low)))
+    upper = -quantile(ndtr(-high) + (1 - uniforms) * (ndtr(-low) - ndtr(-high)))
+    return f + sd * np.where(low > 0, upper, lower)
+
+
+def slow_row(q, target, w, row, shape, gamma, noise, precision, mean, normal):
+    """Scale, conditional mean and draw of a row, given what it meets."""
+    rest = (w * (target - q @ row) ** 2).sum() / noise
+    scale = math.sqrt((shape + rest / 2) / gamma)
+    w = w / (noise * scale**2)
+    own = precision + (q * w[:, None]).T @ q
+    centre = np.linalg.solve(own, precision @ mean + q.T @ (w * target))
+    root = np.linalg.cholesky(own[::-1, ::-1])[::-1, ::-1].T  # own = root' root
+    return scale, centre, centre + np.linalg.solve(root, normal)
+
+
 def slow_sweep(s):
     """One sweep in plain NumPy, from the formulas, given the same random numbers."""
     d, p, old, u, v = s.d, s.d + 1, s.thresholds.copy(), s.user_side.rows.copy(), s.item_side.rows.copy()
@@ -98,25 +118,18 @@ def slow_sweep(s):
             tried = old.copy()
             tried[k] = new[k]
             old = tried if chance[k] < like(tried) - like(old) else old
-        low, high = (old[s.levels] - f) / sd, (old[s.levels + 1] - f) / sd
-        lower = quantile(ndtr(low) + uniforms * (ndtr(high) - ndtr(low)))
-        upper = -quantile(ndtr(-high) + (1 - uniforms) * (ndtr(-low) - ndtr(-high)))
-        y = f + sd * np.where(low > 0, upper, lower)
+        y = slow_latent(f, sd, old[s.levels], old[s.levels + 1], uniforms)
     rows = [u, v]
     for k, (side, code, others) in enumerate(((s.user_side, s.users, s.items), (s.item_side, s.items, s.users))):
         other = rows[1 - k]
         right = np.c_[other[:, :d], np.ones(len(other))]
         for r in range(side.n):
             m = np.flatnonzero(code == r)
-            target, w, q = y[m] - other[others[m], d], scales[1 - k][others[m]] ** -2, right[others[m]]
-            rest = (w * (target - q @ rows[k][r]) ** 2).sum() / noise
-            scales[k][r] = math.sqrt((s.scale_shape + rest / 2) / gammas[k][r])
-            w = w / (noise * scales[k][r] ** 2)
-            precision = side.prior.precision + (q * w[:, None]).T @ q
-            mean = side.columns.values[r] @ side.prior.coefficients
-            centre = np.linalg.solve(precision, side.prior.precision @ mean + q.T @ (w * target))
-            root = np.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1].T  # lower, precision = root' root
-            rows[k][r] = centre + np.linalg.solve(root, normals[k][r])
+            met = right[others[m]], y[m] - other[others[m], d], scales[1 - k][others[m]] ** -2
+            prior = side.prior.precision, side.columns.values[r] @ side.prior.coefficients
+            scales[k][r], _, rows[k][r] = slow_row(
+                *met, rows[k][r], s.scale_shape, gammas[k][r], noise, *prior, normals[k][r]
+            )
     if s.n_levels > 1:
         f = scores(s, u, v)
         up = (((y - f) / (scales[0][s.users] * scales[1][s.items])) ** 2).sum()
@@ -142,6 +155,35 @@ def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
         for ours, theirs in zip((s.thresholds, s.noise, s.y, a.scale, b.scale, a.rows, b.rows), slow, strict=True):
             assert np.abs(ours - theirs).max() < 1e-10
     assert moved
+
+
+@pytest.mark.parametrize("n_levels", [1, 3])
+def test_folded_rows_agree_with_slow_numpy(n_levels):
+    """A new row given item rows of some sweeps: the mean of its own sweeps, the first ones left out."""
+    rng, n_shots, n_items, d = np.random.default_rng(0), 3, 9, 2
+    items, levels = np.array([4, 1, 8, 0, 5]), np.array([0, 1, 2, 1, 0]) * (n_levels > 1)
+    rows, weights = rng.standard_normal((n_shots, n_items, d + 1)), rng.uniform(0.5, 2, (n_shots, n_items))
+    thresholds = np.sort(rng.standard_normal((n_shots, 2)), axis=1)
+    thresholds = np.c_[np.full(n_shots, -FAR), thresholds, np.full(n_shots, FAR)]
+    noise = np.ones(n_shots) if n_levels > 1 else rng.uniform(0.5, 2, n_shots)
+    square = rng.standard_normal((n_shots, d + 1, d + 1))
+    precision = square @ square.swapaxes(1, 2) + np.eye(d + 1)
+    coefficients, known = rng.standard_normal((n_shots, 2, d + 1)), np.array([[1.0, 0.4]])
+    uniforms, y = rng.random((n_shots, SWEEPS, 5 if n_levels > 1 else 0)), rng.standard_normal(5)
+    gammas, normals = rng.standard_gamma(7, (n_shots, SWEEPS, 1)), rng.random((n_shots, SWEEPS, 1, d + 1))
+    given = thresholds, noise, precision, coefficients, known, uniforms, gammas, normals
+    found = fold_row(items, levels, y.copy(), rows, weights, *given)
+    for k in range(n_shots):
+        z, sd, mean, scale, kept = rows[k][items], 1 / weights[k][items], known[0] @ coefficients[k], 1.0, []
+        row, q = mean, np.c_[z[:, :d], np.ones(5)]
+        for sweep in range(SWEEPS):
+            if n_levels > 1:
+                ends = thresholds[k][levels], thresholds[k][levels + 1]
+                y = slow_latent(q @ row + z[:, d], scale * sd, *ends, uniforms[k, sweep])
+            rest = defaults.SCALE_SHAPE, gammas[k, sweep, 0], noise[k], precision[k], mean
+            scale, centre, row = slow_row(q, y - z[:, d], sd**-2, row, *rest, quantile(normals[k, sweep, 0]))
+            kept.append([*centre, math.log(scale)])
+        np.testing.assert_allclose([*found[0][k], found[1][k]], np.mean(kept[BURN:], axis=0), rtol=1e-5, atol=1e-6)
 
 
 def simulate(s, rng):

@@ -54,7 +54,7 @@ def mixture_slopes(
     held = np.minimum(np.maximum(m, INSIDE), 1 - INSIDE)
     of_chosen = p * (w * (m - y) / (held * (1 - held)) * (m == held))
     of_z = of_chosen * chosen * (1 - p)
-    of_beta = np.add.reduceat(of_chosen, np.flatnonzero(np.diff(users, prepend=-1)), axis=1)
+    of_beta = np.add.reduceat(of_chosen, np.searchsorted(users, np.arange(len(inputs))), axis=1)
     of_score = beta * (of_beta - (beta * of_beta).sum(0)) / tau
     return np.column_stack([a[:, 0] * (of_z * s).sum(1), of_z.sum(1)]), np.einsum("ku,uc->kc", of_score, inputs)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from unskew.losses.batch import View
-from unskew.losses.columns import Array, clip, log, log_error, value_of, where
+from unskew.losses.columns import Array, clip, log, log_error, value_of
 
 SMALL = 1e-6
 
@@ -53,7 +53,7 @@ def opposition(v: View) -> Any:
     """(1/|D|) sum_D |1 - r - r*|: both towers together leave nothing over (DCMT)."""
     d = v.sampled
     gap = 1 - d.probability() - d.probability("counterfactual")
-    return d.total(where(value_of(gap) > 0, gap, -1.0 * gap)) / v.n_pairs
+    return d.total(gap * np.sign(value_of(gap))) / v.n_pairs
 
 
 def relevance(v: View) -> Any:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from unskew.losses.batch import Loss, View
-from unskew.losses.columns import value_of, where
+from unskew.losses.columns import value_of
 from unskew.losses.joint import agreement, contrast, negative_entropy, relevance
 from unskew.losses.weighting import eib, ips, naive, snips
 from unskew.methods.base import NetMethod, PropensityMethod
@@ -67,7 +69,7 @@ class EIB(NetMethod):
         if self.form == "same":
             return eib(v, self.weight * v.sampled.error(label=self.imputed_rating))
         gap = v.sampled.probability() - self.imputed_rating
-        return eib(v, self.weight * where(value_of(gap) > 0, gap, -1.0 * gap))
+        return eib(v, self.weight * (gap * np.sign(value_of(gap))))
 
     def plan(self) -> Plan:
         stage = Stage("prediction", ((Update(PREDICTION, self.loss),),), validate=self.loss)
