@@ -17,7 +17,7 @@ from unskew.datasets import simulate_funnel
 from unskew.errors import DataError
 from unskew.metrics import calibration_error
 from unskew.posterior.factors import Problem, sample
-from unskew.propensity.clicks import Clicks, examined
+from unskew.propensity.clicks import Clicks, examined, in_context
 from unskew.propensity.counted import Known
 from unskew.special import expit
 
@@ -116,6 +116,15 @@ def test_a_context_adds_to_the_odds_of_a_click(by_device):
         assert clicks.at(log.listed)[own].mean() == pytest.approx(p[own].mean(), abs=0.015)
     errors = [np.square(each.at(log.listed) - p).mean() for each in (clicks, plain)]
     assert errors[0] < 0.7 * errors[1]
+
+
+def test_what_rows_left_out_contradict_is_flat_and_never_reversed():
+    rng, codes = RNG(0), np.zeros(4000, np.int32)
+    logits = rng.normal(size=4000)
+    rows = ListedRows(codes, codes, rng.random(4000) < expit(-1 - logits), None, {})
+    a, b, _, added = in_context(rows, logits, np.ones(4000))
+    assert b == pytest.approx(1e-3)
+    assert expit(a + b * logits + added).mean() == pytest.approx(rows.seen.mean(), rel=1e-3)
 
 
 def test_examination_may_be_given(by_device):

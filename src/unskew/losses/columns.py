@@ -108,6 +108,13 @@ def sigmoid(s: Any) -> Array:
     return np.asarray(e / (1 + e))
 
 
+def logit(p: Any, nearest: float = 0.0) -> Array:
+    """log p - log(1 - p) within 87 of 0, p at least `nearest` away from 0 and 1; a sigmoid of 87 is 1 in float32."""
+    held = np.clip(np.asarray(p, np.float64), nearest, 1 - nearest)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(np.log(held) - np.log1p(-held), -87.0, 87.0))
+
+
 def root(f: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
     """Find where an increasing function crosses 0, or the nearest end of the interval; f gives value and slope.
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.losses.batch import Rows, View
-from unskew.losses.columns import square, value_of
+from unskew.losses.columns import logit, square, value_of
 from unskew.losses.doubly_robust import dr, imputation_error, inverse, targeted_dr, targeted_imputation_error, variance
 from unskew.losses.joint import balance, worst_weights
 from unskew.losses.weighting import seen_likelihood, snips
 from unskew.methods.base import NetMethod, PropensityMethod
 from unskew.methods.settings import CLIP, Choice, L2Range, LogUniform, Space
-from unskew.nets.base import NetSpec, Part, PartSpec, bounded_logit
+from unskew.nets.base import NetSpec, Part, PartSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
@@ -100,7 +100,7 @@ class MeanRating(FitSpec):
     fitted = ConstantRating
 
     def fit_in(self, context: FitContext) -> ConstantRating:
-        return ConstantRating(np.array(bounded_logit(context.split.train_mean)))
+        return ConstantRating(logit(context.split.train_mean, nearest=1e-6))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from unskew.errors import ParameterError
-from unskew.losses.columns import Array
+from unskew.losses.columns import Array, logit
 from unskew.nets.kernels import CORRECTIONS, adam, scatter
 from unskew.settings import check_settings
 
@@ -121,12 +120,6 @@ class Linear(NamedTuple):
     offsets: Array
 
 
-def bounded_logit(rate: float) -> float:
-    """Return the log-odds of a rate, as if it were a millionth away from 0 and 1 at least."""
-    rate = min(max(rate, 1e-6), 1 - 1e-6)
-    return math.log(rate / (1 - rate))
-
-
 class NetContext(NamedTuple):
     """What a net may know before it learns; `interactions` are users and items of the rows it will be trained on."""
 
@@ -137,7 +130,7 @@ class NetContext(NamedTuple):
 
     @property
     def base_logit(self) -> float:
-        return bounded_logit(self.base_rate)
+        return float(logit(self.base_rate, nearest=1e-6))
 
 
 class Net(Part, ABC):

@@ -114,20 +114,31 @@ def shrunk_logistic(x: Float, y: Int, weights: Float, group: Int, n_groups: int)
     beta = centre
     for _ in range(ROUNDS):
         penalty = np.concatenate([np.full(c, 0.1), np.repeat(1 / variance, n_groups)])
-        for _ in range(50):
-            p = expit(design @ beta)
-            slope = design.T @ (weights * (y - p)) - penalty * (beta - centre)
-            information = (design * (weights * p * (1 - p))[:, None]).T @ design + np.diag(penalty)
-            step = np.linalg.solve(information, slope)
-            beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-            if np.abs(step).max() < 1e-8:
-                break
+        beta, information = ridge_logistic(design, y, weights, penalty, centre, beta)
         deviations, spread = (each[c:].reshape(2, n_groups) for each in (beta, np.diag(np.linalg.inv(information))))
         known = np.maximum(n_groups - spread.sum(axis=1) / variance, 1e-6)  # deviations that ratings determine
         old, variance = variance, np.maximum((deviations**2).sum(axis=1) / known, 1e-4)
         if np.abs(np.log(variance / old)).max() < SMALL_CHANGE:
             break
     return beta[:c], beta[c:].reshape(2, n_groups).T.copy()
+
+
+def ridge_logistic(x: Any, y: Any, weights: Float, penalty: Float, centre: Float, start: Float) -> tuple[Float, Float]:
+    """Fit P(y) = sigmoid(x b) with penalty / 2 (b - centre)^2 by Newton's steps; b and the curvature there.
+
+    `x` may be sparse. A step moves nothing by more than 2.
+    """
+    b = start
+    for _ in range(50):
+        p = expit(x @ b)
+        slope = x.T @ (weights * (y - p)) - penalty * (b - centre)
+        products = (x * (weights * p * (1 - p))[:, None]).T @ x
+        information = (products if isinstance(x, np.ndarray) else products.toarray()) + np.diag(penalty)
+        step = np.linalg.solve(information, slope)
+        b = b + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return b, information
 
 
 def means_by_group(values: Float, weights: Float, group: Int, n: int) -> Float:

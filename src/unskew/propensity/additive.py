@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from unskew.losses.columns import Array, root, sigmoid
+from unskew.losses.columns import Array, logit, root, sigmoid
 from unskew.nets.base import Part
-from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
+from unskew.propensity.base import FittedPropensity, Propensity, Values
 from unskew.training.plan import Given
 
 TOLERANCE = 1e-10  # largest gap between a fitted and a counted margin, as a share of the catalogue
@@ -89,8 +89,8 @@ def solve_margins(user_counts: Array, item_counts: Array) -> tuple[Values, Value
     """
     k, user, m = np.unique(user_counts, return_inverse=True, return_counts=True)
     n, item, w = np.unique(item_counts, return_inverse=True, return_counts=True)
-    a, b = logit_of(k / w.sum()), logit_of(n / m.sum())
-    b -= logit_of((m * k).sum() / (m.sum() * w.sum()))
+    a, b = logit(k / w.sum()), logit(n / m.sum())
+    b -= logit((m * k).sum() / (m.sum() * w.sum()))
 
     def loss(a: Values, b: Values) -> float:
         return float((m[:, None] * np.logaddexp(0, a[:, None] + b) * w).sum() - (m * k * a).sum() - (w * n * b).sum())

@@ -19,7 +19,6 @@ from unskew.training.plan import FitSpec, Given, refuse_listed
 Values = NDArray[np.float64]
 
 SAMPLED = 20_000  # pairs that tell the mean of a propensity
-LARGEST_LOGIT = 87.0  # at which a sigmoid is 0 or 1 to the last bit of float32
 
 
 class FittedPropensity(Part):
@@ -75,13 +74,6 @@ class Propensity(FitSpec):
         refuse_listed(self, log)
         seed, training = checked_seed(seed), Training.given(training)
         return self.fit_in(Given(training.split(log, seed), training, seed, random_ratings))
-
-
-def logit_of(p: Any) -> Values:
-    """log p - log(1 - p), within 87 of 0."""
-    p = np.asarray(p, np.float64)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(np.log(p) - np.log1p(-p), -LARGEST_LOGIT, LARGEST_LOGIT))
 
 
 def refuse_collapsed(fitted: FittedPropensity, log: RatingLog, seed: int) -> None:

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.calibration.platt import Examples, solve_platt
+from unskew.calibration.platt import SMALLEST_SLOPE
 from unskew.data.impressions import NAMED
 from unskew.data.pairs import pair_fold
 from unskew.data.population import ListedRows
 from unskew.errors import DataError
+from unskew.losses.columns import logit
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, fold_sweeps, one_blas_thread, sample
 from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Int
-from unskew.propensity.base import OfKnown, Propensity, logit_of
+from unskew.posterior.targeted import ridge_logistic
+from unskew.propensity.base import OfKnown, Propensity
 from unskew.special import expit, log_expit
 from unskew.training.plan import Given
 
@@ -79,13 +81,8 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
         own = fold == k
         logits[own] = problem.without_fold(fold, int(k)).logits(users[own], items[own])
     weights = np.ones(n) if listed.cells is None else listed.cells.astype(float)
-    base, terms = float(logit_of(np.average(listed.seen, weights=weights))), dict[str, Float]()
-    if any(name.startswith(NAMED) for name in listed.columns):
-        intercept, slope, terms, added = in_context(listed, logits, weights)
-    else:
-        examples = Examples(logits, listed.seen.astype(float), weights, listed.users, np.zeros((1, 1), np.float32))
-        slope, intercept = (float(found[0]) for found in solve_platt(examples))
-        added = np.zeros(1)
+    base = float(logit(np.average(listed.seen, weights=weights)))
+    intercept, slope, terms, added = in_context(listed, logits, weights)
     log_p = log_expit(intercept + slope * logits + added)
     positions, place, examination = examined(listed, np.exp(log_p) * weights, weights)
     posterior, by = sample(problem).posterior, "examination" if "examination" in listed.columns else "position"
@@ -94,7 +91,7 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
 
 
 def in_context(listed: ListedRows, logits: Float, weights: Float) -> tuple[float, float, dict[str, Float], Float]:
-    """Fit log-odds a + b logit + a term for each level of each column of context, terms ~ N(0, 1), by Newton's steps.
+    """Fit log-odds a + b logit + a term for each level of each column of context, terms ~ N(0, 1).
 
     Terms of a column are 0 on average over the rows. Also what they add to each row.
     """
@@ -104,23 +101,19 @@ def in_context(listed: ListedRows, logits: Float, weights: Float) -> tuple[float
     n, sizes = len(logits), {name: int(levels.max()) + 1 for name, levels in columns.items()}
     hot = [csr_array((np.ones(n), (np.arange(n), c)), shape=(n, sizes[name])) for name, c in columns.items()]
     design = hstack([csr_array(np.column_stack([np.ones(n), logits])), *hot], format="csr")
-    beta, prior = np.zeros(design.shape[1]), np.ones(design.shape[1])
-    beta[1], prior[:2] = 1.0, 1e-6
-    for _ in range(50):
-        p = expit(design @ beta)
-        slope = design.T @ (weights * (listed.seen - p)) - prior * beta
-        curvature = (design.T @ (design * (weights * p * (1 - p))[:, None])).toarray() + np.diag(prior)
-        step = np.linalg.solve(curvature, slope)
-        beta += step
-        if np.abs(step).max() < 1e-8:
-            break
+    centre, penalty = np.eye(design.shape[1])[1], np.ones(design.shape[1])
+    penalty[:2] = 1e-6  # a and b are free
+    beta, _ = ridge_logistic(design, listed.seen, weights, penalty, centre, centre)
+    if beta[1] < SMALLEST_SLOPE:  # no row left out bears the fit out: it tells nothing, and never the reverse
+        centre[1], penalty[1] = SMALLEST_SLOPE, 1e12
+        beta, _ = ridge_logistic(design, listed.seen, weights, penalty, centre, centre)
     ends = 2 + np.cumsum([0, *sizes.values()])
     terms = {name: beta[ends[k] : ends[k + 1]].copy() for k, name in enumerate(columns)}
     for name, levels in columns.items():
-        centre = float(np.average(terms[name][levels], weights=weights))
-        terms[name] -= centre
-        beta[0] += centre
-    added = np.sum([terms[name][levels] for name, levels in columns.items()], axis=0)
+        mean = float(np.average(terms[name][levels], weights=weights))
+        terms[name] -= mean
+        beta[0] += mean
+    added = np.sum([np.zeros(n), *(terms[name][levels] for name, levels in columns.items())], axis=0)
     return float(beta[0]), float(beta[1]), terms, added
 
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.errors import DataError, ParameterError
-from unskew.losses.columns import Array, root
+from unskew.losses.columns import Array, logit, root
 from unskew.nets.base import Part, State
-from unskew.propensity.base import FittedPropensity, Propensity, Values, logit_of
+from unskew.propensity.base import FittedPropensity, Propensity, Values
 from unskew.settings import setting
 from unskew.training.plan import Given
 
@@ -31,7 +31,7 @@ class ItemPropensity(FittedPropensity):
 
     @classmethod
     def of(cls, p: Values) -> ItemPropensity:
-        return cls(logit_of(np.append(p, p.mean())))
+        return cls(logit(np.append(p, p.mean())))
 
     def logits(self, users: Array, items: Array) -> Array:
         return self.of_item[items]
@@ -114,7 +114,7 @@ class KnownPropensity(FittedPropensity):
         return _check_known(self.function(users, items), len(users))
 
     def logits(self, users: Array, items: Array) -> Array:
-        return logit_of(self.pair(users, items)).astype(np.float32)
+        return logit(self.pair(users, items)).astype(np.float32)
 
     def state(self) -> dict[str, Array]:
         """Return the column of the log, which is data as a function is not."""

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError
+from unskew.losses.columns import logit
 from unskew.posterior.defaults import FOLDS
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import one_blas_thread
 from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Int
-from unskew.propensity.base import OfKnown, Propensity, logit_of
+from unskew.propensity.base import OfKnown, Propensity
 from unskew.propensity.scorers import Gram, JointScorer, RidgeScorer, Scorer, SpectralScorer, affordable
 from unskew.special import expit
 
@@ -50,16 +51,6 @@ class Folded(NamedTuple):
     coefficients: Float
     held_out: Float
     """x b of every pair while its fold was left out; nan where nobody else had seen the item."""
-
-    @staticmethod
-    def of(name: str, without: Callable[[int], Scorer], log: Pairs, fold: Int, rng: np.random.Generator) -> Folded:
-        """Calibrate scorers that are built without a fold."""
-
-        def columns(k: int, users: Int, items: Int) -> Float:
-            return without(k).columns(users, items)
-
-        coefficients, _, held_out = calibrate(log, fold, columns, rng)
-        return Folded(name, without(-1), columns, coefficients, held_out)
 
 
 def calibrate(
@@ -229,7 +220,7 @@ def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Genera
     for rows in np.array_split(np.arange(log.n_users), -(-log.n_users * len(chosen) // 1_000_000)):
         eta = found.scorer.columns(np.repeat(rows, len(chosen)), np.tile(chosen, len(rows))) @ found.coefficients
         rates.append(solved_rates(eta.reshape(len(rows), -1), stands_for, target[rows]))
-    base_logit = float(logit_of(seen.nnz / (log.n_users * n_items)))
+    base_logit = float(logit(seen.nnz / (log.n_users * n_items)))
     return FittedExposure(found.name, found.scorer, found.coefficients, np.concatenate(rates), n_items, base_logit)
 
 
@@ -261,7 +252,13 @@ class ExposureSpec(RecordSpec, Propensity):
 
     def by_folds(self, log: Pairs, fold: Any, rng: np.random.Generator) -> Folded:
         """Return the scorers, calibrated."""
-        return Folded.of(*self.scorers(log, fold), log, fold, rng)
+        name, without = self.scorers(log, fold)
+
+        def columns(k: int, users: Int, items: Int) -> Float:
+            return np.asarray(without(k).columns(users, items))
+
+        coefficients, _, held_out = calibrate(log, fold, columns, rng)
+        return Folded(name, without(-1), columns, coefficients, held_out)
 
     @one_blas_thread
     def fit_in(self, given: Any) -> FittedExposure:

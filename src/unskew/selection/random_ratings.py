@@ -23,7 +23,7 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.scale import Scale
 from unskew.errors import DataError
-from unskew.losses.columns import sigmoid
+from unskew.losses.columns import logit, sigmoid
 
 Values = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Line:
 
     def __call__(self, answers: ArrayLike) -> Values:
         given = np.asarray(answers, np.float64)
-        return given if self == Line() else sigmoid(self.slope * _logit(given) + self.shift)
+        return given if self == Line() else sigmoid(self.slope * logit(given, NEAREST) + self.shift)
 
     def __str__(self) -> str:
         return f"{self.shift:+.2f}" if self.slope == 1 else f"{self.slope:.2f} x {self.shift:+.2f}"
@@ -96,7 +96,7 @@ class RandomRatings:
 
 def learn(role: str, answers: ArrayLike, ratings: ArrayLike, seed: int) -> tuple[Line, tuple[Correction, ...]]:
     """Choose a line for what a role answers about random pairs, and say what each candidate was worth."""
-    logits, known = _logit(np.asarray(answers, np.float64)), np.asarray(ratings, np.float64)
+    logits, known = logit(answers, NEAREST), np.asarray(ratings, np.float64)
     if len(known) < FEWEST:
         return Line(), ()
     fold = np.random.default_rng([seed, 0x666F6C64]).permutation(np.arange(len(known)) % N_FOLDS)
@@ -162,11 +162,6 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
 def _log_likelihood(line: Line, logits: Values, ratings: Values) -> Values:
     eta = line.slope * logits + line.shift
     return np.asarray(ratings * eta - np.logaddexp(0, eta))
-
-
-def _logit(answers: Values) -> Values:
-    inside = np.clip(answers, NEAREST, 1 - NEAREST)
-    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _in_words(scale: Scale) -> str:

@@ -17,7 +17,7 @@ from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
 from unskew.datasets.world import World, simulate
 from unskew.losses.batch import Loss, Parts, View
-from unskew.losses.columns import Array, value_of
+from unskew.losses.columns import Array, logit, value_of
 from unskew.nets.base import Part
 
 MOVE = 2e-4  # of a logit, in differences of fourth order: exact to about 1e-11
@@ -109,13 +109,8 @@ def listed_view(
     observed = Block(users[rows], items[rows], ratings=np.asarray(ratings, np.float64)[rows])
     sampled = Block(users, items, seen=np.asarray(seen, np.float64))
     batch = Batch(Chunk(observed, slice(0, len(rows)), cells[0]), Chunk(sampled, slice(0, n), cells[1]))
-    parts = {role: p if isinstance(p, Part) else Listed(_logit(p)) for role, p in roles.items()}
+    parts = {role: p if isinstance(p, Part) else Listed(logit(p)) for role, p in roles.items()}
     return ListedView(Parts(parts, clips=clips, error=error), batch, n * cells[1])
-
-
-def _logit(probabilities: ArrayLike) -> NDArray[np.float64]:
-    p = np.asarray(probabilities, np.float64)
-    return np.asarray(np.log(p) - np.log1p(-p))
 
 
 @cache
