@@ -62,7 +62,7 @@ def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
         users, items = pairs_of(batch.observed)
         assert (np.diff(users) >= 0).all()
         visited.append(users * N_ITEMS + items)
-        ratings.append(batch.observed.block.columns["ratings"][batch.observed.where])
+        ratings.append(batch.observed.block.known("ratings")[batch.observed.where])
     order, train = np.argsort(np.concatenate(visited)), split.train
     keys = train.users.astype(np.int64) * N_ITEMS + train.items
     np.testing.assert_array_equal(np.concatenate(visited)[order], np.sort(keys))
@@ -94,7 +94,7 @@ def test_sampled_pairs_are_uniform_and_know_whether_they_were_seen(split):
         for batch in f.epoch():
             users, items = pairs_of(batch.sampled)
             counts += np.bincount(users * N_ITEMS + items, minlength=len(counts))
-            known = batch.sampled.block.columns["seen"][batch.sampled.where]
+            known = batch.sampled.block.known("seen")[batch.sampled.where]
             np.testing.assert_array_equal(known, seen[users, items])
     # Users are drawn in fours, so that their counts vary four times as much as those of independent draws.
     for side in (counts.reshape(N_USERS, N_ITEMS).sum(1), counts.reshape(N_USERS, N_ITEMS).sum(0)):

@@ -285,7 +285,7 @@ def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
     history.epochs.append(Epoch("prediction", 2, {"prediction": 0.6}, 0.55, 0.2))
     history.kept["prediction"], history.stopped["prediction"] = 2, "stopped after all 2 epochs"
     lines = str(history).splitlines()
-    assert lines[0] == "propensity: 1 epochs in 0.1 s, kept epoch 1, validation risk 0.5000"
+    assert lines[0] == "propensity: 1 epoch in 0.1 s, kept epoch 1, validation risk 0.5000"
     last = "prediction: 2 epochs in 0.4 s, kept epoch 2, validation risk 0.5500; stopped after all 2 epochs"
     assert lines[1:] == [last, "2 items were counted."]
     assert [epoch.epoch for epoch in history.of("prediction")] == [1, 2]

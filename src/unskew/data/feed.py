@@ -23,14 +23,20 @@ ROWS_AT_ONCE = 1 << 19
 class Block:
     """Pairs that belong together; batches are some of them, and what nothing moves is found once for all of them.
 
-    `columns` are what is known of the pairs.
+    `columns` are what is known of the pairs, or functions that find it when it is asked for.
     """
 
-    def __init__(self, users: Array, items: Array, **columns: Array) -> None:
+    def __init__(self, users: Array, items: Array, **columns: Array | Callable[[], Array]) -> None:
         self.users, self.items, self.columns, self._answers = users, items, columns, dict[str, Array]()
 
     def __len__(self) -> int:
         return len(self.users)
+
+    def known(self, name: str) -> Any:
+        """Return a column; None for what is not known of these pairs."""
+        if callable(found := self.columns.get(name)):
+            found = self.columns[name] = found()
+        return found
 
     def answers(self, role: str, ask: Callable[[str, Array, Array], Array]) -> Array:
         """Return what a role answers for these pairs, asked when it is needed first."""
@@ -125,12 +131,15 @@ class Feed:
 
     def _drawn(self, drawn: Drawn, rng: np.random.Generator) -> Block:
         """Return rows of the population, each for one of the nets that may learn from it."""
-        users, items, seen, cells = drawn
-        seen = self._seen_pairs(users, items) if seen is None else seen
+        users, items, _, cells = drawn
         known: dict[str, Any] = {} if cells is None else {"cells": cells}
+
+        def seen() -> Array:  # which few losses ask for
+            return (self._seen_pairs(*drawn[:2]) if drawn.seen is None else drawn.seen).astype(np.float32)
+
         if self.folds:
             users, items = self.folds.placed(users, items, rng.integers(self._copies, size=len(users)))
-        return Block(users, items, seen=seen.astype(np.float32), **known)
+        return Block(users, items, seen=seen, **known)
 
     def epoch(self) -> Iterator[Batch]:
         """Yield all training rows once, in random batches; the last one may be smaller and weighs accordingly.

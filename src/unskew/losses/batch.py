@@ -63,7 +63,7 @@ class Rows:
     """Some pairs of a block and what every role answers for them; each stands for `cells` pairs."""
 
     def __init__(self, parts: Parts, block: Block, where: slice | Array, cells: float | Array) -> None:
-        own = block.columns.get("cells")
+        own = block.known("cells")
         self.parts, self.block, self.where = parts, block, where
         self.cells = cells if own is None else np.float32(cells) * own[where]
         self.users, self.items = block.users[where], block.items[where]
@@ -74,14 +74,14 @@ class Rows:
 
     @cached_property
     def ratings(self) -> Array:
-        if (found := self.block.columns.get("ratings")) is None:
+        if (found := self.block.known("ratings")) is None:
             raise LookupError("pairs drawn from the whole population have no ratings.")
-        return found[self.where]
+        return np.asarray(found[self.where])
 
     @cached_property
     def seen(self) -> Array:
         """1 for drawn pairs that are in the log, 0 for all others."""
-        return self.block.columns["seen"][self.where]
+        return np.asarray(self.block.known("seen")[self.where])
 
     def logits(self, role: str) -> Array:
         """Return logits of a role, uncalibrated and without slopes."""
