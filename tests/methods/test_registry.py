@@ -16,6 +16,7 @@ from unskew.registry import classes, make, register, registered
 from unskew.settings import setting
 from unskew.testing.worlds import ordinary
 from unskew.training.loop import L2_PER_SCARCITY
+from unskew.training.options import Training
 
 NAMES = [entry.name for entry in registered()]
 
@@ -77,20 +78,23 @@ def test_every_part_of_the_paper_has_a_name():
     assert all(entry.summary.endswith(".") for entry in registered())
 
 
-OUTSIDE = {"least": lambda b: b - 0.5, "above": lambda b: b, "most": lambda b: b + 0.5}
+OUTSIDE = {"least": -0.5, "above": 0.0, "most": 0.5, "below": 0.0}  # from the bound
 
 
 SPECS = [make(name) for name in NAMES if not isinstance(make(name), DoublyCalibrated)]
 SPECS += [entry.cls() for kind in ("net", "propensity", "imputation", "calibrator") for entry in registered(kind)
-          if entry.name != "known"]  # fmt: skip
+          if entry.name != "known"] + [Training()]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: repr(spec)[:40])
 def test_every_bound_of_every_setting_is_checked(spec):
     """Generated from the settings themselves: just outside each bound, not a number, an unknown choice."""
     for each in fields(spec):
+        assert each.metadata.get("bounds") or not {"int", "float"} & {*each.type.split(" | ")}, (
+            "a number without bounds"
+        )
         wrong = [float("nan"), "many", True] if each.metadata.get("bounds") else []
-        wrong += [OUTSIDE[kind](bound) for kind, bound in each.metadata.get("bounds", {}).items()]
+        wrong += [bound + OUTSIDE[kind] for kind, bound in each.metadata.get("bounds", {}).items()]
         wrong += ["nothing of the kind", object()]
         for value in wrong:
             with pytest.raises(ParameterError, match=f"^{each.name} of {type(spec).__name__} must be"):

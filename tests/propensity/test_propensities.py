@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from unskew.data.log import RatingLog
+from unskew.data.read import read_log
 from unskew.datasets.world import simulate
 from unskew.errors import DataError, ParameterError
 from unskew.propensity.additive import Additive, activity, solve_margins
@@ -149,6 +150,11 @@ def test_known_takes_a_function_or_a_column(world):
         (lambda w: Logistic().fit(w.log), DataError, "user_features="),
         (lambda w: column(w).pair(np.zeros(200, int), np.arange(200)), DataError, "pass a function"),
         (lambda w: column(w).logits(np.array([-1]), np.array([0])), DataError, "unknown users or items"),
+        (
+            lambda w: Known([0.1, 0.2, 0.3, 0.1]).fit(repeated(), training=Training(holdout=0.5)),
+            DataError,
+            "Two rows of one pair have the known propensities 0.1 and 0.3",
+        ),
         (lambda w: Known("abc").fit(w.log), DataError, "must be numbers, not 'abc'"),
         (lambda w: column(w).extended(np.array([1])), ParameterError, "do not cover new users"),
         *((lambda w, p=p: known(w, p), DataError, f"is {p}; it must") for p in (0.0, -0.1, 1.5, np.nan)),
@@ -161,6 +167,11 @@ def test_what_cannot_serve_is_refused(world, wrong, error, sentence):
 
 def column(world):
     return Known(np.full(len(world.log), 0.1)).fit(world.log)
+
+
+def repeated():
+    rows = {"user_id": [0, 1, 0, 1], "item_id": [0, 1, 0, 1], "clicked": [1, 0, 0, 1], "time": [0.0, 1.0, 2.0, 3.0]}
+    return read_log(pa.table(rows), target="click")
 
 
 def known(world, p):

@@ -80,16 +80,6 @@ def test_updates_of_one_step_read_the_same_logits_and_move_once(split):
     assert np.abs(state(in_turn, "a") - state(together, "a")).max() > 0.01
 
 
-def test_steps_in_turn_see_what_the_step_before_has_moved(split):
-    seen = []
-
-    def spy_on(role):
-        return lambda v: seen.append(v.observed.logits("a").copy()) or naive(v, role)
-
-    train(plan_of(*((Update((role,), spy_on(role)),) for role in "ab")), split, training=ONCE)
-    assert (seen[0] != seen[1]).mean() > 0.9
-
-
 def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
     roles = {
         "vectors": Role(MF(n_factors=4, biases=False)),
@@ -125,14 +115,10 @@ def test_the_best_state_of_all_that_moves_is_restored_after_patience(split):
     assert history.notes[0] == "asked at 0.04"  # the part that was kept
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"max_epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"holdout": 0.0}, {"holdout": 1.0}, {"holdout_by": "x"}]
-    + [{"pairs_per_row": value} for value in (-1.0, float("nan"), 1e6)],
-)
-def test_options_out_of_range_are_refused_with_their_name(wrong):
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        replace(plan_of(), **wrong) if "pairs_per_row" in wrong else Training(**wrong)
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), 1e6])
+def test_a_plan_for_too_many_pairs_or_fewer_than_none_is_refused(wrong):
+    with pytest.raises(ParameterError, match="pairs_per_row of Plan must be"):
+        replace(plan_of(), pairs_per_row=wrong)
 
 
 def test_the_default_batch_grows_with_the_square_root_of_the_log():
@@ -168,17 +154,10 @@ def test_a_stage_without_steps_fits_once_and_one_with_steps_after_each_epoch(spl
 
 
 def test_a_copy_gives_what_was_learned_to_another_role(split):
-    started = {}
-
-    def spy(v):
-        started.setdefault("b", v.parts["b"].state())
-        return naive(v, "b")
-
-    stages = (Stage(role, ((Update((role,), loss),),)) for role, loss in (("a", loss_of("a")), ("b", spy)))
-    first, second = (stage._replace(copies=(Copy("a", "b"),) if stage.name == "b" else ()) for stage in stages)
-    trained = train(Plan({"a": Role(NET), "b": Role(NET)}, (first, second)), split, training=ONCE)
-    for name, value in trained.parts["a"].state().items():
-        np.testing.assert_array_equal(value, started["b"][name])
+    first, second = (Stage(role, ((Update((role,), loss_of(role)),),)) for role in "ab")
+    plan = Plan({"a": Role(NET), "b": Role(NET, rate=0.0)}, (first, second._replace(copies=(Copy("a", "b"),))))
+    trained = train(plan, split, training=ONCE)
+    np.testing.assert_array_equal(state(trained, "a"), state(trained, "b"))
 
 
 def test_steps_share_a_batch_unless_they_have_their_own(split):

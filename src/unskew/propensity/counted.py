@@ -158,7 +158,13 @@ class Known(Propensity):
         p = _check_known(column, len(log))
         keys = pair_keys(log.users, log.items, log.n_items)
         order = np.argsort(keys)
-        return KnownPropensity(KnownPairs(keys[order], p[order], log.n_items))
+        keys, p = keys[order], p[order]
+        if len(two := np.flatnonzero((keys[1:] == keys[:-1]) & (p[1:] != p[:-1]))):
+            raise DataError(
+                f"Two rows of one pair have the known propensities {p[two[0]]:g} and {p[two[0] + 1]:g}: "
+                "give the chance that the pair is seen at all."
+            )
+        return KnownPropensity(KnownPairs(keys, p, log.n_items))
 
     def from_state(self, state: State, owner: Part | None = None) -> KnownPropensity:
         if "keys" in state:

@@ -25,6 +25,7 @@ from unskew.posterior.flat import RecordSpec, flat
 from unskew.posterior.kernels import Float, Int
 from unskew.propensity.base import OfKnown, Propensity
 from unskew.propensity.scorers import Gram, JointScorer, RidgeScorer, Scorer, SpectralScorer, affordable
+from unskew.settings import setting
 from unskew.special import expit
 
 UNSEEN = 40_000
@@ -270,7 +271,7 @@ class ExposureSpec(RecordSpec, Propensity):
 class Spectral(ExposureSpec):
     """Counts of users and items times what the leading directions of the seen matrix add; for logs of any size."""
 
-    directions: int = 32
+    directions: int = setting(32, least=0)
 
     def scorers(self, log: Pairs, fold: Any) -> ByFold:
         return "spectral", cache(lambda k: SpectralScorer.of(log.rows(fold != k), self.directions))
@@ -280,7 +281,7 @@ class Spectral(ExposureSpec):
 class Ridge(ExposureSpec):
     """A ridge of every item on all others in closed form, up to 3,000 users or items; its penalty by held-out pairs."""
 
-    penalty: float | None = None
+    penalty: float | None = setting(None, above=0)
 
     def scorers(self, log: Pairs, fold: Any) -> ByFold:
         found, without = ridge_scorers(log, fold, self.penalty)
