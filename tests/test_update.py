@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
 import unskew
+from unskew.data.log import RatingLog
 from unskew.errors import ParameterError, UnskewError
 from unskew.metrics.table import roc_auc
 from unskew.model import Recommender
@@ -143,6 +145,76 @@ def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift() -> None:
     assert sum(" taken in" in note for note in model.history.notes) == 1
 
 
+@pytest.fixture(scope="module")
+def shown() -> pa.Table:
+    """Rows of a funnel; some users come late, and rows without a click stand for two."""
+    rows = unskew.datasets.simulate_funnel(60, 25, 700, click_rate=0.3, conversion_rate=0.4, seed=2).rows
+    late = (pc.field("user_id") < 50) | (pc.field("request") >= 600)
+    rows = rows.filter(late)
+    rates = pc.if_else(pc.equal(rows["clicked"], 1), 1.0, 0.5)
+    return rows.append_column("sample_rate", rates).append_column("viewed", rows["clicked"])
+
+
+@pytest.mark.parametrize("columns", [[], ["sample_rate"], ["pscore"], ["policy", "is_random"]], ids=str)
+@pytest.mark.parametrize("target", ["click", "conversion", "click-and-conversion"])
+def test_impressions_in_two_parts_make_the_log_of_the_whole(shown: pa.Table, target: Any, columns: list[str]) -> None:
+    """Whatever the columns: what rows stand for, chances and random traffic are those of all rows together."""
+    shown, settings = shown.drop_columns(["viewed", *columns]), {"target": target}
+    early = shown.filter(pc.field("request") < 600)
+    whole = unskew.read_log(shown, **settings)
+    parts = with_more(unskew.read_log(early, **settings), shown.slice(len(early)))
+    assert parts.n_users == whole.n_users > unskew.read_log(early, **settings).n_users
+    for found, expected in zip(columns_of(parts), columns_of(whole), strict=True):
+        assert found.keys() == expected.keys()
+        for name, held in expected.items():
+            np.testing.assert_allclose(found[name], held, rtol=1e-6, err_msg=name)
+
+
+def columns_of(log: RatingLog) -> list[dict[str, Any]]:
+    """Return the columns of ratings, of random traffic, and of all rows or of their context; requests from 0."""
+    random, more = log.random, dict(log.context or {}) if log.listed is None else log.listed.arrays()
+    more |= {"request": np.unique(more["request"], return_inverse=True)[1]}
+    names = "users", "items", "ratings", "cells", "chances"
+    held = [{name: getattr(each, name) for name in names if each is not None} for each in (log, random)]
+    return [{name: value for name, value in each.items() if value is not None} for each in (*held, more)]
+
+
+@pytest.mark.parametrize("target", ["click", "conversion"])
+def test_models_of_impressions_go_on_with_more_of_them(
+    run: Callable[..., Any], shown: pa.Table, tmp_path: Path, target: Any
+) -> None:
+    shown = shown.drop_columns(["viewed", "sample_rate"])
+    early = shown.filter(pc.field("request") < 600)
+    unskew.fit(unskew.read_log(early, target=target), sweeps=40).save(tmp_path / "model")
+    pyarrow.csv.write_csv(shown.slice(len(early)), tmp_path / "new.csv")
+    run("update", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "updated")
+    found, fresh = unskew.load(tmp_path / "updated"), unskew.fit(unskew.read_log(shown, target=target), sweeps=40)
+    answers = [each.predict(shown["user_id"], shown["item_id"]) for each in (found, fresh)]
+    assert np.corrcoef(*answers)[0, 1] > 0.8
+    assert answers[0].mean() == pytest.approx(answers[1].mean(), abs=0.03)
+
+
+def test_rows_that_are_no_more_of_the_same_are_refused(shown: pa.Table) -> None:
+    early, late = shown.filter(pc.field("request") < 600), shown.filter(pc.field("request") >= 600)
+    clicks = unskew.read_log(early, target="click")
+    own = unskew.read_log(early, seen="viewed", rating="converted", context=["policy"])
+    for log, rows, words in (
+        (clicks, late.drop_columns(["position"]), "The new rows have no position, which those of the log have"),
+        (clicks, late.drop_columns(["time"]), "The new rows have no times"),
+        (clicks, early, "new rows are older than the log's last"),
+        (
+            clicks,
+            unskew.read_log(late, target="conversion"),
+            "read for something else .* read them with target='click'",
+        ),
+        (own, late, "lists what was shown, and which column tells .* with seen="),
+        (own, unskew.read_log(late, seen="viewed", rating="converted"), "Levels of 'policy' are not kept by name"),
+        (unskew.read_log(early, target="implicit"), late, "A model of positive rows alone is not continued"),
+    ):
+        with pytest.raises(UnskewError, match=words):
+            with_more(log, rows)
+
+
 def test_who_saw_what_is_counted_anew_and_new_users_choose_too(shop: Shop, tmp_path: Path) -> None:
     n = len(shop.users)
     rest = pa.concat_tables([shop.table(slice(n // 2, None)), pa.table(
@@ -234,7 +306,3 @@ def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop: Shop, before: Re
     after = timed.update(shop.table(rows, timestamp=np.arange(50.0) + 2e9), sweeps=25)
     assert after.log.times is not None
     assert after.log.times.max() == 2e9 + 49
-    pairs = {"user_id": [1, 1, 2, 2, 3, 3], "item_id": [1, 2, 3, 4, 5, 6]}
-    shown = pa.table(pairs | {"click": [1, 1, 1, 1, 1, 0], "rating": [1, 0, 1, 0, 1, 0]})
-    with pytest.raises(ParameterError, match="lists what was shown"):
-        with_more(unskew.read_log(shown, seen="click", rating="rating", positive=1), shown)

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unskew.data.impressions import NAMED, chances_shown, shares
 from unskew.data.log import RatingLog
-from unskew.data.read import is_path, read_frame
+from unskew.data.pairs import pair_keys
+from unskew.data.population import ListedRows
+from unskew.data.read import is_path, read_frame, read_log
 from unskew.data.rows import refuse_duplicates
 from unskew.errors import DataError, ParameterError, whole
-from unskew.fold_in import given_ratings, joined
+from unskew.fold_in import Given, given_ratings, joined
 from unskew.model import MOST_SWEEPS, Recommender
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
@@ -51,7 +54,7 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
         )
     if not len(model.log):
         raise ParameterError("The model was saved without its log, which an update goes on with: fit again.")
-    log = with_more(model.log, read_frame(source) if is_path(source) else source)
+    log = with_more(model.log, source)
     if sweeps is None:
         sweeps = BURN + int(SHARE * defaults.least_sweeps(len(log)))
     sampled = part.continued(log, whole(sweeps, "sweeps", BURN + 6, MOST_SWEEPS), BURN)
@@ -70,17 +73,71 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
 
 
 def with_more(log: RatingLog, source: Any) -> RatingLog:
-    """Join a log and later ratings, new users and items last; other columns, older ratings, known pairs are refused."""
-    if log.listed is not None:
-        raise ParameterError(
-            "The log lists what was shown, which new ratings alone do not tell: fit again with all of it."
-        )
-    new = given_ratings(log, source)
+    """Join a log and later rows, new users and items last; what is no more of the same is refused.
+
+    Of ratings these are known pairs too; impressions are rows, in which pairs come again.
+    """
+    if log.target == "implicit":
+        raise ParameterError("A model of positive rows alone is not continued: fit it again.")
+    new: Any
+    if log.impressions:
+        alike: Any = {"like": log, "target": log.target}
+        if log.target is None and not isinstance(source, RatingLog):
+            raise ParameterError(
+                "The log lists what was shown, and which column tells what was seen is not kept: read the new rows "
+                "with seen=."
+            )
+        new, what = source if isinstance(source, RatingLog) else read_log(source, **alike), "rows"
+        refuse_others(log, new)
+    else:
+        new, what = given_ratings(log, read_frame(source) if is_path(source) else source), "ratings"
     if (log.stars is None) != (new.stars is None) and not log.binary:
         raise DataError("The new ratings are known in another form than those of the log: read them in the same way.")
     ids = log.user_ids.extended(new.user_ids), log.item_ids.extended(new.item_ids)
-    users, items = (each.codes(held.arrow)[codes] for each, held, codes in zip(
-        ids, (new.user_ids, new.item_ids), (new.users, new.items), strict=True))  # fmt: skip
+    codes = [each.codes(held.arrow) for each, held in zip(ids, (new.user_ids, new.item_ids), strict=True)]
+
+    def coded(rows: Any) -> Given:
+        known = rows.ratings, rows.stars, rows.times
+        return Given(codes[0][rows.users], codes[1][rows.items], *known, *ids)
+
+    more = coded(new)
+    if not log.impressions:
+        refuse_known(log, more)
+    if (known := times_of(log)) is not None:
+        if (times := times_of(new)) is None:
+            raise DataError(
+                f"The new {what} have no times, and those of the log do: add the column {log.names.time!r}."
+            )
+        if (older := int((times < known.max()).sum())) > 0:
+            raise DataError(
+                f"{older:,} of {len(times):,} new {what} are older than the log's last, at {known.max():.15g}: leave "
+                "them out, or fit again with all of them."
+            )
+    found = joined(log, more)
+    if log.listed is not None:
+        late = new.listed.arrays()
+        late |= {"users": codes[0][late["users"]], "items": codes[1][late["items"]]}
+        listed = ListedRows.of(stacked(log.listed.arrays(), late))
+        return replace(found, listed=listed, cells=None if listed.cells is None else listed.cells[listed.seen])
+    if not log.impressions:
+        return found
+    keys = pair_keys(found.users, found.items, found.n_items)
+    context, part = stacked({**(log.context or {})}, {**(new.context or {})}), shares(keys)
+    cells = (np.append(weights(log), weights(new)) * (1 if part is None else part)).astype(np.float32)
+    several = len(np.unique(context.get("policy", [0]))) > 1
+    chances = None
+    if log.chances is not None and new.chances is not None and not several:
+        chances = chances_shown(found.users, found.items, context["pscore"], found.n_items)
+    random = None
+    if log.random is not None or new.random is not None:
+        old, late = (each.take(keys[:0]) if each.random is None else each.random for each in (log, new))
+        random = replace(joined(old, coded(late)), cells=None)
+    return replace(found, context=context or None, cells=cells, chances=chances, random=random)
+
+
+def refuse_known(log: RatingLog, new: Given) -> None:
+    """Raise a DataError if new ratings hold a pair twice, or one that the log has."""
+    users, items, ids = new.users, new.items, (new.user_ids, new.item_ids)
     refuse_duplicates(users, items, *ids)
     old = (users < log.n_users) & (items < log.n_items)
     old[old] = seen_pairs(log)(users[old], items[old])
@@ -90,15 +147,42 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
             f"User {ids[0][int(users[first])]!r} has rated item {ids[1][int(items[first])]!r} in the log already "
             f"({int(old.sum()):,} of {len(old):,} new ratings are such): leave these out, or fit again."
         )
-    if log.times is not None:
-        if new.times is None:
-            raise DataError(
-                f"The new ratings have no times, and those of the log do: add the column {log.names.time!r}."
-            )
-        if new.times.min() < log.times.max():
-            older, last = int((new.times < log.times.max()).sum()), log.times.max()
-            raise DataError(
-                f"{older:,} of {len(new.times):,} new ratings are older than the log's last, at {last:.15g}: leave "
-                "them out, or fit again with all of them."
-            )
-    return joined(log, new._replace(users=users, items=items, user_ids=ids[0], item_ids=ids[1]))
+
+
+def refuse_others(log: RatingLog, new: RatingLog) -> None:
+    """Raise an error if impressions are read for something else, or are without what is known of the log's rows."""
+    if (new.target, new.listed is None) != (log.target, log.listed is None):
+        target = f"target={log.target!r}" if log.target else "the columns of what was seen and what came of it"
+        raise ParameterError(
+            f"The new rows are read for something else than those of the log: read them with {target}."
+        )
+    known, more = ((each.context if each.listed is None else each.listed.columns) or {} for each in (log, new))
+    if own := next((name for name in known if name.startswith(NAMED)), None):
+        raise ParameterError(f"Levels of {own.removeprefix(NAMED)!r} are not kept by name: fit again with all rows.")
+    if lost := sorted(known.keys() - more.keys() - {"is_random", "time"}):
+        raise DataError(f"The new rows have no {' and no '.join(lost)}, which those of the log have: add the columns.")
+
+
+def times_of(rows: Any) -> NDArray[np.float64] | None:
+    """Return the times of all rows, seen or not."""
+    listed = getattr(rows, "listed", None)
+    found: NDArray[np.float64] | None = rows.times if listed is None else listed.times
+    return found
+
+
+def weights(log: RatingLog) -> NDArray[Any]:
+    """Return how many rows each row stands for, whatever share of its pair it is."""
+    part = shares(pair_keys(log.users, log.items, log.n_items))
+    found = np.ones(len(log), np.float32) if log.cells is None else log.cells
+    return found if part is None else found / part
+
+
+def stacked(old: dict[str, Any], new: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return columns of rows and of later ones, whose requests are others; what only new rows have is left out."""
+    n = [len(next(iter(each.values()), ())) for each in (old, new)]
+    if "cells" in old.keys() | new.keys():
+        old, new = ({"cells": np.ones(k, np.float32)} | each for k, each in zip(n, (old, new), strict=True))
+    if "request" in old:
+        new = new | {"request": np.where(new["request"] < 0, -1, new["request"] + old["request"].max() + 1)}
+    nothing = np.zeros(n[1], np.bool_)  # no row is random where no column says so
+    return {name: np.append(held, new.get(name, nothing)).astype(held.dtype) for name, held in old.items()}

@@ -61,8 +61,8 @@ def test_positives_alone_are_the_clicked_rows_or_all_rows(source, rows):
     assert (log.ratings == 1).all()
     assert log.duplicates_merged == len(clicked) - len(pairs)
     assert any(f"{len(rows) - len(clicked):,} rows that are not positive are left out" in note for note in log.notes)
-    alone = unskew.read_log(clicked.select(["user_id", "item_id"]), target="implicit")
-    assert len(alone) == len(log)
+    for alone in (clicked.select(["user_id", "item_id"]), with_column(rows, "sample_rate", np.full(len(rows), 0.5))):
+        assert len(unskew.read_log(alone, target="implicit")) == len(log)
 
 
 def test_missing_conversions_of_what_was_not_clicked_are_no_conversions(rows):

@@ -167,6 +167,31 @@ def test_no_evidence_leaves_the_posterior_to_the_bit():
         assert again.notes == kept.notes
 
 
+def test_of_a_large_log_some_users_tell_what_folds_are_asked(monkeypatch):
+    """Folds are fitted to the ratings of some users; what they tell is that of all, and holds for every user."""
+    log, _, _, seen = world(0.7, seed=1, n_users=600, n_items=140, level=0.12)
+    u, i = np.nonzero(~seen)
+    monkeypatch.setattr("unskew.posterior.defaults.FEWEST_USERS", 100)
+    problem, found, asked = Problem(log, SETTINGS, liked_from=2.0), [], []
+    for large in (10**9, len(log.users) // 2):
+        monkeypatch.setattr("unskew.posterior.defaults.LARGE", large)
+        fitted = sample(problem)
+        asked.append(fitted.some[0].log)
+        found.append(corrected(fitted))
+    assert asked[0] is log
+    assert asked[1].n_users == pytest.approx(300, abs=1)
+    own = fitted.some[1]
+    assert np.isin(log.users, own).sum() == len(asked[1].users) == len(fitted.fold)
+    assert (own[asked[1].users] == log.users[np.isin(log.users, own)]).all()
+    assert found[1].slope.value == pytest.approx(found[0].slope.value, abs=3 * found[1].slope.error)
+    for answer in (lambda part: part.answer(u, i), lambda part: part.exposure.logits(u, i)):
+        assert np.corrcoef(*map(answer, found))[0, 1] > 0.97
+    order = found[1].order_scores("choice", u, i, np.random.default_rng(0))
+    assert np.isfinite(order).all()
+    rates = np.exp(-np.logaddexp(0, -found[1].exposure.logits(*np.indices(seen.shape).reshape(2, -1)).astype(float)))
+    assert rates.reshape(seen.shape).sum(axis=1) == pytest.approx(seen.sum(axis=1), rel=0.01, abs=0.011)
+
+
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():
     log, _, f, seen = world(0.7, seed=1, **SMALLER)
     u, i = np.nonzero(~seen)

@@ -190,6 +190,7 @@ class Reading:
 COLUMNS = ("user", "item", "rating")
 RATINGS = (*COLUMNS, "positive", "graded", "duplicates")
 Columns = Annotated[Reading, COLUMNS]
+MoreRows = Annotated[Reading, (*COLUMNS, "seen")]
 Ratings = Annotated[Reading, RATINGS]
 RatingsInTime = Annotated[Reading, (*RATINGS, "target", "time")]
 Impressions = Annotated[Reading, (*RATINGS, "seen", "target")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -239,9 +240,13 @@ def context_of(columns: Mapping[str, Any], at: Callable[[str], str], n_rows: int
                     "levels of a context: join them to fewer."
                 )
             column = np.asarray(codes.indices.fill_null(-1), np.int32)
-            names = [str(name).lower() for name in codes.dictionary.to_pylist()] if role == "policy" else []
-            if "random" in names:
-                found["is_random"] = column == names.index("random")  # unless a column says so, below
+            if role == "policy":
+                names = [str(name).lower() for name in codes.dictionary.to_pylist()]
+                if "random" in names:
+                    found["is_random"] = column == names.index("random")  # unless a column says so, below
+                column = np.array([*(crc32(name.encode()) >> 1 for name in names), -1], np.int32)[
+                    column
+                ]  # in every log
         else:
             column = as_ratings(columns[role], at(role))
             place = role == "position"

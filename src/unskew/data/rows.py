@@ -128,6 +128,9 @@ class Rows(NamedTuple):
             cells = part if cells is None or part is None else cells * part
         else:
             users, items, ratings, times = _merged(users, items, ratings, times, user_ids, item_ids, how)
+            if cells is not None and len(cells) > len(ratings):
+                cells = None
+                notes.append("sample_rate is not used, as rows of a pair are merged")
         unit, stars = scale.to_unit(ratings), ratings.astype(np.float32)
         unit.flags.writeable = stars.flags.writeable = False  # or a log would copy them
         if self.target != "implicit":

@@ -130,8 +130,9 @@ def corrected(
     corrected. The exposure that lists rest on is fitted all the same. What was fitted `like` another, to be judged,
     asks for no more than acted there, and makes no lists by choice.
     """
-    posterior, problem, fold, without = fitted
-    log, rng, graded = problem.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
+    posterior, problem, fold, without, some = fitted
+    part, chosen = some or (problem, np.arange(problem.log.n_users))
+    log, rng, graded = part.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
     by_fold = {k: without(k) for k in np.unique(fold).tolist()}
     corrections = corrections and not graded
@@ -140,7 +141,7 @@ def corrected(
         corrections and problem.shown is None and (like is None or (like.slope is not None and like.slope.evidence))
     )
     if like is None or targets:
-        exposure, log_p, folded = fit_exposure(problem, fold, rng)
+        exposure, log_p, folded = fit_exposure(problem, part, chosen, fold, rng)
     else:
         exposure, log_p, folded = like.exposure, np.zeros(0), None
     found: dict[str, Any] = {"unexplained": unexplained}
@@ -156,19 +157,24 @@ def corrected(
         found["platt"] = platt if platt.applied else None
     if targets:
         # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
-        experts = group_users(directions(log, most=4, least=4).users, rng)
-        targeted = target(liked, logit_q, log_p, log.users, log.items, experts, fold, np.exp(-log_p))
+        experts = group_users(directions(problem.log, most=4, least=4).users, rng)
+        targeted = target(liked, logit_q, log_p, log.users, log.items, experts[chosen], fold, np.exp(-log_p))
         notes.append(targeted.sentence("The targeted correction", "weighted log-loss"))
-        found["targeted"] = targeted
+        found["targeted"] = replace(targeted, experts=experts)
     if shifts:
-        features = problem.user_features, problem.item_features
+        features = part.user_features, part.item_features
         slope = estimate_slope(log, liked, fold, by_fold, rng, features)
         share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]
     if like is None and liked.any() and folded is not None:
         chances = {k: model.probability for k, model in by_fold.items()}
-        found["choice"] = fit_choice(log, liked, fold, folded, chances, rng)
+        choice = fit_choice(log, liked, fold, folded, chances, rng)
+        if choice.ridge is not None and part.log is not problem.log:
+            choice = replace(
+                choice, ridge=choice.ridge.again(problem.log.rows(problem.log.ratings >= posterior.liked_from))
+            )
+        found["choice"] = choice
     return Corrected(**vars(posterior) | found | {"notes": notes, "exposure": exposure})
 
 
@@ -199,24 +205,26 @@ def fit_positives(problem: Problem) -> Corrected:
 
 
 def fit_exposure(
-    problem: Problem, fold: Array, rng: np.random.Generator
+    problem: Problem, part: Problem, chosen: Array, fold: Array, rng: np.random.Generator
 ) -> tuple[FittedExposure | ClickPropensity, Array, Folded | None]:
     """Fit who saw what: log p of every rating by fits without it, and what lists over all pairs rest on, if any.
 
-    Of listed rows it is what was seen among these, such as clicks among what was shown.
+    Folds are of the part of the problem with the chosen users. Of listed rows it is what was seen among these, such as
+    clicks among what was shown.
     """
-    log = problem.log
     if problem.shown is not None:
-        clicks, log_p = fit_clicks(problem.shown, log.n_users, log.n_items, problem.seed)
+        clicks, log_p = fit_clicks(problem.shown, problem.log.n_users, problem.log.n_items, problem.seed)
         own = log_p[problem.shown.seen]
         if problem.shown.cells is not None:
             own = np.repeat(own, np.maximum(np.rint(problem.shown.cells[problem.shown.seen]), 1).astype(int))
         return clicks, own, None
-    folded = Joint().by_folds(log, fold, rng)
-    exposure = with_rates(log, folded, rng)
-    own = exposure.rates[log.users] + folded.held_out
-    own = log_expit(np.where(np.isfinite(own), own, exposure.logits(log.users, log.items)))
-    return exposure, own if problem.chances is None else np.log(problem.chances, dtype=np.float64), folded
+    folded = Joint().by_folds(part.log, fold, rng)
+    if part.log is not problem.log and (scorer := folded.scorer.again(problem.log)) is not None:
+        folded = folded._replace(scorer=scorer)
+    exposure, users = with_rates(problem.log, folded, rng), chosen[part.log.users]
+    own = exposure.rates[users] + folded.held_out
+    own = log_expit(np.where(np.isfinite(own), own, exposure.logits(users, part.log.items)))
+    return exposure, own if part.chances is None else np.log(part.chances, dtype=np.float64), folded
 
 
 @dataclass(frozen=True, kw_only=True)

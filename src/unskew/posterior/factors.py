@@ -136,6 +136,24 @@ class Problem:
         )  # fmt: skip
         return Chain(log, ratings, sampler, burn=burn, short=short)
 
+    def of_some(self) -> tuple[Problem, Int]:
+        """Return the problem that folds are fitted to, and its users: all, of a large log some with all their ratings.
+
+        What folds are asked is a few numbers each, which a part of the users tells.
+        """
+        log, rng = self.log, np.random.default_rng([self.seed, 4])
+        n = max(math.ceil(log.n_users * defaults.LARGE / len(log.users)), defaults.FEWEST_USERS)
+        if n >= log.n_users or self.shown is not None:
+            return self, np.arange(log.n_users)
+        chosen, number = np.sort(rng.permutation(log.n_users)[:n]), np.full(log.n_users, -1)
+        number[chosen] = np.arange(n)
+        own = number[log.users] >= 0
+        part = log.rows(own)
+        features = None if self.user_features is None else self.user_features[chosen]
+        chances = None if self.chances is None else self.chances[own]
+        log = part._replace(users=number[part.users], n_users=n)
+        return replace(self, log=log, user_features=features, chances=chances), chosen
+
     def folds(self) -> Int:
         """Return a fold for every rating, an equal share of each user's in every fold."""
         return self.log.folds(defaults.FOLDS, np.random.default_rng([self.seed, 3]))
@@ -155,12 +173,16 @@ def fold_sweeps(n_ratings: int) -> int:
 
 
 class Fitted(NamedTuple):
-    """Hold a fitted model, its problem with the columns chosen, folds, and models that have not seen one, if asked."""
+    """Hold a fitted model, its problem with the columns chosen, folds, and models that have not seen one, if asked.
+
+    Folds are of all ratings, or of the problem of `some` users, with their numbers.
+    """
 
     posterior: Posterior
     problem: Problem
     fold: Int
     without: Callable[[int], Posterior]
+    some: tuple[Problem, Int] | None = None
 
 
 @one_blas_thread
@@ -169,8 +191,10 @@ def sample(problem: Problem) -> Fitted:
 
     An interrupt (Ctrl-C) after the first kept sweep ends the fit with what there is, and its notes say so.
     """
-    fold, n = problem.folds(), len(problem.log.users)
-    problem, without, notes = choose_columns(problem, fold)
+    n, (part, users) = len(problem.log.users), problem.of_some()
+    fold = part.folds()
+    part, without, notes = choose_columns(part, fold)
+    problem = replace(problem, settings=part.settings)
     asked = problem.settings.sweeps
     least, most = asked or defaults.least_sweeps(n), asked or defaults.most_sweeps(n)
     chain = problem.chain(defaults.burn_in(least))
@@ -191,7 +215,7 @@ def sample(problem: Problem) -> Fitted:
         if chain.kept < 2:
             raise
         notes.append(f"Interrupted after {sampler.sweeps} sweeps: answers rest on the {chain.kept} kept so far.")
-    return Fitted(_finished(problem, chain, notes), problem, fold, without)
+    return Fitted(_finished(problem, chain, notes), problem, fold, without, (part, users))
 
 
 def _finished(problem: Problem, chain: Chain, notes: list[str]) -> Posterior:
