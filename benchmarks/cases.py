@@ -21,41 +21,38 @@ import unskew
 
 Array = NDArray[Any]
 Figures = dict[str, float]
-WORLD: dict[str, Any] = {"n_users": 500, "n_items": 250, "density": 0.1}
+Settings = dict[str, Any]
+QUIET = unskew.Training(progress=False)
 JESTER_USERS, JESTER_CUTS, JESTER_DENSITY = 1500, (-6, -2, 2, 6), 0.12
 
 
-class Case(NamedTuple):
-    """A log to learn from, rated pairs to be judged on, and the world they come from if it is simulated."""
-
-    train: unskew.RatingLog
-    test: unskew.RatingLog
-    name: str
-    world: unskew.World | None = None
-
-
 class Job(NamedTuple):
-    """A method to be measured on a case with a seed, and the settings that an earlier seed was tuned to, if any."""
+    """A method to be measured on what a seed makes of a case; `settings` are those recorded of its seed 0, if any."""
 
+    case: str
     method: str
-    case: Case
     seed: int
-    settings: dict[str, Any] | None = None
+    data: Any
+    settings: Settings | None = None
 
 
 class Measured(NamedTuple):
     """Figures by name, the settings they rest on, and versions of libraries besides the usual ones."""
 
     metrics: Figures
-    settings: dict[str, Any]
-    versions: dict[str, str] = {}  # noqa: RUF012
+    settings: Settings
+    versions: Mapping[str, str] = {}
+
+
+def grouped(group: str, figures: Mapping[str, Any]) -> Figures:
+    """Name figures by the group that they are printed in."""
+    return {f"{group}: {name}": float(value) for name, value in figures.items()}
 
 
 class Experiment(NamedTuple):
-    """Methods, cases by name (made from the data folder and the seed), seeds, and what a job is measured by.
+    """Methods, cases by name (made from the data folder and a seed), seeds, and what measures a job.
 
-    `applies` says which methods are run on which cases; `tuned` that settings of one seed serve all others; `table`
-    makes a table of the records where means say too little.
+    `applies` says which methods are run on which cases; `table` makes a table of records where means say too little.
     """
 
     about: str
@@ -64,8 +61,15 @@ class Experiment(NamedTuple):
     n_seeds: int
     measure: Callable[[Job], Measured]
     applies: Callable[[str, str], bool] = lambda method, case: True
-    tuned: bool = False
     table: Callable[[list[dict[str, Any]]], str] | None = None
+
+
+class Case(NamedTuple):
+    """A log to learn from, rated pairs to be judged on, and the world they come from if it is simulated."""
+
+    train: unskew.RatingLog
+    test: unskew.RatingLog
+    world: unskew.World | None = None
 
 
 def log_of(users: Array, items: Array, ratings: Array, positive: float, shape: tuple[int, int]) -> unskew.RatingLog:
@@ -74,6 +78,7 @@ def log_of(users: Array, items: Array, ratings: Array, positive: float, shape: t
     return unskew.RatingLog.from_arrays(users, items, ratings, positive=positive, **ids)
 
 
+@lru_cache(maxsize=1)
 def table_of(file: Path) -> NDArray[np.float64]:
     """Read a gzipped table of numbers below a line of names."""
     try:
@@ -82,17 +87,13 @@ def table_of(file: Path) -> NDArray[np.float64]:
         raise unskew.DataError(f"{file} cannot be read as a gzipped table of numbers: {error}.") from error
 
 
-@lru_cache(maxsize=2)
 def coat(data: Path, seed: int = 0, features: bool = False) -> Case:
     """Coat: 24 ratings a user by choice to learn from, 16 at random as the test; liked from 3 up."""
     found = unskew.datasets.load("coat", data / "coat", positive=3)
-    if features:
-        return Case(found.train, found.test, "coat with features")
-    train, test = (replace(log, user_features=None, item_features=None) for log in (found.train, found.test))
-    return Case(train, test, "coat")
+    logs = found.train, found.test
+    return Case(*(log if features else replace(log, user_features=None, item_features=None) for log in logs))
 
 
-@lru_cache(maxsize=1)
 def movielens(data: Path, seed: int = 0, by_time: bool = False) -> Case:
     """MovieLens latest-small: a random fifth, or the last fifth of each user's ratings by time, as the test.
 
@@ -110,29 +111,25 @@ def movielens(data: Path, seed: int = 0, by_time: bool = False) -> Case:
     rows, held_out = rows[known := np.isin(rows[:, 1], films)], held_out[known]
     users, items = np.unique(rows[:, 0], return_inverse=True)[1], np.searchsorted(films, rows[:, 1])
     shape = int(users.max()) + 1, len(films)
-    train, test = (log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out))
-    return Case(train, test, "movielens by time" if by_time else "movielens")
+    return Case(*(log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out)))
 
 
-@lru_cache(maxsize=1)
 def jester_stars(data: Path) -> Array:
     """Read the block of 1,500 users and 100 jokes without gaps as stars 0 to 4; 3 and 4 are liked."""
-    ratings = table_of(data / "jester" / "complete.csv.gz")[:JESTER_USERS, 1:] / 100
-    return np.digitize(ratings, JESTER_CUTS)
+    return np.digitize(table_of(data / "jester" / "complete.csv.gz")[:JESTER_USERS, 1:] / 100, JESTER_CUTS)
 
 
 def taste(stars: Array, rank: int = 8) -> NDArray[np.float64]:
     """Give the part of centred stars that users, items and `rank` factors explain."""
     centred = stars - stars.mean()
-    of_users, of_items = centred.mean(1, keepdims=True), centred.mean(0, keepdims=True)
-    left, size, right = np.linalg.svd(centred - of_users - of_items, full_matrices=False)
-    return np.asarray(of_users + of_items + (left[:, :rank] * size[:rank]) @ right[:rank])
+    effects = centred.mean(1, keepdims=True) + centred.mean(0, keepdims=True)
+    left, size, right = np.linalg.svd(centred - effects, full_matrices=False)
+    return np.asarray(effects + (left[:, :rank] * size[:rank]) @ right[:rank])
 
 
 def drawn(log_odds: Array, density: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw which pairs are seen: P = sigmoid(c + log-odds), c such that the mean is `density`; and P."""
-    constant = brentq(lambda c: expit(c + log_odds).mean() - density, -30, 30)
-    probability = expit(constant + log_odds)
+    probability = expit(brentq(lambda c: expit(c + log_odds).mean() - density, -30, 30) + log_odds)
     return rng.random(log_odds.shape) < probability, probability
 
 
@@ -153,21 +150,18 @@ def select(stars: Array, law: str, slope: float, seed: int, density: float = JES
     return drawn(laws[law](), density, rng)
 
 
-@lru_cache(maxsize=1)
 def jester(law: str, slope: float, data: Path, seed: int) -> Case:
     """Jester under a known law of selection, judged on every pair that was not seen."""
     stars = jester_stars(data)
     seen, _ = select(stars, law, slope, seed)
-    pairs = np.indices(stars.shape)
-    train, test = (log_of(pairs[0][part], pairs[1][part], stars[part], 3, seen.shape) for part in (seen, ~seen))
-    return Case(train, test, f"jester, {law}")
+    return Case(*(log_of(*np.nonzero(part), stars[part], 3, seen.shape) for part in (seen, ~seen)))
 
 
-@lru_cache(maxsize=1)
 def simulated(selection: str, data: Path, seed: int, **settings: Any) -> Case:
     """A simulated world, seen by popularity or by taste; its preferences are known for every pair."""
-    world = unskew.simulate(**{**WORLD, **settings}, selection=selection, seed=seed)
-    return Case(world.log, world.test, f"simulated, {selection}", world)
+    size: Settings = {"n_users": 500, "n_items": 250, "density": 0.1}
+    world = unskew.simulate(**size | settings, selection=selection, seed=seed)
+    return Case(world.log, world.test, world)
 
 
 million = partial(simulated, "taste", n_users=6000, n_items=3700, density=0.045)
@@ -181,4 +175,8 @@ REAL = {
     "movielens": movielens,
     "movielens by time": partial(movielens, by_time=True),
 }
-JESTER = {f"jester, {name}": partial(jester, name.split()[0], slope) for name, slope in LAWS.items()}
+
+
+def by_law(make: Callable[[str, float, Path, int], Any]) -> dict[str, Callable[[Path, int], Any]]:
+    """Name the cases of Jester, one a law."""
+    return {f"jester, {name}": partial(make, name.split()[0], slope) for name, slope in LAWS.items()}

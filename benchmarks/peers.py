@@ -32,11 +32,12 @@ class Peer(NamedTuple):
     """A library's model: its distribution, how it is fitted, what is searched, and what trials do with less of.
 
     In `space` a list is a choice, its first the default; a triple a default and a range on a log scale; else it is
-    fixed.
+    fixed. `fit` gets the log, what is learned (stars, or 1 and 0 of a `target` "liked"), the pairs asked, a seed and
+    the other settings, and returns a score for each pair asked, or a list for every user.
     """
 
     library: str
-    fit: Callable[[RatingLog, RatingLog, int, Settings], Array]
+    fit: Callable[..., Array]
     space: Settings
     trial: Settings = {}  # noqa: RUF012
     lists: bool = False
@@ -48,34 +49,41 @@ class Peer(NamedTuple):
 
 
 def measure(job: Job) -> Measured:
-    """Tune unless an earlier seed was, fit with this seed, and measure on the test."""
-    peer, case = PEERS[job.method], job.case
-    settings = tuned(peer, case.train) if job.settings is None else job.settings
+    """Tune unless another seed was, fit with this seed, and measure on the test."""
+    peer, (train, test, _) = PEERS[job.method], job.data
+    settings = job.settings or tuned(peer, train)
     began = time.process_time()
-    found = fitted(peer, case.train, case.test, job.seed, {name: settings[name] for name in peer.space})
-    seconds = time.process_time() - began
+    found = fitted(peer, train, test, job.seed, {name: settings[name] for name in peer.space})
+    seconds = {"seconds": time.process_time() - began}
     if peer.lists:
-        metrics = list_figures(found, case.test, "choice")
+        metrics = list_figures(found, test, "choice")
     else:
-        metrics = judged(expit(settings["map"][0] + settings["map"][1] * found), case.test)
-    return Measured({**metrics, "seconds": seconds}, settings, {peer.library: version(peer.library)})
+        metrics = judged(expit(settings["map"][0] + settings["map"][1] * found), test)
+    return Measured(metrics | seconds, settings, {peer.library: version(peer.library)})
 
 
 def fitted(peer: Peer, log: RatingLog, asked: RatingLog, seed: int, settings: Settings) -> Array:
-    """Return a score for each pair asked, or a list for every user; bars of the libraries are not shown."""
+    """Return what a peer answers; bars of the libraries are not shown."""
+    liked = settings.get("target") == "liked" or log.stars is None
+    y = np.asarray(log.ratings if liked else log.stars, float)
     with redirect_stderr(StringIO()):
-        return peer.fit(log, asked, seed, settings)
+        return peer.fit(log, y, asked, seed, **{name: x for name, x in settings.items() if name != "target"})
 
 
 def tuned(peer: Peer, log: RatingLog) -> Settings:
-    """Return the best of the trials, its score on the held-out tenth, its logistic map, and what the trials took."""
+    """Return the best of the trials, its score on the held-out tenth, its logistic map, and what the trials took.
+
+    On a large log samplers, which are slow there, have half the sweeps.
+    """
     import optuna
 
     held_out = np.random.default_rng([0, 17]).random(len(log)) < HELD_OUT
     rest, tenth = log.take(~held_out), log.take(held_out)
     searched = {name: values for name, values in peer.space.items() if isinstance(values, (list, tuple))}
-    usual = {name: each[0] if name in searched else each for name, each in peer.space.items()}
-    defaults, fewer = halved(usual, log), halved(peer.trial, log)
+    defaults = {name: each[0] if name in searched else each for name, each in peer.space.items()}
+    fewer = dict(peer.trial)
+    for settings in (defaults, fewer) if len(log) > LARGE else ():
+        settings |= {name: n // 2 for name, n in settings.items() if name == "sweeps"}
     began = time.process_time()
 
     def loss(trial: Any) -> float:
@@ -97,11 +105,6 @@ def tuned(peer: Peer, log: RatingLog) -> Settings:
     return {**settings, "tuning seconds": time.process_time() - began}
 
 
-def halved(settings: Settings, log: RatingLog) -> Settings:
-    """Return settings with half the sweeps for a large log, on which the samplers are slow."""
-    return {name: n // 2 if name == "sweeps" and len(log) > LARGE else n for name, n in settings.items()}
-
-
 def suggested(trial: Any, name: str, values: Any) -> Any:
     """Let a trial suggest one of a list, or a number of a range."""
     if isinstance(values, list):
@@ -110,27 +113,21 @@ def suggested(trial: Any, name: str, values: Any) -> Any:
     return kind(name, *values[1:], log=True)
 
 
-def learned(log: RatingLog, s: Settings) -> tuple[Array, Settings]:
-    """Return what is learned from, ratings as they stand or 1 for liked and 0 for not, and the other settings."""
-    values = log.ratings if s["target"] == "liked" or log.stars is None else log.stars
-    return np.asarray(values, float), {name: value for name, value in s.items() if name != "target"}
-
-
 def matrix(log: RatingLog, values: Array | None = None) -> Any:
     """Return the log as a sparse matrix, of ones if no values are given."""
     ones = np.ones(len(log), np.float32) if values is None else values
     return sp.csr_matrix((ones, (log.users, log.items)), shape=(log.n_users, log.n_items))
 
 
-def myfm(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def myfm(log: RatingLog, y: Array, asked: RatingLog, seed: int, rank: int, history: str, sweeps: int) -> Array:
     """myFM: a Bayesian factorisation machine, ordered probit; `history` adds SVD++ terms of users, or of both sides."""
     import myfm
 
-    levels, ranks = np.unique(learned(log, {"target": "stars"})[0], return_inverse=True)
+    levels, ranks = np.unique(y, return_inverse=True)
     seen, blocks, shapes = matrix(log).astype(float), [], []
     for known, rows, features in zip((seen, seen.T.tocsr()), ("users", "both"), log.features, strict=True):
         parts = [sp.identity(known.shape[0], format="csr")]
-        if s["history"] in (rows, "both"):
+        if history in (rows, "both"):
             parts.append(sp.diags(1 / np.sqrt(np.maximum(known.getnnz(1), 1))) @ known)
         if features is not None:
             parts.append(sp.csr_matrix(features.encoded, dtype=float))
@@ -141,28 +138,29 @@ def myfm(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
         codes = pairs.users.tolist(), pairs.items.tolist()
         return [myfm.RelationBlock(*each) for each in zip(codes, blocks, strict=True)]
 
-    model, kept = myfm.MyFMOrderedProbit(rank=s["rank"], random_seed=seed), s["sweeps"] - s["sweeps"] // 4
-    model.fit(None, ranks, relations(log), n_iter=s["sweeps"], n_kept_samples=kept, group_shapes=shapes)
+    model, kept = myfm.MyFMOrderedProbit(rank=rank, random_seed=seed), sweeps - sweeps // 4
+    model.fit(None, ranks, relations(log), n_iter=sweeps, n_kept_samples=kept, group_shapes=shapes)
     chances = model.predict_proba(None, relations(asked))[:, levels >= log.scale.positive].sum(1)
     return np.asarray(logit(np.clip(chances, 1e-6, 1 - 1e-6)))
 
 
-def smurff(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def smurff(
+    log: RatingLog, y: Array, asked: RatingLog, seed: int, num_latent: int, noise: str, precision: float,
+    centred: str, sweeps: int,
+) -> Array:  # fmt: skip
     """SMURFF: BPMF, with features Macau; it has no biases, so ratings are centred on shrunk means if so chosen."""
     import smurff
 
-    (y, _), sides = learned(log, s), ((1, log.items), (0, log.users))
-    offsets = [np.full(log.n_users, y.mean()), np.zeros(log.n_items)]
-    rest = y - y.mean()
-    for side, codes in sides if s["centred"] == "biases" else ():
+    offsets, rest = [np.full(log.n_users, y.mean()), np.zeros(log.n_items)], y - y.mean()
+    for side, codes in ((1, log.items), (0, log.users)) if centred == "biases" else ():
         counts = np.bincount(codes, minlength=len(offsets[side]))
         means = np.bincount(codes, rest, len(counts)) / (counts + 5)
         offsets[side], rest = offsets[side] + means, rest - means[codes]
-    burn, priors = s["sweeps"] // 4, ["normal" if f is None else "macau" for f in log.features]
-    sizes = {"num_latent": s["num_latent"], "burnin": burn, "nsamples": s["sweeps"] - burn}
+    burn, priors = sweeps // 4, ["normal" if f is None else "macau" for f in log.features]
+    sizes = {"num_latent": num_latent, "burnin": burn, "nsamples": sweeps - burn}
     model = smurff.TrainSession(priors=priors, **sizes, num_threads=1, seed=seed + 1, verbose=0)
-    noise = {"fixed": smurff.FixedNoise, "sampled": smurff.SampledNoise}[s["noise"]](s["precision"])
-    model.addTrainAndTest(matrix(log, rest), matrix(asked).astype(float), noise)
+    kind = {"fixed": smurff.FixedNoise, "sampled": smurff.SampledNoise}[noise]
+    model.addTrainAndTest(matrix(log, rest), matrix(asked).astype(float), kind(precision))
     for side, features in enumerate(log.features):
         if features is not None:
             model.addSideInfo(side, features.encoded.astype(float), direct=True)
@@ -171,29 +169,33 @@ def smurff(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
     return np.asarray(offsets[0][asked.users] + offsets[1][asked.items] + found)
 
 
-def surprise(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def surprise(log: RatingLog, y: Array, asked: RatingLog, seed: int, **settings: Any) -> Array:
     """Surprise's SVD: a biased matrix factorisation by stochastic gradient steps."""
     from surprise import SVD, Trainset
 
-    (y, rest), by_user, by_item = learned(log, s), defaultdict(list), defaultdict(list)
+    by_user, by_item = defaultdict(list), defaultdict(list)
     for u, i, value in zip(log.users.tolist(), log.items.tolist(), y.tolist(), strict=True):
         by_user[u].append((i, value))
         by_item[i].append((u, value))
     ids = [{code: code for code in range(n)} for n in (log.n_users, log.n_items)]
     made = Trainset(by_user, by_item, log.n_users, log.n_items, len(log), (y.min(), y.max()), *ids)
-    model = SVD(**rest, random_state=seed).fit(made)
+    model = SVD(**settings, random_state=seed).fit(made)
     return biased(y.mean(), model.bu, model.bi, model.pu, model.qi, asked)
 
 
-def cornac(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
-    """Cornac's MF: a biased matrix factorisation by stochastic gradient steps."""
+def cornac_data(log: RatingLog, y: Array, seed: int) -> Any:
+    """Return ratings as Cornac takes them, in our codes."""
     from cornac.data import Dataset
+
+    ids = [OrderedDict((code, code) for code in range(n)) for n in (log.n_users, log.n_items)]
+    return Dataset(log.n_users, log.n_items, *ids, (log.users.astype(int), log.items.astype(int), y), seed=seed)
+
+
+def cornac(log: RatingLog, y: Array, asked: RatingLog, seed: int, **settings: Any) -> Array:
+    """Cornac's MF: a biased matrix factorisation by stochastic gradient steps."""
     from cornac.models import MF
 
-    y, rest = learned(log, s)
-    ids = [OrderedDict((code, code) for code in range(n)) for n in (log.n_users, log.n_items)]
-    data = Dataset(log.n_users, log.n_items, *ids, (log.users.astype(int), log.items.astype(int), y), seed=seed)
-    model = MF(**rest, num_threads=1, seed=seed).fit(data)
+    model = MF(**settings, num_threads=1, seed=seed).fit(cornac_data(log, y, seed))
     return biased(model.global_mean, model.u_biases, model.i_biases, model.u_factors, model.i_factors, asked)
 
 
@@ -203,15 +205,14 @@ def biased(mean: float, user_bias: Array, item_bias: Array, users: Array, items:
     return np.asarray(mean + user_bias[asked.users] + item_bias[asked.items] + factors)
 
 
-def lenskit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def lenskit(log: RatingLog, y: Array, asked: RatingLog, seed: int, **settings: Any) -> Array:
     """LensKit's biased matrix factorisation by alternating least squares; an item it has not met gets the mean."""
     from lenskit.als import BiasedMFScorer
     from lenskit.data import ItemList, RecQuery, from_interactions_df
     from lenskit.training import TrainingOptions
     from pandas import DataFrame
 
-    y, rest = learned(log, s)
-    model = BiasedMFScorer(**rest)
+    model = BiasedMFScorer(**settings)
     data = from_interactions_df(DataFrame({"user_id": log.users, "item_id": log.items, "rating": y}))
     model.train(data, TrainingOptions(rng=seed))
     found = np.full(len(asked), np.nan)
@@ -221,18 +222,18 @@ def lenskit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
     return np.where(np.isnan(found), np.nanmean(found), found)
 
 
-def implicit_model(log: RatingLog, seed: int, s: Settings) -> Any:
+def implicit_model(log: RatingLog, seed: int, **settings: Any) -> Any:
     """implicit's alternating least squares on liked ratings."""
     from implicit.cpu.als import AlternatingLeastSquares
 
-    model = AlternatingLeastSquares(**s, random_state=seed, num_threads=1)
+    model = AlternatingLeastSquares(**settings, random_state=seed, num_threads=1)
     model.fit(matrix(log.take(log.ratings > 0)), show_progress=False)
     return model
 
 
-def implicit(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def implicit(log: RatingLog, y: Array, asked: RatingLog, seed: int, **settings: Any) -> Array:
     """What was rated is not shown again."""
-    return np.asarray(implicit_model(log, seed, s).recommend(np.arange(log.n_users), matrix(log), N=TOP)[0])
+    return np.asarray(implicit_model(log, seed, **settings).recommend(np.arange(log.n_users), matrix(log), N=TOP)[0])
 
 
 def top_unseen(scores: Array, log: RatingLog) -> Array:
@@ -241,16 +242,16 @@ def top_unseen(scores: Array, log: RatingLog) -> Array:
     return np.argsort(-scores, axis=1, kind="stable")[:, :TOP]
 
 
-def liked_ridge(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def liked_ridge(log: RatingLog, y: Array, asked: RatingLog, seed: int, penalty: float) -> Array:
     """Rank by X - R / diag(P), R = (X X' + penalty)^-1 X on liked ratings X: EASE (Steck 2019) by its smaller side."""
     x = matrix(log.take(log.ratings > 0)).toarray().astype(float)
-    r = np.linalg.solve(x @ x.T + s["penalty"] * np.eye(len(x)), x)
-    return top_unseen(x - r * s["penalty"] / (1 - (x * r).sum(0)), log)
+    r = np.linalg.solve(x @ x.T + penalty * np.eye(len(x)), x)
+    return top_unseen(x - r * penalty / (1 - (x * r).sum(0)), log)
 
 
-def popularity(log: RatingLog, asked: RatingLog, seed: int, s: Settings) -> Array:
+def popularity(log: RatingLog, y: Array, asked: RatingLog, seed: int, counted: str) -> Array:
     """Rank by how many have rated, or liked, an item."""
-    x = matrix(log if s["counted"] == "rated" else log.take(log.ratings > 0))
+    x = matrix(log if counted == "rated" else log.take(log.ratings > 0))
     return top_unseen(np.tile(np.asarray(x.sum(0), float), (log.n_users, 1)), log)
 
 
@@ -282,5 +283,4 @@ EXPERIMENT = Experiment(
     5,
     measure,
     lambda method, case: PEERS[method].applies(case),
-    tuned=True,
 )

@@ -1,7 +1,8 @@
-"""Draw the pictures of docs/problem.md and print its figures: `python -m benchmarks.pictures docs`."""
+"""Draw the pictures of the problem and of the loop, and print its figures: `python -m benchmarks.pictures docs`."""
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import numpy as np
 from markupsafe import Markup
 
 import unskew
+from benchmarks.cases import QUIET
+from benchmarks.tables import Record, gathered
+from benchmarks.worlds import FIGURES, LENGTHS, over_seeds
 from unskew.bench.protocol import WORLD_SETTINGS
 from unskew.charts import Chart, Point, Row, lines, rows
 from unskew.findings import Interval, Table
 
 PEOPLE, THINGS, GROUPS, SIDE = 40, 60, 10, 3.3
-QUIET = unskew.Training(progress=False)
 
 
 def squares(liked: np.ndarray, known: np.ndarray) -> Chart:
@@ -30,6 +33,24 @@ def squares(liked: np.ndarray, known: np.ndarray) -> Chart:
     table = Table("Squares", ["liked", "rated", "liked of rated"], [(liked.mean(), known.mean(), liked[known].mean())])
     about = "A square for each pair of 40 people and 60 things, and of those that are rated."
     return Chart("What people think, and what they rate", about, 28 + SIDE * PEOPLE, Markup("").join(parts), table)
+
+
+def loop(records: list[Record]) -> Chart:
+    """Draw the error of the level over rounds, with the spread of seeds; with logged chances where there are any."""
+    shown = {
+        "naive, greedy": ("naive, greedy", FIGURES[2]),
+        "dce-bayes with chances": ("dce-bayes, thompson .1", FIGURES[3]),
+    }
+    series: dict[str, list[Point]] = {}
+    for label, (policy, figure) in shown.items():
+        for number in range(1, LENGTHS["world"][1] + 1):
+            own = over_seeds(records, "world", policy, figure, number)
+            mean, reach = own.mean(), 2 * own.std() / math.sqrt(len(own))
+            series.setdefault(label, []).append(Point(number, Interval(mean, mean - reach, mean + reach)))
+    about = (
+        "The share of all pairs that a recommender believes to be liked, less the truth, as it learns from its lists."
+    )
+    return lines("The loop bends what is believed", about, series, x="round", y="believed less true share liked")
 
 
 def pictures() -> tuple[dict[str, Chart], dict[str, float]]:
@@ -85,4 +106,5 @@ if __name__ == "__main__":
     charts, found = pictures()
     for name, chart in charts.items():
         chart.save(Path(sys.argv[1]) / f"problem-{name}.svg")
+    loop(gathered(Path(__file__).parent / "records", "loop")).save(Path(sys.argv[1]) / "loop.svg")
     print(*(f"{name}: {value:.4g}" for name, value in found.items()), sep="\n")

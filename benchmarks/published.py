@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from unskew.calibration.experts import FIRST_TEMPERATURE, ExpertPlatt, Mixture, usage_of
+from unskew.calibration.experts import ExpertPlatt, Mixture, assigned, gumbel, temperature, usage_of
 from unskew.calibration.platt import Examples, PlattMaps
 from unskew.data.population import AllPairs, Folds
 from unskew.losses.batch import Rows, View
@@ -50,23 +50,19 @@ class Flatline(Patience):
 
     judged_on = "train"
 
-    def __init__(self, patience: int, share: float = FLAT_SHARE) -> None:
+    def __init__(self, patience: int) -> None:
         super().__init__(FLAT_EPOCHS)
-        self.share, self.flat = share, 0
+        self.flat = 0
 
     def record(self, risk: float) -> bool:
         self.epoch += 1
-        self.flat += self.epoch > 1 and self.best_risk - risk < self.share * abs(self.best_risk)
+        self.flat += self.epoch > 1 and self.best_risk - risk < FLAT_SHARE * abs(self.best_risk)
         self.best_risk = risk
         return False
 
     @property
     def exhausted(self) -> bool:
         return self.flat >= self.patience
-
-    def reason(self, epoch: int, most: int) -> str:
-        flat = f"stopped: the training risk was flat in {self.patience} epochs"
-        return flat if self.exhausted else super().reason(epoch, most)
 
 
 class DenseTable(Table):
@@ -98,15 +94,13 @@ class Dense(NetSpec):
 
     net: NetSpec = field(default_factory=lambda: MF(n_factors=16, biases=False, init_std=1.0))
 
-    def _dense(self, net: Part) -> TableNet:
-        assert isinstance(net, TableNet)
-        return type(net)(**{name: DenseTable(table.value, table.decay) for name, table in net.tables.items()})
-
     def build(self, context: NetContext, rng: np.random.Generator, owner: Part | None = None) -> TableNet:
-        return self._dense(self.net.build(context, rng))
+        return self.from_state(self.net.build(context, rng).state())
 
     def from_state(self, state: State, owner: Part | None = None) -> TableNet:
-        return self._dense(self.net.from_state(state))
+        net = self.net.from_state(state)
+        assert isinstance(net, TableNet)
+        return type(net)(**{name: DenseTable(table.value, table.decay) for name, table in net.tables.items()})
 
 
 @register("published-factors")
@@ -135,25 +129,21 @@ class PublishedFactors(Factors):
         return CrossFitted(trained.parts["propensity"], folds, trained.history)
 
 
-def noisy(alpha: Array, tau: float, rng: np.random.Generator) -> Array:
-    """beta = softmax((log alpha + g) / tau) with Gumbel noise g, a row for every pair."""
-    uniform = np.clip(rng.random(alpha.shape, dtype=F), F(1e-10), F(1 - 1e-7))
-    return softmax((np.log(alpha + F(1e-10)) - np.log(-np.log(uniform))) / F(tau), 1)
-
-
 class NoisyExperts(PlattMaps):
     """Experts that go on drawing Gumbel noise, for every pair anew, whenever they are asked.
 
     What is drawn follows from what is asked, so that the same question gets the same answer.
     """
 
-    tau: float = FIRST_TEMPERATURE
+    def __init__(self, *tables: Any, tau: Any = 1.0, mixture: Mixture | None = None, **known: Any) -> None:
+        super().__init__(*tables, **known)
+        self.tau, self.mixture = float(tau), mixture
 
     def calibrated(self, logits: Array, users: Array) -> Array:
         weights, slopes, intercepts = self.tables
         logits = np.ascontiguousarray(logits, F)
         rng = np.random.default_rng([NOISE_STREAM, zlib.crc32(logits.tobytes())])
-        beta = noisy(weights[users], self.tau, rng)
+        beta = softmax((np.log(weights[users] + F(1e-10)) + gumbel(rng, (len(users), slopes.size))) / F(self.tau), 1)
         return PlattMaps(beta, slopes, intercepts, 0).calibrated(logits, np.arange(len(users)))
 
     def state(self) -> dict[str, Array]:
@@ -194,14 +184,20 @@ class PublishedExperts(ExpertPlatt):
         mixture = self._start(examples.vectors, rng) if before is None else deepcopy(before)
         once, size = previous is None and planned == 1, self.batch_size or len(examples)
         plan = np.arange(1, self.steps + 1) / self.steps if once else np.full(self.steps_per_epoch, planned)
-        taus = 1e-3**plan  # the temperature falls from 1 to 1e-3 over all planned epochs
         s, y, w = (column.astype(F) for column in (examples.logits, examples.labels, examples.weights))
-        x = mixture.inputs(examples.vectors)
-        for tau in taus:
+        x, maps, gate = mixture.inputs(examples.vectors)[examples.users], mixture.maps, mixture.gate
+        for tau in map(temperature, plan):
             for first in range(0, len(examples), size):
                 rows = slice(first, first + size)
-                self._step(mixture, s[rows], y[rows], w[rows], x[examples.users[rows]], tau, rng)
-        return self._noisy_at_rest(mixture, examples, float(taus[-1]))
+                of_maps, of_gate = self.slopes(maps.value, gate.value, s[rows], y[rows], w[rows], x[rows], tau, rng)
+                of_gate = of_gate + F(self.l2) * gate.value
+                of_gate[:, -1] = 0  # the released code does not hand the constants to its optimiser
+                maps.move(of_maps + F(self.l2) * maps.value, self.learning_rate)
+                gate.move(of_gate, self.learning_rate)
+        alpha, size = mixture.assignment(examples.vectors), int(maps.value.size + gate.value.size)
+        usage, entropy = usage_of(alpha[:-1])
+        tables, known = (alpha, *maps.value.copy().T[:, None]), {"usage": usage, "entropy": entropy}
+        return NoisyExperts(*tables, n_parameters=size, **known, tau=temperature(plan[-1]), mixture=mixture)
 
     def _start(self, vectors: Array, rng: np.random.Generator) -> Mixture:
         """a = 1 and b = -1, as they are; an assignment drawn as linear layers are, on vectors as they are."""
@@ -215,45 +211,23 @@ class PublishedExperts(ExpertPlatt):
     ) -> tuple[Array, Array]:
         """d loss / d (a, b) and d loss / d W, where m = sum_k beta_k c_k, c_k = sigmoid(a_k s + b_k).
 
-        alpha = softmax(W x), beta = softmax((log alpha + g) / tau); for a softmax d q_k / d z_l = q_k ([k = l] - q_l).
+        beta = softmax((W x + g) / tau); for a softmax d beta_k / d z_l = beta_k ([k = l] - beta_l).
         """
-        alpha = softmax(x @ gate.T, 1)
-        beta = noisy(alpha, tau, rng)
-        c = 1 / (1 + np.exp(-(s[:, None] * maps[:, 0] + maps[:, 1])))
-        of_m = self._loss_slope((beta * c).sum(1), y, w)[:, None]
+        beta = assigned(x, gate, gumbel(rng, (len(maps), len(x))), tau)
+        c = sigmoid(maps[:, :1] * s + maps[:, 1:])
+        of_m = self._loss_slope((beta * c).sum(0), y, w)
         of_z = of_m * beta * c * (1 - c)
-        of_beta = of_m * c
-        of_log = beta * (of_beta - (beta * of_beta).sum(1, keepdims=True)) / F(tau)
-        of_alpha = of_log / (alpha + F(1e-10))
-        of_score = alpha * (of_alpha - (alpha * of_alpha).sum(1, keepdims=True))
-        return np.column_stack([s @ of_z, of_z.sum(0)]), of_score.T @ x
+        of_score = beta * (of_m * c - (beta * of_m * c).sum(0)) / F(tau)
+        return np.column_stack([of_z @ s, of_z.sum(1)]), of_score @ x
 
     def _loss_slope(self, m: Array, y: Array, w: Array) -> Array:
         if self.objective == "contrast":
-            return np.asarray(y.sum() * softmax(m, 0) - y)
-        inside = (m >= 1e-7) & (m <= 1 - 1e-7)
-        m = np.where(inside, m, F(0.5))
-        return np.where(inside, w * (m - y) / (m * (1 - m)), F(0))
-
-    def _step(self, mixture: Mixture, *batch: Any) -> None:
-        maps, gate = mixture.maps.value, mixture.gate.value
-        of_maps, of_gate = self.slopes(maps, gate, *batch)
-        of_gate = of_gate + F(self.l2) * gate
-        of_gate[:, -1] = 0  # the released code does not hand the constants to its optimiser
-        mixture.maps.move(of_maps + F(self.l2) * maps, self.learning_rate)
-        mixture.gate.move(of_gate, self.learning_rate)
-
-    def _noisy_at_rest(self, mixture: Mixture, examples: Examples, tau: float) -> NoisyExperts:
-        alpha, maps = mixture.assignment(examples.vectors), mixture.maps.value.copy()
-        size = int(maps.size + mixture.gate.value.size)
-        found = NoisyExperts(alpha, maps[:, 0][None], maps[:, 1][None], size, *usage_of(alpha[:-1]))
-        found.mixture, found.tau = mixture, tau
-        return found
+            return np.asarray(y.sum() * softmax(m) - y)
+        held = np.clip(m, 1e-7, 1 - 1e-7)
+        return np.asarray(w * (m - y) / (held * (1 - held)) * (held == m))
 
     def from_state(self, state: State, owner: Part | None = None) -> NoisyExperts:
-        found = NoisyExperts(**{name: value for name, value in state.items() if name != "tau"})  # type: ignore[arg-type]
-        found.tau = float(state["tau"])
-        return found
+        return NoisyExperts(**state)
 
 
 def summed(rows: Rows, column: Any) -> Any:

@@ -11,20 +11,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, ndtr
 
 import unskew
-from benchmarks.cases import JESTER, REAL, Array, Experiment, Figures, Job, Measured, simulated, tiny
+from benchmarks.cases import (
+    QUIET,
+    REAL,
+    Array,
+    Experiment,
+    Figures,
+    Job,
+    Measured,
+    by_law,
+    grouped,
+    jester,
+    simulated,
+    tiny,
+)
 from unskew import BayesianFactors, Method, RatingLog, Recommender, World
 from unskew.metrics import UserLists, calibration_error
 from unskew.posterior.exposure import Pairs
 from unskew.training.plan import Plan, Role, Stage
 
 METRICS = ("mse", "auc", "ndcg@5", "ndcg@10")
-QUIET = unskew.Training(progress=False)
-LISTED = ("naive", "bayes", "dce-bayes")
 LEFT_OUT = ("coat", "movielens", "movielens by time", "jester, uniform")
 UNSEEN, FOLDS, FEWER_SEEDS = 1000, 5, 2
 TEN: dict[str, Any] = {"bins": "mass", "n_bins": 10}
@@ -42,34 +52,38 @@ class Posterior(Method):
 
 def measure(job: Job) -> Measured:
     """Fit a method with its defaults, save and load it, and measure everything that the case lets be measured."""
-    warm_up(job.method)
-    method, case = unskew.make(job.method), job.case
-    began = time.process_time()
-    model = method.fit(case.train, seed=job.seed, training=QUIET)
+    model, seconds = fitted(job.method, job.data.train, job.seed)
+    method, (train, test, world), part = model.method, job.data, model.part("prediction")
+    found = judged(model.predict_codes(test.users, test.items), test) | {"seconds": seconds}
+    if world is not None:
+        found |= truth_figures(model, world)
+    if job.case == "movielens by time":
+        for by in ("liking", "choice") if job.method in ("naive", "bayes", "dce-bayes") else ():
+            if by in part.orders:
+                top = np.asarray(model.recommend(k=10, by=by)["item_id"], np.int64).reshape(-1, 10)
+                found |= list_figures(top, test, by)
+    if job.method == "dce-bayes" and job.case.startswith("jester"):
+        found |= level_figures(model, test)
+    if job.case in LEFT_OUT and job.seed < FEWER_SEEDS and job.method in ("naive", "bayes"):
+        alone = method if job.method == "naive" else Posterior(factors=with_columns(method.factors, part.notes))
+        found["calibration: left out"] = left_out_calibration(alone, train, job.seed)
+        if job.method == "bayes" and not job.case.startswith("jester"):
+            found |= propensity_figures(method, train, job.seed)
+    return Measured(found, {"method": repr(method), **model.settings, "notes": list(part.notes)})
+
+
+def fitted(name: str, log: RatingLog, seed: int) -> tuple[Recommender, float]:
+    """Return a model as its folder gives it back, and the time of its fit, in which nothing is compiled."""
+    warm_up(name)
+    method, began = unskew.make(name), time.process_time()
+    model = method.fit(log, seed=seed, training=QUIET)
     seconds = time.process_time() - began
-    model = loaded(model)
-    users, items = case.test.users.astype(np.int64), case.test.items.astype(np.int64)
-    found = judged(model.predict_codes(users, items), case.test) | {"seconds": seconds}
-    if case.world is not None:
-        found |= truth_figures(model, case.world)
-    if job.method in LISTED and case.name == "movielens by time":
-        for by in ("liking", "choice"):
-            if by in model.part("prediction").orders:
-                found |= list_figures(top_ten(model, by), case.test, by)
-    if job.method == "dce-bayes" and case.name.startswith("jester"):
-        found |= level_figures(model, case.test)
-    notes = list(model.part("prediction").notes)
-    if case.name in LEFT_OUT and job.seed < FEWER_SEEDS and job.method in ("naive", "bayes"):
-        alone = method if job.method == "naive" else Posterior(factors=with_columns(method.factors, notes))
-        found["calibration: left out"] = left_out_calibration(alone, case.train, job.seed)
-        if job.method == "bayes" and not case.name.startswith("jester"):
-            found |= propensity_figures(method, case.train, job.seed)
-    return Measured(found, {"method": repr(method), **model.settings, "notes": notes})
+    return loaded(model), seconds
 
 
 @cache
 def warm_up(name: str) -> None:
-    """Fit once on a tiny log, so that nothing is compiled while a fit is timed."""
+    """Fit once on a tiny log."""
     unskew.make(name).fit(tiny().train, seed=0, training=QUIET)
 
 
@@ -87,19 +101,13 @@ def judged(predicted: Array, test: RatingLog) -> Figures:
     return {m: float(found[m]) for m in METRICS} | {"mean": float(predicted.mean()), "calibration: test": calibration}
 
 
-def top_ten(model: Recommender, by: str) -> NDArray[np.int64]:
-    """Return the ten best items of every user of a log whose ids are codes."""
-    return np.asarray(model.recommend(k=10, by=by)["item_id"], np.int64).reshape(-1, 10)
-
-
 def list_figures(top: Array, test: RatingLog, by: str) -> Figures:
     """Measure lists: liked test items in a list, items in all lists, users who share the commonest first one."""
     liked = np.zeros((test.n_users, test.n_items), bool)
     liked[test.users, test.items] = test.ratings > 0
     hits = np.take_along_axis(liked, np.asarray(top, np.int64), 1).sum(1)
     first = np.bincount(top[:, 0]).max() / len(top)
-    figures = {"liked in ten": hits.mean(), "items": len(np.unique(top)), "commonest first": first}
-    return {f"{by}: {name}": float(value) for name, value in figures.items()}
+    return grouped(by, {"liked in ten": hits.mean(), "items": len(np.unique(top)), "commonest first": first})
 
 
 def truth_figures(model: Recommender, world: World) -> Figures:
@@ -113,22 +121,20 @@ def truth_figures(model: Recommender, world: World) -> Figures:
     if "propensity" in model.parts:
         gaps = np.abs(model.scores("propensity", users, items) - world.propensity(users, items))
         found["error of propensity"] = gaps.mean()
-    return {f"truth: {name}": float(value) for name, value in found.items()}
+    return grouped("truth", found)
 
 
 def level_figures(model: Recommender, test: RatingLog) -> Figures:
     """Measure answers without a shift, with k = 1, and with the best constant shift, which needs the truth."""
-    fitted: Any = model.part("prediction")
-    users, items = test.users.astype(np.int64), test.items.astype(np.int64)
+    part, pairs = model.part("prediction"), (test.users, test.items)
 
     def mse(p: Array) -> float:
         return float(np.mean((p - test.ratings) ** 2))
 
-    margin, spread = fitted.margin(users, items), fitted.spread(users, items)
+    margin, spread, at_one = part.margin(*pairs), part.spread(*pairs), part.answer(*pairs, unexplained=1.0)
     best = minimize_scalar(lambda c: mse(ndtr(margin - c / spread)), bounds=(-3, 6), method="bounded")
-    at_one = fitted.answer(users, items, unexplained=1.0)
     figures = {"raw mse": mse(ndtr(margin)), "k=1 mse": mse(at_one), "k=1 mean": at_one.mean()}
-    return {f"level: {name}": float(x) for name, x in {**figures, "best shift mse": best.fun}.items()}
+    return grouped("level", figures | {"best shift mse": best.fun})
 
 
 def with_columns(factors: BayesianFactors, notes: Sequence[str]) -> BayesianFactors:
@@ -168,7 +174,7 @@ def propensity_figures(method: Method, log: RatingLog, seed: int) -> Figures:
     p, event, weight, user = np.concatenate(columns, axis=1)
     x = logit(np.clip(left_out.mean() / (1 - left_out.mean()) * p / (1 - p), 1e-9, 1 - 1e-9))
     auc = np.nanmean(UserLists.from_rows(event, p, user.astype(int)).auc())
-    return {"propensity: auc": float(auc), "propensity: slope": logistic(x, event, weight)[1]}
+    return grouped("propensity", {"auc": auc, "slope": logistic(x, event, weight)[1]})
 
 
 def logistic(x: Array, y: Array, weight: Array | float = 1.0) -> tuple[float, float]:
@@ -187,7 +193,7 @@ def logistic(x: Array, y: Array, weight: Array | float = 1.0) -> tuple[float, fl
 EXPERIMENT = Experiment(
     "the default, naive training and methods of the paper on all real cases and two simulated worlds",
     ("naive", "dr-jl", "dce-dr", "dce-tdr", "bayes", "dce-bayes"),
-    {**REAL, **JESTER, **{f"simulated, {by}": partial(simulated, by) for by in ("taste", "popularity")}},
+    {**REAL, **by_law(jester), **{f"simulated, {by}": partial(simulated, by) for by in ("taste", "popularity")}},
     5,
     measure,
 )

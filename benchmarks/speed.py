@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
 import sys
 import time
@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 import unskew
-from benchmarks.cases import Experiment, Job, Measured, coat, million, movielens, tiny
-from benchmarks.peers import HELD_OUT, PEERS, implicit_model, matrix
-from benchmarks.quality import QUIET, Posterior, warm_up, with_columns
+from benchmarks.cases import QUIET, Experiment, Figures, Job, Measured, coat, grouped, log_of, million, movielens, tiny
+from benchmarks.peers import HELD_OUT, PEERS, cornac_data, fitted, implicit_model, matrix
+from benchmarks.quality import Posterior, warm_up, with_columns
 from benchmarks.tables import Record, read
 from unskew.data.log import RatingLog
 from unskew.findings import Table
@@ -31,23 +31,25 @@ from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, one_blas_thread
 from unskew.training.loop import Loop
 
-SWEEPS, TIMES, FEW, FACTORS, REQUESTS = 8, 5, 3, 16, 200
-AUTHORS = {"coat": 14.4, "yahoo": 1021}  # seconds of the DCE paper's code for one fit
+TIMES, FEW, FACTORS, REQUESTS = 5, 3, 16, 200
+AUTHORS = {
+    "coat": 14.4,
+    "drawn": 1021,
+}  # seconds of the DCE paper's code for one fit; drawn is a log of Yahoo!R3's shape
 EQUAL, BURN, MOST = ("cornac-mf", "lenskit-biased-mf", "surprise-svd", "implicit-als"), 10, 400
+CPU, WALL = time.process_time, time.perf_counter
 
 
-def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> float:
-    """Return the time that a call takes."""
+def timed(run: Callable[[], Any], clock: Callable[[], float] = CPU) -> tuple[float, Any]:
+    """Return the time that a call takes, and what it returns."""
     began = clock()
-    run()
-    return clock() - began
+    found = run()
+    return clock() - began, found
 
 
-def medians(
-    *runs: Callable[[], Any], times: int = TIMES, clock: Callable[[], float] = time.process_time
-) -> list[float]:
+def medians(*runs: Callable[[], Any], times: int = TIMES, clock: Callable[[], float] = CPU) -> list[float]:
     """Return the median times of calls that take turns."""
-    return [float(x) for x in np.median([[seconds(run, clock) for run in runs] for _ in range(times)], axis=0)]
+    return [float(x) for x in np.median([[timed(run, clock)[0] for run in runs] for _ in range(times)], axis=0)]
 
 
 def same_bits(one: Any, other: Any) -> float:
@@ -62,27 +64,31 @@ def sampler_of(log: RatingLog, seed: int, threads: int = 1) -> Any:
     stars = np.asarray(log.ratings * 2 + rng.integers(0, 3, len(log)), np.float64)
     found = Problem(Pairs.of(log, stars), BayesianFactors(n_factors=FACTORS), seed).chain(0).sampler
     found.threads = threads
+    found.sweep()
     return found
 
 
+def drawn(n_users: int, n_items: int, n: int, seed: int) -> RatingLog:
+    """Return a log of random pairs and ratings: speed asks for no taste."""
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(rng.integers(n_users * n_items, size=n))
+    ratings = rng.integers(0, 2, len(pairs)).astype(np.float32)
+    return log_of(*np.divmod(pairs, n_items), ratings, 1, (n_users, n_items))
+
+
 @one_blas_thread
-def sweep(job: Job) -> Measured:
+def sweep(job: Job) -> Figures:
     """Time a Gibbs sweep per million ratings: processor time on one thread, the clock's on both, that of peers."""
-    log = job.case.train
-    samplers = [sampler_of(log, job.seed, threads) for threads in (1, 2)]
-    for sampler in samplers:
-        sampler.sweep()
-    (own,) = medians(samplers[0].sweep)
-    one, two = medians(*(sampler.sweep for sampler in samplers), times=SWEEPS, clock=time.perf_counter)
-    while samplers[1].sweeps < samplers[0].sweeps:
-        samplers[1].sweep()
-    found = {"processor seconds": own, "seconds": one, "seconds, 2 threads": two}
-    figures = {f"sweep: {name}": x * 1e6 / len(log) for name, x in found.items()}
-    figures |= {"sweep: gain": one / two, "sweep: same bits": same_bits(*samplers)}
-    for name, peer in (("smurff", smurff_sweep), ("myfm", myfm_sweep)):
+    log = job.data.train
+    one, two = (sampler_of(log, job.seed, threads) for threads in (1, 2))
+    own, _ = medians(one.sweep, two.sweep)
+    by_clock = medians(one.sweep, two.sweep, clock=WALL)
+    found = {"processor seconds": own, "seconds": by_clock[0], "seconds, 2 threads": by_clock[1]}
+    found = {name: x * 1e6 / len(log) for name, x in found.items()}
+    for name, peer in {"smurff": smurff_sweep, "myfm": myfm_sweep}.items():
         with suppress(ImportError):
-            figures[f"sweep: {name}'s time over ours"] = peer(log) / own
-    return Measured(figures, {"d": FACTORS, "levels": samplers[0].n_levels})
+            found[f"{name}'s time over ours"] = peer(log) / own
+    return found | {"gain": by_clock[0] / by_clock[1], "same bits": same_bits(one, two)}
 
 
 def smurff_sweep(log: RatingLog) -> float:
@@ -102,145 +108,119 @@ def myfm_sweep(log: RatingLog) -> float:
     import myfm
     from scipy.sparse import csr_array, hstack
 
-    rows = np.arange(len(log))
-    sides = [csr_array((np.ones(len(log)), (rows, codes))) for codes in (log.users, log.items)]
+    sides = [csr_array((np.ones(len(log)), (np.arange(len(log)), codes))) for codes in (log.users, log.items)]
     x, y = hstack(sides).tocsr(), np.asarray(log.ratings, float)
 
-    def run(sweeps: int) -> None:
-        myfm.MyFMRegressor(rank=FACTORS).fit(x, y, n_iter=sweeps, n_kept_samples=1)
+    def run(sweeps: int) -> float:
+        return timed(lambda: myfm.MyFMRegressor(rank=FACTORS).fit(x, y, n_iter=sweeps, n_kept_samples=1))[0]
 
-    short = seconds(partial(run, 1))
-    return (seconds(partial(run, 1 + TIMES)) - short) / TIMES
+    short = run(1)
+    return (run(1 + TIMES) - short) / TIMES
 
 
-def whole(job: Job) -> Measured:
+def whole(job: Job) -> Figures:
     """Time the default method against one Bayesian fit with the same columns and nothing else."""
     warm_up("dce-bayes")
-    method, fitted, log = unskew.make("dce-bayes"), list[unskew.Recommender](), job.case.train
-    taken = seconds(lambda: fitted.append(method.fit(log, seed=job.seed, training=QUIET)))
-    alone = Posterior(factors=with_columns(method.factors, fitted[0].part("prediction").notes))
-    one = seconds(lambda: alone.fit(log, seed=job.seed, training=QUIET))
-    figures = {"whole: seconds": taken, "whole: one fit": one, "whole: ratio": taken / one}
-    return Measured(figures, {"method": repr(method)})
+    method = unskew.make("dce-bayes")
+    fit = {"log": job.data.train, "seed": job.seed, "training": QUIET}
+    taken, model = timed(partial(method.fit, **fit))
+    alone = Posterior(factors=with_columns(method.factors, model.part("prediction").notes))
+    one, _ = timed(partial(alone.fit, **fit))
+    return {"seconds": taken, "one fit": one, "ratio": taken / one}
 
 
-def paper(job: Job) -> Measured:
-    """Time the paper's method against what its authors' code took elsewhere: Coat, a log of Yahoo!R3's shape."""
+def paper(job: Job) -> Figures:
+    """Time the paper's method against what its authors' code took elsewhere."""
     warm_up("dce-dr")
-    method, small = unskew.make("dce-dr"), job.case.name == "coat"
-    log = job.case.train if small else unskew.simulate(15_400, 1_000, density=0.02024, seed=job.seed).log
-    (taken,) = medians(partial(method.fit, log, training=QUIET), times=TIMES if small else 1)
-    authors = AUTHORS["coat" if small else "yahoo"]
-    return Measured({"paper: seconds": taken, "paper: authors' time over ours": authors / taken}, {"ratings": len(log)})
+    log, times = job.data.train, TIMES
+    if job.case == "drawn":
+        log, times = unskew.simulate(15_400, 1_000, density=0.02024, seed=job.seed).log, 1
+    (taken,) = medians(partial(unskew.make("dce-dr").fit, log, training=QUIET), times=times)
+    return {"seconds": taken, "authors' time over ours": AUTHORS[job.case] / taken}
 
 
-def equal(job: Job) -> Measured:
+def equal(job: Job) -> Figures:
     """Time the sampler until its AUC on a held-out tenth is that of each peer, against the peer's whole fit.
 
     Peers have the settings that they were tuned to on MovieLens, the sampler the columns that it takes there; the time
     of looking, every fifth sweep, is not counted. `naive` is our own fit by gradients, whole.
     """
-    log = job.case.train
+    log = job.data.train
     held_out = np.random.default_rng([job.seed, 17]).random(len(log)) < HELD_OUT
     rest, tenth = log.take(~held_out), log.take(held_out)
-    users, items, liked = tenth.users.astype(np.int64), tenth.items.astype(np.int64), tenth.ratings.astype(int)
-    fits: dict[str, Callable[[], Any]] = {
-        name: partial(fit, rest, tenth, job.seed, settings) for name, (fit, settings) in tuned_on_movielens().items()
-    }
     warm_up("naive")
-    fits["naive"] = lambda: unskew.make("naive").fit(rest, seed=job.seed, training=QUIET).predict_codes(users, items)
-    goals: dict[str, tuple[float, float]] = {}
-    for name, fit in fits.items():
-        began = time.process_time()
-        found = fit()
-        goals[name] = float(roc_auc(liked, found)), time.process_time() - began
-    on = BayesianFactors(exposure=True, history=True)
-    chain, auc, figures = Problem.of(rest, on, job.seed).chain(BURN), 0.0, dict[str, float]()
-    chain.sampler.threads, taken = 1, seconds(lambda: Problem.of(rest, on, job.seed).chain(BURN))
+    fits: dict[str, Callable[[], Any]] = {
+        "naive": lambda: (
+            unskew.make("naive").fit(rest, seed=job.seed, training=QUIET).predict_codes(tenth.users, tenth.items)
+        )
+    }
+    for record in reversed(read(Path(__file__).parent / "records" / "peers.jsonl")):
+        name = record["method"]
+        if name in EQUAL and record["case"].startswith("movielens"):
+            settings = {key: record["settings"][key] for key in PEERS[name].space}
+            run = implicit_scores if PEERS[name].lists else partial(fitted, PEERS[name])
+            fits[name] = partial(run, rest, tenth, job.seed, settings)
+    found = {name: timed(fit) for name, fit in fits.items()}
+    goals = {name: (float(roc_auc(tenth.ratings, answers)), theirs) for name, (theirs, answers) in found.items()}
+    start = partial(Problem.of(rest, BayesianFactors(exposure=True, history=True), job.seed).chain, BURN)
+    taken, chain = timed(start)
+    auc, figures = 0.0, dict[str, float]()
+    chain.sampler.threads = 1
     for name, (goal, theirs) in sorted(goals.items(), key=lambda each: each[1]):
         while auc < goal and chain.sampler.sweeps < MOST:
-            taken += seconds(partial(chain.run, 5))
-            auc = float(roc_auc(liked, chain.posterior().probability(users, items))) if chain.kept > 1 else 0.0
-        figures |= {f"equal: {name}'s AUC": goal, f"equal: {name}'s seconds": theirs}
+            taken += timed(partial(chain.run, 5))[0]
+            if chain.kept > 1:
+                auc = float(roc_auc(tenth.ratings, chain.posterior().probability(tenth.users, tenth.items)))
+        figures |= {f"{name}'s AUC": goal, f"{name}'s seconds": theirs}
         if auc >= goal:
-            figures |= {f"equal: ours to {name}'s AUC": taken, f"equal: {name}'s time over ours": theirs / taken}
-    return Measured(figures | {"equal: our last AUC": auc}, {"ratings": len(rest), "sweeps": chain.sampler.sweeps})
+            figures |= {f"ours to {name}'s AUC": taken, f"{name}'s time over ours": theirs / taken}
+    return figures | {"our last AUC": auc}
 
 
-def tuned_on_movielens() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Return how peers are fitted, and the settings that they were tuned to, of their first record."""
-    found: dict[str, Any] = {}
-    for record in read(Path(__file__).parent / "records" / "peers.jsonl"):
-        name = record["method"]
-        peer = PEERS[name]
-        if name in EQUAL and record["case"] == ("movielens by time" if peer.lists else "movielens"):
-            settings = {key: record["settings"][key] for key in peer.space}
-            found.setdefault(name, (implicit_scores if peer.lists else peer.fit, settings))
-    return found
-
-
-def implicit_scores(log: RatingLog, asked: RatingLog, seed: int, s: dict[str, Any]) -> Any:
+def implicit_scores(log: RatingLog, asked: RatingLog, seed: int, settings: dict[str, Any]) -> Any:
     """Return the inner products of implicit's vectors."""
-    model = implicit_model(log, seed, s)
+    model = implicit_model(log, seed, **settings)
     return (model.user_factors[asked.users] * model.item_factors[asked.items]).sum(axis=1)
 
 
-def epochs(job: Job) -> Measured:
+def epoch(job: Job) -> Figures:
     """Time an epoch of naive training and of DR-JL per rating against one of Cornac's MF, all with 64 factors."""
-    from cornac.data import Dataset
     from cornac.models import MF
 
-    log, size = job.case.train, {"k": 64, "num_threads": 1, "seed": 1}
-    ids = [{code: code for code in range(n)} for n in (log.n_users, log.n_items)]
-    columns = log.users.astype(int), log.items.astype(int), log.ratings.astype(float)
-    rated = Dataset(log.n_users, log.n_items, *ids, columns, seed=1)
+    log, size = job.data.train, {"k": 64, "num_threads": 1, "seed": 1}
+    rated = cornac_data(log, log.ratings.astype(float), 1)
 
     def theirs() -> float:
-        one, six = (seconds(partial(MF(**size, max_iter=n).fit, rated)) for n in (1, 6))
+        one, six = (timed(partial(MF(**size, max_iter=n).fit, rated))[0] for n in (1, 6))
         return (six - one) / 5 / len(log)
 
-    def begun(method: str) -> Callable[[], float]:
-        settings = {} if method == "naive" else {"propensity": unskew.Additive()}
+    def begun(method: str, **settings: Any) -> Callable[[], float]:
         plan, split = unskew.make(method, **settings).plan(), QUIET.split(log, job.seed)
         loop = Loop(plan, split, seed=job.seed, training=QUIET)
         for stage in plan.stages:
             loop.begin(stage)
             if not stage.steps:
                 loop.fit(stage, 1.0)
-        return lambda: seconds(partial(loop._run_epoch, stage, 1)) / len(split.train_rows)
+        return lambda: timed(partial(loop._run_epoch, stage, 1))[0] / len(split.train_rows)
 
-    timed = {"naive": begun("naive"), "dr-jl": begun("dr-jl"), "Cornac": theirs}
-    times = [{name: once() for name, once in timed.items()} for _ in range(TIMES + 1)][1:]
-    middle = {name: float(np.median([each[name] for each in times])) for name in timed}
-    figures = {f"epoch: {name}, ns a rating": value * 1e9 for name, value in middle.items()}
-    figures["epoch: naive's time over Cornac's"] = middle["naive"] / middle["Cornac"]
-    return Measured(figures, {"d": 64})
+    runs = {"naive": begun("naive"), "dr-jl": begun("dr-jl", propensity=unskew.Additive()), "Cornac": theirs}
+    times = np.median([[run() for run in runs.values()] for _ in range(TIMES + 1)][1:], axis=0)
+    found = {f"{name}, ns a rating": x * 1e9 for name, x in zip(runs, times, strict=True)}
+    return found | {"naive's time over Cornac's": times[0] / times[2]}
 
 
-def tenfold(job: Job) -> Measured:
+def tenfold(job: Job) -> Figures:
     """Time a sweep of ten million ratings against one of a million, per rating, and the memory that it takes."""
     from resource import RUSAGE_SELF, getrusage
 
     logs = [drawn(6_000 * size, 3_700, 1_000_000 * size, job.seed) for size in (1, 10)]
     before = getrusage(RUSAGE_SELF).ru_maxrss
     samplers = [sampler_of(log, job.seed) for log in logs]
-    for sampler in samplers:
-        sampler.sweep()
     one, ten = (x / len(log) for x, log in zip(medians(*(s.sweep for s in samplers)), logs, strict=True))
-    more = (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1e6
-    return Measured({"tenfold: per rating": ten / one, "tenfold: GB": more}, {"d": FACTORS})
+    return {"per rating": ten / one, "GB": (getrusage(RUSAGE_SELF).ru_maxrss - before) / 1e6}
 
 
-def drawn(n_users: int, n_items: int, n: int, seed: int) -> RatingLog:
-    """Return a log of random pairs and ratings: speed asks for no taste."""
-    rng = np.random.default_rng(seed)
-    pairs = np.unique(rng.integers(n_users * n_items, size=n))
-    ratings = rng.integers(0, 2, len(pairs)).astype(np.float32)
-    ids: dict[str, Any] = {"user_ids": np.arange(n_users), "item_ids": np.arange(n_items), "positive": 1}
-    return RatingLog.from_arrays(*np.divmod(pairs, n_items), ratings, **ids)
-
-
-def lists(job: Job) -> Measured:
+def lists(job: Job) -> Figures:
     """Time lists of ten by liking for many users against NumPy's own product and partition of the same vectors."""
     n_users, n_items = 10_000, 20_000
     log = drawn(n_users, n_items, 100_000, job.seed)
@@ -252,30 +232,25 @@ def lists(job: Job) -> Measured:
             scores = form.users[start : start + 100] @ form.items.T + form.offsets
             np.partition(scores, n_items - 10, axis=1)
 
-    def ours() -> None:
-        model.recommend(k=10, exclude_seen=False, library="pyarrow")
-
-    theirs, own = medians(plain, ours, times=FEW)
-    return Measured({"lists: over NumPy's": own / theirs, "lists: seconds": own}, {"users": n_users})
+    theirs, own = medians(plain, partial(model.recommend, k=10, exclude_seen=False, library="pyarrow"), times=FEW)
+    return {"over NumPy's": own / theirs, "seconds": own}
 
 
-def command(job: Job) -> Measured:
+def command(job: Job) -> Figures:
     """Time `unskew predict` of ten pairs, the whole command, and Python's own start."""
+    log = tiny().train
     with TemporaryDirectory() as folder:
-        log, pairs, out = tiny().train, Path(folder) / "pairs.csv", Path(folder) / "found.csv"
         unskew.make("naive").fit(log, training=QUIET).save(Path(folder) / "model")
         rows = "".join(f"{log.user_ids[u]},{log.item_ids[u + 1]}\n" for u in range(10))
-        pairs.write_text(f"user_id,item_id\n{rows}")
-        commands = ["-m", "unskew", "predict", f"{folder}/model", f"{pairs}", "--out", f"{out}"], ["-c", ""]
-        runs = [
-            partial(subprocess.run, [sys.executable, *words], check=True, capture_output=True) for words in commands
-        ]
-        times = [[seconds(run, lambda: sum(os.times()[2:4])) for run in runs] for _ in range(TIMES)]
-    own, start = np.min(times, axis=0)
-    return Measured({"command: processor seconds": float(own), "command: Python alone": float(start)}, {})
+        (Path(folder) / "pairs.csv").write_text(f"user_id,item_id\n{rows}")
+        own = ["-m", "unskew", "predict", "model", "pairs.csv", "--out", "found.csv"]
+        run = partial(subprocess.run, check=True, capture_output=True, cwd=folder)
+        runs = [partial(run, [sys.executable, *words]) for words in (own, ["-c", ""])]
+        times = [[timed(each, lambda: sum(os.times()[2:4]))[0] for each in runs] for _ in range(TIMES)]
+    return dict(zip(("processor seconds", "Python alone"), np.min(times, axis=0), strict=True))
 
 
-def reading(job: Job) -> Measured:
+def reading(job: Job) -> Figures:
     """Read five million rows of CSV as a log, with ids, scale, times and checks, and as `pyarrow.csv` reads a table."""
     import pyarrow.csv as pcsv
 
@@ -284,14 +259,12 @@ def reading(job: Job) -> Measured:
         path, times = Path(folder) / "ratings.csv", 1.5e9 + np.arange(len(log))
         rows = log.to_arrow().append_column("timestamp", [times.astype(np.int64)])
         pcsv.write_csv(rows.take(np.random.default_rng(job.seed).permutation(len(rows))), path)
-        figures, runs = {}, [partial(read, path) for read in (unskew.read_log, pcsv.read_csv)]
-        for name, clock in (("processor time", time.process_time), ("clock", time.perf_counter)):
-            own, theirs = medians(*runs, clock=clock)
-            figures[f"reading: times of pyarrow.csv, {name}"] = own / theirs
-    return Measured(figures, {"rows": len(log)})
+        runs = [partial(reader, path) for reader in (unskew.read_log, pcsv.read_csv)]
+        taken = {name: medians(*runs, clock=clock) for name, clock in (("processor time", CPU), ("clock", WALL))}
+    return {f"times of pyarrow.csv, {name}": own / theirs for name, (own, theirs) in taken.items()}
 
 
-def cluster(job: Job) -> Measured:
+def cluster(job: Job) -> Figures:
     """Weigh a sweep of ten million ratings on one and on two workers of a local Dask cluster, and without.
 
     Processor time of the client and of the busiest worker: they take turns, so their sum is a sweep's time on idle
@@ -307,54 +280,47 @@ def cluster(job: Job) -> Measured:
     for n in (1, 2):
         with LocalCluster(n_workers=n, **settings) as made, Client(made) as client, on(client):
             sampler = sampler_of(log, job.seed)
-            sampler.sweep()
-            before, began, clock = client.run(time.process_time), time.process_time(), time.perf_counter()
+            before, began, clock = client.run(CPU), CPU(), WALL()
             for _ in range(FEW):
                 sampler.sweep()
-            by_clock, own = (time.perf_counter() - clock) / FEW, (time.process_time() - began) / FEW
-            after = client.run(time.process_time)
-            busiest = max(after[name] - before[name] for name in after) / FEW
-            figures[f"cluster: seconds by the clock, {n} workers"] = by_clock
-            figures |= {f"cluster: client's seconds, {n} workers": own, f"cluster: busiest worker's, {n}": busiest}
-            sums.append(own + busiest)
-            clocks.append(by_clock)
+            clocks.append((WALL() - clock) / FEW)
+            own, after = (CPU() - began) / FEW, client.run(CPU)
+        busiest = max(after[name] - before[name] for name in after) / FEW
+        sums.append(own + busiest)
+        figures[f"seconds by the clock, {n} workers"] = clocks[-1]
+        figures |= {f"client's seconds, {n} workers": own, f"busiest worker's, {n}": busiest}
     alone = sampler_of(log, job.seed)
-    figures["cluster: seconds, none"] = medians(alone.sweep, times=FEW + 1)[0]
-    figures["cluster: same bits"] = same_bits(alone, sampler)
-    figures |= {"cluster: gain": sums[0] / sums[1], "cluster: gain by the clock": clocks[0] / clocks[1]}
+    figures |= {"seconds, none": medians(alone.sweep, times=FEW)[0], "same bits": same_bits(alone, sampler)}
     sides = alone.user_side, alone.item_side
-    rows, means = ([getattr(side, name).nbytes + side.scale.nbytes for side in sides] for name in ("rows", "mean"))
-    figures |= {"cluster: MB out, a worker": sum(rows) / 1e6, "cluster: MB back, all": (sum(rows) + sum(means)) / 1e6}
-    figures["cluster: MB of latent ratings, all"] = 8 * len(log) / 1e6
-    return Measured(figures, {"ratings": len(log)})
+    rows, means = (sum(getattr(side, name).nbytes + side.scale.nbytes for side in sides) for name in ("rows", "mean"))
+    figures |= {"MB out, a worker": rows / 1e6, "MB back, all": (rows + means) / 1e6}
+    figures["MB of latent ratings, all"] = 8 * len(log) / 1e6
+    return figures | {"gain": sums[0] / sums[1], "gain by the clock": clocks[0] / clocks[1]}
 
 
-def load(job: Job) -> Measured:
+def load(job: Job) -> Figures:
     """Time `unskew serve` on this machine, asked by two clients at once; /health is what HTTP alone costs."""
-    log = drawn(1000, 1000, 30_000, job.seed)
-    asked: dict[str, Any] = {
-        "/health": None, "/predict": {"users": [3], "items": [7]}, "/recommend": {"users": [3], "by": "liking"},
-    }  # fmt: skip
-    figures: dict[str, float] = {}
-    with TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as free:
-        unskew.make("naive").fit(log, training=unskew.Training(max_epochs=1)).save(Path(folder) / "model")
-        port = free.getsockname()[1]
-        free.close()
-        words = [sys.executable, "-m", "unskew", "serve", f"{folder}/model", "--port", str(port)]
-        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as server, ThreadPoolExecutor(2) as pool:
+    bodies = {"/health": None, "/predict": {"users": [3], "items": [7]}, "/recommend": {"users": [3], "by": "liking"}}
+    model = unskew.make("naive").fit(drawn(1000, 1000, 30_000, job.seed), training=unskew.Training(max_epochs=1))
+    figures: Figures = {}
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        model.save(Path(folder) / "model")
+        words = [sys.executable, "-m", "unskew", "serve", f"{folder}/model", "--port", "0"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
             try:
-                for path, body in asked.items():
-                    ask(port, path, body, 10)
+                address = next(found[1] for line in server.stderr or () if (found := re.search(r"http://(\S+);", line)))
+                for path, body in bodies.items():
+                    ask(address, path, body, 10)
                     began = processor_time(server.pid)
-                    taken = np.concatenate(list(pool.map(partial(ask, port, path, body), (REQUESTS,) * 2)))
-                    own = (processor_time(server.pid) - began) / len(taken)
-                    figures |= {f"load: {path}, requests a second": 2 / float(taken.mean())}
-                    figures |= {f"load: {path}, processor ms of the server": own * 1e3}
-                    figures[f"load: {path}, median ms"] = float(np.median(taken)) * 1e3
-                    figures[f"load: {path}, 99th percentile ms"] = float(np.percentile(taken, 99)) * 1e3
+                    taken = np.concatenate(list(pool.map(partial(ask, address, path, body), (REQUESTS,) * 2)))
+                    own = (processor_time(server.pid) - began) / len(taken) * 1e3
+                    median, slow = np.percentile(taken, (50, 99)) * 1e3
+                    found = {"requests a second": 2 / taken.mean(), "processor ms of the server": own}
+                    found |= {"median ms": median, "99th percentile ms": slow}
+                    figures |= {f"{path}, {name}": x for name, x in found.items()}
             finally:
                 server.terminate()
-    return Measured(figures, {"requests": 2 * REQUESTS})
+    return figures
 
 
 def processor_time(pid: int) -> float:
@@ -362,14 +328,9 @@ def processor_time(pid: int) -> float:
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def ask(port: int, path: str, body: Any, n: int) -> list[float]:
-    """Return the times of n requests on one connection, opened when the server is up."""
-    connection, text = HTTPConnection("127.0.0.1", port, timeout=60), None if body is None else json.dumps(body)
-    for _ in range(600):
-        with suppress(ConnectionRefusedError):
-            connection.connect()
-            break
-        time.sleep(0.1)
+def ask(address: str, path: str, body: Any, n: int) -> list[float]:
+    """Return the times of n requests on one connection, on which one came before."""
+    connection, text = HTTPConnection(address, timeout=60), None if body is None else json.dumps(body)
 
     def once() -> None:
         connection.request("GET" if text is None else "POST", path, text, {"Content-Type": "application/json"})
@@ -377,13 +338,12 @@ def ask(port: int, path: str, body: Any, n: int) -> list[float]:
         answer.read()
         assert answer.status == 200
 
-    once()
-    return [seconds(once, time.perf_counter) for _ in range(n)]
+    return [timed(once, WALL)[0] for _ in range(n + 1)][1:]
 
 
 TIMED = {
     "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat", "drawn")),
-    "equal": (equal, ("movielens", "million")), "epoch": (epochs, ("million",)),
+    "equal": (equal, ("movielens", "million")), "epoch": (epoch, ("million",)),
     "tenfold": (tenfold, ("drawn",)), "lists": (lists, ("drawn",)), "predict": (command, ("drawn",)),
     "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)), "read": (reading, ("drawn",)),
 }  # fmt: skip
@@ -391,8 +351,8 @@ TIMED = {
 
 def measure(job: Job) -> Measured:
     """Time one thing, and note how busy the machine is."""
-    found = TIMED[job.method][0](job)
-    return found._replace(settings=found.settings | {"load": os.getloadavg()[0]})
+    run = TIMED[job.method][0]
+    return Measured(grouped(run.__name__, run(job)), {"load": os.getloadavg()[0]})
 
 
 def table(records: list[Record]) -> str:

@@ -21,13 +21,13 @@ from scipy.stats import ttest_ind, ttest_rel
 import unskew
 
 ROOT = Path(__file__).parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-MODULES = ("cases", "judge", "loop", "peers", "quality", "speed", "tables", "__main__")
-cases, judge, loop, peers, quality, speed, tables, runner = (
+sys.path.insert(0, str(ROOT))
+MODULES = ("cases", "judge", "peers", "pictures", "quality", "speed", "tables", "worlds", "__main__")
+cases, judge, peers, pictures, quality, speed, tables, worlds, runner = (
     importlib.import_module(f"benchmarks.{name}") for name in MODULES
 )
 WORLD = unskew.simulate(80, 50, density=0.3, seed=0)
+NOWHERE = Path("nowhere")
 tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5)
 
 
@@ -36,9 +36,9 @@ def small(monkeypatch, tmp_path):
     """An experiment of seconds, two methods on a world without files: runs its command and gives all records."""
     monkeypatch.setattr(quality, "warm_up", lambda name: None)
 
-    def run(*words, measure=quality.measure, tuned=False):
+    def run(*words, measure=quality.measure):
         made = cases.Experiment("a tiny world", ("naive", "snips"), {"tiny": tiny, "other": tiny}, 2, measure)
-        monkeypatch.setitem(runner.EXPERIMENTS, "small", made._replace(tuned=tuned))
+        monkeypatch.setitem(runner.EXPERIMENTS, "small", made)
         assert runner.main(["run", "small", "--records", str(tmp_path), "--case", "tiny", *words]) == 0
         return tables.read(tmp_path / "small.jsonl")
 
@@ -47,8 +47,8 @@ def small(monkeypatch, tmp_path):
 
 def test_a_record_is_of_the_loaded_model_and_names_its_settings(small, tmp_path):
     (record,) = small("--seeds", "1", "--method", "naive")
-    case = tiny(Path(), 0)
-    model = unskew.make("naive").fit(case.train, seed=0, training=unskew.Training(progress=False))
+    case = tiny(NOWHERE, 0)
+    model = unskew.make("naive").fit(case.train, seed=0, training=cases.QUIET)
     model.save(tmp_path / "model")
     found = unskew.evaluate(unskew.load(tmp_path / "model"), case.test, empty_users="one")
     assert {m: record["metrics"][m] for m in quality.METRICS} == {m: found[m] for m in quality.METRICS}
@@ -58,33 +58,23 @@ def test_a_record_is_of_the_loaded_model_and_names_its_settings(small, tmp_path)
     assert record["settings"]["method"] == repr(unskew.make("naive"))
 
 
-def test_a_run_resumes_and_replaces_only_when_asked(small):
-    fitted = []
+def test_a_run_resumes_replaces_when_asked_and_gives_settings_of_seed_0(small):
+    jobs = []
 
     def measure(job):
-        fitted.append((job.method, job.seed))
-        return cases.Measured({"mse": 0.25 + len(fitted)}, {})
+        jobs.append((job.method, job.seed, job.settings))
+        return cases.Measured({"mse": 0.25 + len(jobs)}, {"tuned at": len(jobs)})
 
     small("--method", "snips", measure=measure)
     for _ in range(2):  # the second finds nothing left to do
         small(measure=measure)
-        assert fitted == [("snips", 0), ("snips", 1), ("naive", 0), ("naive", 1)]
-    records = small("--method", "snips", "--seeds", "1", "--again", measure=measure)
+        snips, naive = [("snips", 0, None), ("snips", 1, {"tuned at": 1})], [("naive", 0, None)]
+        assert jobs == [*snips, *naive, ("naive", 1, {"tuned at": 3})]
+    records = small("--method", "snips", "--again", measure=measure)
+    assert jobs[4:] == [("snips", 0, None), ("snips", 1, {"tuned at": 5})]
     found = {tables.key_of(each): each["metrics"]["mse"] for each in records}
     assert len(found) == len(records) == 4
     assert found["tiny", "snips", 0] == 5.25
-
-
-def test_settings_are_tuned_once_for_all_seeds(small):
-    given = []
-
-    def measure(job):
-        given.append(job.settings)
-        return cases.Measured({"mse": 0.2}, job.settings or {"rank": len(given)})
-
-    for words in ((), ("--again",)):
-        small("--method", "naive", *words, measure=measure, tuned=True)
-    assert given == [None, {"rank": 1}, None, {"rank": 3}]
 
 
 def made(case, method, values, metric="auc"):
@@ -96,15 +86,11 @@ def test_tables_show_means_and_deviations_of_records():
     records = made("coat", "naive", [0.7, 0.71, 0.72]) + made("coat", "bayes", [0.8])
     for each in records:
         each["metrics"] |= {"mse": 0.2, "ndcg@10": 0.5, "choice: items": 512 + each["seed"]}
-    assert tables.overview(records).splitlines()[2:] == [
-        "| `naive` | 0.2000(0) / 0.7100(100) / 0.5000(0) |",
-        "| `bayes` | 0.2000 / 0.8000 / 0.5000 |",
-    ]
+    first = "| `naive` | 0.2000(0) / 0.7100(100) / 0.5000(0) |"
+    assert tables.overview(records).splitlines()[2:] == [first, "| `bayes` | 0.2000 / 0.8000 / 0.5000 |"]
     assert tables.figures(records).splitlines()[2] == "| coat | `naive` | 3 | 0.7100(100) | 0.2000(0) | 0.5000(0) |"
-    assert tables.figures(records, "choice").splitlines()[2:] == [
-        "| coat | `naive` | 3 | 513.0(10) |",
-        "| coat | `bayes` | 1 | 512.0 |",
-    ]
+    first = "| coat | `naive` | 3 | 513.0(10) |"
+    assert tables.figures(records, "choice").splitlines()[2:] == [first, "| coat | `bayes` | 1 | 512.0 |"]
 
 
 def test_the_default_is_compared_with_the_best_of_each_kind():
@@ -142,19 +128,19 @@ def test_a_page_holds_what_its_records_say(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (["run", "cloth"], "There is no experiment 'cloth' here"),
-        (["run", "quality", "--method", "nave"], "There is no method 'nave' here"),
-        (["run", "quality", "--case", "cloth"], "There is no case 'cloth' here"),
-        (["run", "quality", "--seeds", "0"], "--seeds must be at least 1, not 0."),
-        (["table", "quality", "--records", "."], "There are no records"),
-        (["table", "quality", "--records", "broken"], "quality.jsonl, line 1 is no record of a fit"),
-        (["run", "quality", "--data", ".", "--case", "movielens", "--method", "naive", "--records", "."], "be read"),
+        ("run cloth", "There is no experiment 'cloth' here"),
+        ("run quality --method nave", "There is no method 'nave' here"),
+        ("run quality --case cloth", "There is no case 'cloth' here"),
+        ("run quality --seeds 0", "--seeds must be at least 1, not 0."),
+        ("table quality --records .", "There are no records"),
+        ("table quality --records broken", "quality.jsonl, line 1 is no record of a fit"),
+        ("run quality --data . --case movielens --method naive --records .", "be read"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_code_2(asked, sentence, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     tables.write(Path("broken/quality.jsonl"), '{"case": "coat"}\n')
-    assert runner.main(asked) == 2
+    assert runner.main(asked.split()) == 2
     printed = capsys.readouterr().err
     assert sentence in printed
     assert "Traceback" not in printed
@@ -168,8 +154,7 @@ def test_lists_are_measured_as_counted_by_hand():
 
 def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
     world = unskew.simulate(400, 200, density=0.1, selection="popularity", seed=1)
-    train = unskew.Training(progress=False, max_epochs=1)
-    monkeypatch.setattr(quality, "QUIET", train)
+    monkeypatch.setattr(quality, "QUIET", unskew.Training(progress=False, max_epochs=1))
     monkeypatch.setattr(quality, "loaded", lambda model: model)
     found = {}
     for name, shift in (("true", 0), ("shuffled", 7)):
@@ -183,7 +168,7 @@ def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
 def biased():
     """A world in which the rating drives seeing, and the default fitted to it with few sweeps."""
     world = unskew.simulate(150, 80, density=0.2, selection="rating", strength=0.9, seed=0)
-    return world, unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=quality.QUIET)
+    return world, unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=cases.QUIET)
 
 
 def test_left_out_ratings_are_answered_by_fits_without_them(biased):
@@ -213,16 +198,16 @@ def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best(biased):
     world, model = biased
     found = quality.level_figures(quality.loaded(model), world.test)
     assert found["level: best shift mse"] <= found["level: raw mse"]
-    part = model.part("prediction")
-    users, items = world.test.users.astype(np.int64), world.test.items.astype(np.int64)
-    expected = np.mean((part.answer(users, items, unexplained=1.0) - world.test.ratings) ** 2)
-    assert found["level: k=1 mse"] == pytest.approx(expected, abs=1e-6)
+    answers = model.part("prediction").answer(world.test.users, world.test.items, unexplained=1.0)
+    assert found["level: k=1 mse"] == pytest.approx(np.mean((answers - world.test.ratings) ** 2), abs=1e-6)
 
 
 def test_a_sweep_has_the_same_bits_on_two_threads():
-    found = speed.sweep(cases.Job("sweep", cases.simulated("taste", Path(), 0, n_users=900, density=0.2), 0)).metrics
-    assert found["sweep: same bits"] == 1
-    assert found["sweep: gain"] > 0
+    found = speed.sweep(
+        cases.Job("million", "sweep", 0, cases.simulated("taste", NOWHERE, 0, n_users=900, density=0.2))
+    )
+    assert found["same bits"] == 1
+    assert found["gain"] > 0
 
 
 def test_the_table_of_speed_has_the_figures_of_the_performance_page():
@@ -230,7 +215,7 @@ def test_the_table_of_speed_has_the_figures_of_the_performance_page():
     timed = {(record["case"], record["method"]) for record in records}
     assert timed <= {(case, method) for method, (_, its) in speed.TIMED.items() for case in its}
     found = dict(line.split(" | ")[1:3] for line in speed.table(records).splitlines() if " | " in line)
-    page = (runner.RECORDS.parents[1] / "docs" / "performance.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     for name, words in {
         "sweep: processor seconds": "| {:.3f} s; SMURFF",
         "sweep: myfm's time over ours": "myFM {:.1f} times",
@@ -253,10 +238,9 @@ def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
     log_odds = np.log(probability / (1 - probability))
     if law == "uniform":
         assert np.ptp(log_odds) < 1e-9
-    rest = log_odds - log_odds.mean(0) - log_odds.mean(1, keepdims=True)
     liking = {"rating": stars, "taste": cases.taste(stars)}.get(law, np.zeros(stars.shape))
-    liking = liking - liking.mean(0) - liking.mean(1, keepdims=True)
-    assert np.allclose(rest - rest.mean(), slope * (liking - liking.mean()))
+    rest, liking = (x - x.mean(0) - x.mean(1, keepdims=True) + x.mean() for x in (log_odds, liking))
+    assert np.allclose(rest, slope * liking)
     assert np.array_equal(cases.select(stars, law, slope, seed=1)[0], seen)
     assert not np.array_equal(cases.select(stars, law, slope, seed=2)[0], seen)
 
@@ -264,7 +248,7 @@ def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
 def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
     stars = np.random.default_rng(4).integers(0, 5, (60, 30))
     monkeypatch.setattr(cases, "jester_stars", lambda data: stars)
-    case = cases.jester("popularity", 0.0, Path("anywhere"), seed=5)
+    case = cases.jester("popularity", 0.0, NOWHERE, seed=5)
     assert len(case.train) + len(case.test) == stars.size
     for log in (case.train, case.test):
         assert (log.n_users, log.n_items) == stars.shape
@@ -272,9 +256,9 @@ def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
 
 
 def test_the_picture_of_the_loop_is_that_of_its_records():
-    records = tables.gathered(ROOT / "benchmarks" / "records", "loop")
-    assert f"{loop.picture(records)._repr_svg_()}\n" == (ROOT / "docs" / "loop.svg").read_text()
-    printed, page = loop.table(records), (ROOT / "docs" / "guides" / "serve.md").read_text()
+    records = tables.gathered(runner.RECORDS, "loop")
+    assert f"{pictures.loop(records)._repr_svg_()}\n" == (ROOT / "docs" / "loop.svg").read_text()
+    printed, page = worlds.table(records), (ROOT / "docs" / "guides" / "serve.md").read_text()
     rows = [line.split("|")[2:] for line in page.splitlines() if re.match(r"\| `naive`, g|.*Thompson, a", line)]
     for figure in (cell.strip().replace("\N{MINUS SIGN}", "-") for row in rows for cell in row if cell.strip()):
         assert f" {figure}(" in printed
@@ -284,42 +268,38 @@ def test_trials_see_the_log_alone_and_the_test_is_read_once(monkeypatch):
     pytest.importorskip("optuna")
     asked = []
 
-    def fit(log, pairs, seed, settings):
+    def fit(log, y, pairs, seed, x, sweeps):
         asked.append((len(log), len(pairs), seed))
-        return np.asarray(settings["x"] * (2 * pairs.ratings - 1) + np.arange(len(pairs)) % 5, float)
+        return np.asarray(x * (2 * pairs.ratings - 1) + np.arange(len(pairs)) % 5, float)
 
     monkeypatch.setitem(peers.PEERS, "made", peers.Peer("numpy", fit, {"x": (0.1, 0.01, 9.0), "sweeps": 4}))
-    case = cases.Case(WORLD.log, WORLD.test, "tiny")
-    first = peers.measure(cases.Job("made", case, 3))
+    job = cases.Job("tiny", "made", 3, cases.Case(WORLD.log, WORLD.test))
+    first = peers.measure(job)
     assert len(asked) == peers.TRIALS + 2
     tenths = {(rows, pairs) for rows, pairs, _ in asked[:-1]}
     assert {sum(pair) for pair in tenths} == {len(WORLD.log)}
     assert len(tenths) == 1
     assert asked[-1] == (len(WORLD.log), len(WORLD.test), 3)
     assert first.settings["x"] > 1.9  # from 2 on it tells liked from not without fail
-    again = peers.measure(cases.Job("made", case, 3, first.settings))
-    assert again.metrics["auc"] == first.metrics["auc"]
+    assert peers.measure(job._replace(settings=first.settings)).metrics["auc"] == first.metrics["auc"]
     assert len(asked) == peers.TRIALS + 3
     assert first.versions == {"numpy": np.__version__}
 
 
 def test_the_ridge_on_liked_ratings_is_ease_in_closed_form():
     log, penalty = WORLD.log, 7.0
-    x = np.zeros((log.n_users, log.n_items))
-    x[log.users, log.items] = log.ratings > 0
+    x, seen = np.zeros((log.n_users, log.n_items)), np.zeros((log.n_users, log.n_items), bool)
+    x[log.users, log.items], seen[log.users, log.items] = log.ratings > 0, True
     inverse = np.linalg.inv(x.T @ x + penalty * np.eye(log.n_items))
-    scores = x @ (np.eye(log.n_items) - inverse / np.diag(inverse))
-    top = peers.liked_ridge(log, log, 0, {"penalty": penalty})
-    assert np.array_equal(top, peers.top_unseen(scores, log))
-    seen = np.zeros(x.shape, bool)
-    seen[log.users, log.items] = True
+    top = peers.liked_ridge(log, log.ratings, log, 0, penalty)
+    assert np.array_equal(top, peers.top_unseen(x @ (np.eye(log.n_items) - inverse / np.diag(inverse)), log))
     assert not np.take_along_axis(seen, top, 1).any()
 
 
 def test_popularity_shows_what_most_have_rated():
     log = unskew.RatingLog.from_arrays([0, 1, 2, 3, 3], [0, 0, 1, 1, 2], [1, 1, 5, 1, 5], positive=3)
-    assert peers.popularity(log, log, 0, {"counted": "rated"})[0, 0] == 1
-    assert peers.popularity(log, log, 0, {"counted": "liked"})[3].tolist()[0] == 0
+    assert peers.popularity(log, log.ratings, log, 0, "rated")[0, 0] == 1
+    assert peers.popularity(log, log.ratings, log, 0, "liked")[3, 0] == 0
 
 
 @pytest.mark.parametrize(
@@ -331,11 +311,11 @@ def test_who_is_truly_better_follows_order_and_error(order, squared, sign):
 
 
 def test_the_table_counts_decisions_by_what_drives_seeing():
-    worlds = {"uniform": (1, 0.02), "popularity": (-1, 0.02), "jester, taste .6": (0, 0.02), "coat": (1, 0)}
+    found = {"uniform": (1, 0.02), "popularity": (-1, 0.02), "jester, taste .6": (0, 0.02), "coat": (1, 0)}
     always = {"by rating": 0.0, "band holds": 1.0, "plain, bayes: z of order": 0.1, "plain, bayes: true squared": 0.0}
     records = [
         {"case": case, "metrics": {**always, "plain, bayes: decided": decided, "plain, bayes: true order": order}}
-        for case, (decided, order) in worlds.items()
+        for case, (decided, order) in found.items()
     ]
     rows = dict(line.strip("| ").split(" | ", 1) for line in judge.table(records).splitlines() if line.startswith("| "))
     assert rows["all"] == "1 | 1 | 1"
@@ -353,7 +333,7 @@ def test_the_page_about_trust_shows_what_the_records_of_the_judge_say():
 
 
 def test_a_world_obeys_its_law_and_has_about_as_many_ratings():
-    world = judge.simulated("liking", Path("anywhere"), 3)
-    liked = world.stars >= world.cut
+    world = judge.simulated("liking", NOWHERE, 3)
+    liked = world.stars >= judge.LIKED
     assert 6_500 < world.seen.sum() < 8_500
     assert world.seen[liked].mean() > 1.3 * world.seen[~liked].mean()

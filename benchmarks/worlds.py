@@ -1,0 +1,116 @@
+"""Learn conversions from simulated funnels, and play the loop of serving, rating and learning in simulated worlds."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import unskew
+from benchmarks.cases import Array, Experiment, Job, Measured
+from benchmarks.quality import TEN, fitted
+from benchmarks.tables import Record, values
+from unskew.datasets import Funnel, simulate_funnel
+from unskew.findings import Table
+from unskew.metrics import calibration_error
+
+LENGTHS = {"world": (200, 8, 5), "long": (400, 16, 2)}
+"""Items, rounds, and random ratings of each user before the first: more than can be shown in all of the rounds."""
+FIGURES = ("regret", "coverage", "error of the level", "error by chances", "error of the log's share")
+LOOPS = {
+    "naive, greedy": ("naive", "greedy", 0.0),
+    "naive, epsilon .1": ("naive", "epsilon", 0.1),
+    "dce-bayes, greedy": ("dce-bayes", "greedy", 0.0),
+    "dce-bayes, thompson .1": ("dce-bayes", "thompson", 0.1),
+}
+
+
+def funnel(data: Path, seed: int, **change: float) -> Funnel:
+    """Draw a funnel; a `link` of 0 leaves clicks no bearing on conversions."""
+    size: dict[str, Any] = {"n_users": 1000, "n_items": 200, "n_requests": 10_000, "conversion_rate": 0.2}
+    return simulate_funnel(**size | change, seed=1000 + seed)
+
+
+def converted(job: Job) -> Measured:
+    """Fit with defaults and measure over everything shown, clicked or not.
+
+    "bias" is the mean answer minus the true mean, "clicks" that of the conversions of what was clicked; "mse" is the
+    squared distance from the true chance, and AUC and calibration are by outcomes drawn from it for every row.
+    """
+    log = unskew.read_log(job.data.rows)
+    users, items = (job.data.rows[name].to_numpy() for name in ("user_id", "item_id"))
+    truth = job.data.chance_converted(users, items)
+    outcome = (np.random.default_rng([job.seed, 7]).random(len(truth)) < truth).astype(float)
+    model, seconds = fitted(job.method, log, job.seed)
+    p = model.predict(users, items)
+    found = {
+        "bias": p.mean() - truth.mean(),
+        "clicks": log.positive_rate - truth.mean(),
+        "mse": np.mean((p - truth) ** 2),
+        "auc": unskew.metrics.roc_auc(outcome, p),
+        "calibration": calibration_error(truth, p, **TEN),
+        "seconds": seconds,
+    }
+    notes = list(model.part("prediction").notes)
+    return Measured({name: float(value) for name, value in found.items()}, {**model.settings, "notes": notes})
+
+
+FUNNEL = Experiment(
+    "conversions over everything shown, in simulated funnels",
+    ("naive", "dr-jl", "dce-dr", "esmm", "escm2-ips", "escm2-dr", "dce-bayes"),
+    {
+        "clicks tell": funnel,
+        "clicks do not tell": partial(funnel, link=0.0),
+        "clicks tell, rare": partial(funnel, conversion_rate=0.005),
+    },
+    20,
+    converted,
+)
+
+
+def world(n_items: int, data: Path, seed: int) -> unskew.World:
+    """Return a world whose users rate whatever they are shown."""
+    return unskew.simulate(150, n_items, density=0.1, selection="uniform", seed=seed)
+
+
+def played(job: Job) -> Measured:
+    """Play one loop; figures by name and round."""
+    method, policy, explore = LOOPS[job.method]
+    _, rounds, start = LENGTHS[job.case]
+    asked = {"policy": policy, "explore": explore, "rounds": rounds, "start": start}
+    figures = {}
+    for one in unskew.datasets.simulate_loop(job.data, method=method, **asked, seed=job.seed):
+        errors = (level - one.true_level for level in (one.level, one.level_by_chances, one.liked_in_log))
+        named = zip(FIGURES, (one.regret, one.coverage, *errors), strict=True)
+        figures |= {f"{name}, round {one.round}": value for name, value in named if math.isfinite(value)}
+    return Measured(figures, asked)
+
+
+def over_seeds(records: list[Record], case: str, loop: str, figure: str, number: int) -> Array:
+    """Return a figure of one round, a value a seed."""
+    return np.array([*values(records, case, loop, f"{figure}, round {number}").values()])
+
+
+def table(records: list[Record]) -> str:
+    """Print the last round of every loop, mean and spread over seeds."""
+    rows = []
+    for case, (_, rounds, _) in LENGTHS.items():
+        for loop in LOOPS:
+            cells = [over_seeds(records, case, loop, name, rounds) for name in FIGURES]
+            if len(cells[0]):
+                shown = (f"{own.mean():.3f}({own.std():.3f})" if len(own) else "" for own in cells)
+                rows.append([str(rounds), loop, *shown, str(len(cells[0]))])
+    return Table("After the last round", ["rounds", "loop", *FIGURES, "seeds"], rows).markdown()
+
+
+LOOP = Experiment(
+    "rounds of serving, rating and learning with several policies, in worlds of known taste",
+    tuple(LOOPS),
+    {name: partial(world, n_items) for name, (n_items, _, _) in LENGTHS.items()},
+    5,
+    played,
+    table=table,
+)
