@@ -57,7 +57,7 @@ THIN, FOLD_THIN = 3, 2
 """Every third sweep is kept, every second of a fit to a fold: neighbours are much alike, and adding one takes time."""
 FOLDS = 5
 LARGE, FEWEST_USERS = 2_000_000, 4_000
-"""Of a log with more ratings folds are fitted to so many, of users drawn at random, and at least of so many users."""
+"""Of a log with more ratings folds are fitted to as many: those of users drawn at random, of 4,000 at least."""
 STANDARD_ERRORS = 2.0
 """Whatever is added by evidence of the log needs a gain above this many standard errors."""
 
