@@ -135,13 +135,15 @@ def adam(
 ) -> None:
     """Move each touched row by Adam (Kingma & Ba 2015) with its own step count; rows share the L2 by their readings."""
     n_rows, n_touched, readings = len(values), marks[3, -1], 0
+    if 8 * n_touched > n_rows:  # memory is read fastest in order; rows are listed anew without a branch
+        place = 0
+        for row in range(n_rows):
+            marks[3, place] = row
+            place += marks[1, row] != 0
     for t in range(n_touched):
         readings += marks[1, marks[3, t]]
-    in_order = 8 * n_touched > n_rows  # memory is read fastest in order
-    for t in range(n_rows if in_order else n_touched):
-        row = t if in_order else marks[3, t]
-        if marks[1, row] == 0:
-            continue
+    for t in range(n_touched):
+        row = marks[3, t]
         marks[0, row] += 1
         step = marks[0, row] if marks[0, row] < corrections.shape[1] else corrections.shape[1] - 1
         stride, shrink = F(rate) * corrections[0, step], corrections[1, step]
