@@ -333,7 +333,7 @@ def measure(words: list[str], kernel: bool, file: Path) -> None:
             raise SystemExit(f"Tests fail without any change, with code {code}: {' '.join(words)}")
         ran = coverage.CoverageData(f"{folder}/ran")
         ran.read()
-    lines = {str(Path(name).relative_to(ROOT)): ran.contexts_by_lineno(name) for name in ran.measured_files()}
+        lines = {str(Path(name).relative_to(ROOT)): ran.contexts_by_lineno(name) for name in ran.measured_files()}
     file.write_text(json.dumps([clock.seconds, lines]), encoding="utf-8")
 
 
