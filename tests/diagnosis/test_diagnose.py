@@ -13,7 +13,7 @@ import pytest
 
 import unskew
 from unskew.diagnosis.bias import bias
-from unskew.diagnosis.calibration import calibration
+from unskew.diagnosis.calibration import calibration, with_residuals
 from unskew.diagnosis.diagnose import known_already
 from unskew.diagnosis.lists import lists
 from unskew.evaluation.compare import ASSUMPTION
@@ -186,3 +186,20 @@ def test_graded_logs_are_told_on_their_scale(world):
     assert 1 < found["bias"].numbers["over all pairs"].low < 5
     assert 1 < found["calibration"].numbers["says on average"].value < 5
     assert not re.search(r"\d% (of what|is found|on average)|liked on average|is liked", found.text())
+
+
+def test_residuals_of_the_correction_are_told_by_chance_and_by_group(world, found):
+    rows = np.tile([0.01, 0.02, 200.0], (12, 1))
+    rows[4], rows[11] = (-0.2, 0.02, 150.0), (0.9, 0.001, 5.0)
+    residuals = {"off": rows, "even": np.tile([0.01, 0.02, 200.0], (15, 1)), "none": np.zeros((0, 3))}
+    told = {
+        name: with_residuals(found["calibration"], SimpleNamespace(residuals=each, applied=name == "off"))
+        for name, each in residuals.items()
+    }
+    assert "which acts, it is off most at chance to be rated, tenth 5: ratings are -20.0 points" in told["off"].meaning
+    assert len(told["off"].table.rows) == 11  # five ratings tell nothing
+    assert "does not act, it is off by no more than chance" in told["even"].meaning
+    assert told["even"].table.rows[-1][0] == "people with like histories, group 5"
+    assert told["none"] is found["calibration"]
+    model = unskew.fit(world.log, seed=1, factors=unskew.BayesianFactors(sweeps=40, n_factors=2))
+    assert "ratings" in model.diagnose()["calibration"].table.header

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from unskew import charts
 from unskew.evaluation.fits import Values
 from unskew.evaluation.judge import Evidence
-from unskew.findings import Answer, Finding, Interval
+from unskew.findings import Answer, Finding, Interval, Table
 from unskew.metrics.calibration import calibration_error, calibration_interval, reliability_curve
+from unskew.metrics.intervals import normal_interval
+from unskew.posterior.targeted import TENTHS, Targeted
 
 N_BINS = 8
 VISIBLE = 0.05  # an error that people act on
 LEAST = 10  # ratings in a point of the curve
+NOTABLE, ENOUGH = 3.0, 30  # errors of the largest of fifteen residuals by chance; ratings of which one has an error
 HEADLINES: dict[Answer, str] = {
     "yes": "Yes, within 5 points",
     "no": "No: its chances are off",
@@ -70,3 +74,23 @@ def _points(y: Values, scores: Values, weight: Values, external: Callable[[Value
     used = curve.count >= LEAST
     found = zip(external(curve.mean_score[used]), external(curve.mean_label[used]), strict=True)
     return [charts.Point(float(score), Interval(float(label))) for score, label in found]
+
+
+def with_residuals(finding: Finding, targeted: Targeted) -> Finding:
+    """Add what left-out ratings are above the model's answers, by tenth of their chance to be rated and by group."""
+    names = [f"chance to be rated, tenth {n}" for n in range(1, TENTHS + 1)]
+    names += [f"people with like histories, group {n}" for n in range(1, len(targeted.residuals) - TENTHS + 1)]
+    found = [(name, *row) for name, row in zip(names, targeted.residuals.tolist(), strict=False) if row[2] >= ENOUGH]
+    if not found:
+        return finding
+    rows = [(name, normal_interval(100 * mean, 100 * e, "+.1f"), int(n)) for name, mean, e, n in found]
+    name, mean, error, _ = max(found, key=lambda row: abs(row[1]) / max(row[2], 1e-9))
+    words = f"Before its correction, which {'acts' if targeted.applied else 'does not act'}, it is off "
+    far = f"most at {name}: ratings are {100 * mean:+.1f} points from it."
+    words += far if abs(mean) > NOTABLE * error else "by no more than chance, whoever rates and however rare a pair."
+    table = Table(
+        "Left-out ratings above answers before the correction, in points; tenth 1 is the rarest",
+        ("", "above", "ratings"),
+        rows,
+    )
+    return replace(finding, meaning=f"{finding.meaning} {words}", table=table)

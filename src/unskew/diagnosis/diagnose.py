@@ -12,7 +12,7 @@ from unskew.data.log import RatingLog
 from unskew.data.read import as_log
 from unskew.diagnosis.advice import about_log, about_model, assumption
 from unskew.diagnosis.bias import Levels, bias
-from unskew.diagnosis.calibration import calibration
+from unskew.diagnosis.calibration import calibration, with_residuals
 from unskew.diagnosis.impressions import diagnose_impressions
 from unskew.diagnosis.lists import K, lists, shown_by, some_users
 from unskew.errors import ParameterError
@@ -22,6 +22,7 @@ from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import order_of
 from unskew.evaluation.judge import Evidence, random_evidence
 from unskew.findings import Answer, Finding, Findings, Interval, Table
+from unskew.methods.bayesian import Corrected
 from unskew.model import Recommender
 from unskew.registry import make
 from unskew.training.options import Training
@@ -79,11 +80,13 @@ def diagnose(
     found = comparison.finding()
     meaning = found.meaning[:1].upper() + found.meaning[1:]
     merged = replace(found, meaning=meaning, table=_table(evidence, by_fold, rows, given, first[1]))
-    honest = calibration(rows, {OWN: given[1], PLAIN: given[0]})
+    honest, part = calibration(rows, {OWN: given[1], PLAIN: given[0]}), source.part("prediction")
+    if isinstance(part, Corrected) and part.targeted is not None:
+        honest = with_residuals(honest, part.targeted)
     seen = lists(source, plain, other, show_ids=show_ids)
     findings = [*first[:2], merged, honest, seen, *first[2:], assumption(comparison)]
     about += f"; model {type(source.method).__name__}"
-    return about_model(comparison, findings, about=about, source=called, orders=source.part("prediction").orders)
+    return about_model(comparison, findings, about=about, source=called, orders=part.orders)
 
 
 def _table(
