@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from unskew.calibration.platt import ONE, Calibrator, Examples, PlattMaps, one_map, scalar_platt, solve_platt
+from unskew.calibration.platt import ONE, Calibrator, Examples, PlattMaps, Rng, one_map, scalar_platt, solve_platt
 from unskew.data.pairs import pair_fold
 from unskew.losses.columns import Array, sigmoid
 from unskew.nets.base import Table
@@ -26,7 +26,7 @@ def temperature(planned: float) -> float:
     return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
 
 
-def gumbel(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+def gumbel(rng: Rng, shape: tuple[int, int]) -> Array:
     """Draw g = -log E, E standard exponential: the largest of log alpha_k + g_k is k with probability alpha_k."""
     return np.asarray(-np.log(np.maximum(rng.standard_exponential(shape, F), F(1e-10))))
 
@@ -68,7 +68,7 @@ class Mixture(NamedTuple):
     deviation: Array
 
     @classmethod
-    def start(cls, n_experts: int, common: tuple[float, float], vectors: Array, rng: np.random.Generator) -> Mixture:
+    def start(cls, n_experts: int, common: tuple[float, float], vectors: Array, rng: Rng) -> Mixture:
         """Return all experts near the common map (a, b), apart enough to break their symmetry."""
         maps = [np.log(common[0]), common[1]] + 0.1 * rng.standard_normal((n_experts, 2), F)
         gate = 0.01 * rng.standard_normal((n_experts, vectors.shape[1] + 1), F)
@@ -80,9 +80,7 @@ class Mixture(NamedTuple):
         x = (vectors - self.centre) / self.deviation
         return np.hstack([x, np.ones((len(x), 1), F)])
 
-    def descend(
-        self, examples: Examples, common: tuple[float, float], steps: int, spec: ExpertPlatt, rng: np.random.Generator
-    ) -> None:
+    def descend(self, examples: Examples, common: tuple[float, float], steps: int, spec: ExpertPlatt, rng: Rng) -> None:
         """Take full-batch steps while the temperature falls from its first to its last, one Gumbel draw a user each.
 
         Shrinkage adds shrinkage / n times half the squared length of the gate and of the maps' distance from the common
@@ -130,7 +128,7 @@ class ExpertPlatt(Calibrator):
     ridge: float = setting(1.0, least=0)
     assignment: Literal["hard", "random"] = "hard"
 
-    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, held_out: Examples | None, rng: Rng, once: bool) -> PlattMaps:
         if self.n_experts == 1:
             return one_map(*scalar_platt(examples), n_parameters=2)
         k, examples = self.n_experts, examples.of_some_users(MOST_SOLVED, rng)
@@ -146,7 +144,7 @@ class ExpertPlatt(Calibrator):
         chosen = alpha.argmax(1)
         of = chosen[examples.users]
         a, b = solve_platt(examples, of, k, ridge=self.ridge, centre=common)
-        b += examples.shift(a[of] * examples.logits + b[of])
+        b += examples.shift(a[of] * examples.logits + b[of], examples.target_mean)
         return PlattMaps(ONE, a[chosen, None], b[chosen, None], size, *usage_of(alpha[np.unique(examples.users)]))
 
 

@@ -17,6 +17,7 @@ from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
 
 Values = NDArray[np.float64]
+Rng = np.random.Generator
 
 LARGEST_LOGIT = 30.0
 SMALLEST_SLOPE = 1e-3  # a map never reverses a ranking
@@ -91,12 +92,12 @@ class Examples:
         """What the calibrated probabilities should average to."""
         return float((self.shares * self.labels).sum())
 
-    def shift(self, logits: Values) -> float:
-        """Return what to add to the calibrated logits so that their probabilities have the target mean.
+    def shift(self, logits: Values, target: float) -> float:
+        """Return what to add to the calibrated logits so that their probabilities have this mean.
 
         A mean that no shift reaches is met as nearly as one of 60 does.
         """
-        shares, target = self.shares, self.target_mean
+        shares = self.shares
 
         def excess(shift: float) -> tuple[float, float]:
             p = sigmoid(logits + shift)
@@ -104,7 +105,7 @@ class Examples:
 
         return root(excess, -60.0, 60.0)
 
-    def of_some_users(self, most: int, rng: np.random.Generator) -> Examples:
+    def of_some_users(self, most: int, rng: Rng) -> Examples:
         """Keep all examples of users drawn at random, about `most` of them; all if there are no more than that."""
         if len(self) <= most:
             return self
@@ -167,28 +168,31 @@ class Calibrator(FitSpec):
     step_back: bool = True
 
     @abstractmethod
-    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
-        """Return the maps that fit the examples best; `once` is False for what is fitted again after each epoch."""
+    def solve(self, examples: Examples, held_out: Examples | None, rng: Rng, once: bool) -> PlattMaps:
+        """Return the maps that fit the examples best; `once` is False for what is fitted again after each epoch.
+
+        Of examples that are held out to judge the maps, logits may be used, labels may not.
+        """
 
     def fit(
         self,
         examples: Examples,
         held_out: Examples | None = None,
         *,
-        rng: np.random.Generator,
+        rng: Rng,
         planned: float = 1.0,
         previous: Part | None = None,
     ) -> PlattMaps:
         """Return the maps that answer for the role, the same for the same examples in any order."""
         examples, once = examples.in_order(), previous is None and planned == 1
         if not self.step_back or held_out is None:
-            return self.solve(examples, rng, once)
+            return self.solve(examples, held_out, rng, once)
         before = previous if isinstance(previous, PlattMaps) else one_map()
         simple = min((shifted(examples), one_map()), key=held_out.loss)
         simple.n_fits, simple.notes, simple.stepped_back = before.n_fits + 1, before.notes, True
         if before.stepped_back and simple.n_fits.bit_count() > 1:
             return simple
-        fitted = self.solve(examples, rng, once)
+        fitted = self.solve(examples, held_out, rng, once)
         fitted.n_fits = simple.n_fits
         if (own := held_out.loss(fitted)) <= (other := held_out.loss(simple)):
             return fitted
@@ -201,7 +205,7 @@ class Calibrator(FitSpec):
 
     def fit_in(self, context: FitContext) -> PlattMaps:
         examples = examples_for(context.calibrates, context.view, context.log.n_users)
-        held_out = examples_for(context.calibrates, context.holdout) if self.step_back else None
+        held_out = examples_for(context.calibrates, context.holdout)
         return self.fit(examples, held_out, rng=context.rng, planned=context.planned, previous=context.previous)
 
     def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
@@ -215,7 +219,7 @@ def one_map(a: float = 1.0, b: float = 0.0, n_parameters: int = 0) -> PlattMaps:
 
 def shifted(examples: Examples) -> PlattMaps:
     """Return one shift of the logit for everybody."""
-    return one_map(b=examples.shift(examples.logits), n_parameters=1)
+    return one_map(b=examples.shift(examples.logits, examples.target_mean), n_parameters=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +228,7 @@ class GlobalPlatt(Calibrator):
 
     slope: bool = True
 
-    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, held_out: Examples | None, rng: Rng, once: bool) -> PlattMaps:
         return one_map(*scalar_platt(examples), n_parameters=2) if self.slope else shifted(examples)
 
 
@@ -233,33 +237,23 @@ class UserPlatt(Calibrator):
     """A Platt map for each user, drawn towards the global one by a ridge of `ridge` examples.
 
     A user has two or three held-out ratings; without the ridge the maps would follow them anywhere. A common shift
-    keeps the calibrated mean at that of the labels, which the ridge would miss: of every example by the map without it,
-    as a map of few examples follows each of them. Users without examples have the global map.
+    keeps the calibrated mean at that of the global map, which is that of the labels: over the pairs left out, if there
+    are any, as maps of few examples follow these and are too high or too low elsewhere. Users without examples have the
+    global map.
     """
 
     ridge: float = setting(1.0, least=0)
 
-    def solve(self, examples: Examples, rng: np.random.Generator, once: bool) -> PlattMaps:
+    def solve(self, examples: Examples, held_out: Examples | None, rng: Rng, once: bool) -> PlattMaps:
         common, n_rows = scalar_platt(examples), len(examples.vectors)
         slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
         known = np.bincount(examples.users, minlength=n_rows) > 0
-        intercepts += known * examples.shift(left_out_logits(examples, slopes, intercepts, self.ridge))
+        left_out = [] if held_out is None else np.flatnonzero(known[held_out.users])
+        there = held_out.take(left_out) if held_out is not None and len(left_out) else examples
+        own = slopes[there.users] * there.logits + intercepts[there.users]
+        target = (there.shares * sigmoid(common[0] * there.logits + common[1])).sum()
+        intercepts += known * there.shift(own, target)
         return PlattMaps(ONE, slopes[:, None], intercepts[:, None], 2 * int(known.sum()))
-
-
-def left_out_logits(examples: Examples, slopes: Values, intercepts: Values, ridge: float) -> Values:
-    """z + h w (p - y) / (1 - h w p (1 - p)): logits by users' maps that did not learn the example, by one Newton step.
-
-    h = x' H^-1 x, x = (s, 1) and H the curvature of the user's loss at its minimum (see `solve_platt`).
-    """
-    s, users, w = examples.logits, examples.users, examples.weights / examples.weights.mean()
-    z = slopes[users] * s + intercepts[users]
-    p = sigmoid(z)
-    curve, n = w * p * (1 - p), len(slopes)
-    ridges = ridge + 1e-9, 0.0, ridge + 1e-9
-    aa, ab, bb = (np.bincount(users, curve * s**k, n) + more for k, more in zip((2, 1, 0), ridges, strict=True))
-    h = (bb[users] * s * s - 2 * ab[users] * s + aa[users]) / (aa * bb - ab * ab)[users]
-    return np.asarray(z + h * w * (p - examples.labels) / np.maximum(1 - h * curve, 1e-9))
 
 
 def scalar_platt(examples: Examples) -> tuple[float, float]:

@@ -42,9 +42,10 @@ class Block:
     def answers(self, role: str, ask: Callable[[str, Array, Array], Array]) -> Array:
         """Return what a role answers for these pairs, asked when it is needed first."""
         if role not in self._answers:
-            whole, rows = self._taken_from or (None, None)
-            found = whole.answers(role, ask)[rows] if whole else ask(role, self.users, self.items)
-            self._answers[role] = found
+            whole, rows = self._taken_from or (self, slice(None))
+            if role not in whole._answers:
+                whole._answers[role] = ask(role, whole.users, whole.items)
+            self._answers[role] = whole._answers[role][rows]
         return self._answers[role]
 
     def taken(self, rows: Array) -> Block:
