@@ -185,7 +185,7 @@ def test_a_log_on_another_scale_a_net_without_linear_form_and_known_propensities
     log = unskew.RatingLog.from_arrays(["new", "old"], [1, 2], [1, 4], positive=3)
     with pytest.raises(ParameterError, match="read them in the same way"):
         models["naive"].fold_in(log)
-    with pytest.raises(ParameterError, match="shrinkage must be a number above 0, not 0"):
+    with pytest.raises(ParameterError, match="shrinkage is 0: give a number"):
         models["naive"].fold_in(bad(), shrinkage=0)
     brief = unskew.Training(max_epochs=1, progress=False)
     with pytest.raises(ParameterError, match="cannot be folded into a ConcatenationNet"):

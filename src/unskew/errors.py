@@ -95,6 +95,13 @@ def words(value: Any, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def of_class(value: Any, name: str, kind: Any) -> Any:
+    """Return a value of a class, or refuse anything else."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"{name} must be a {kind.__name__}, not {value!r:.80}.")
+    return value
+
+
 def flag(value: Any, name: str) -> bool:
     """Return True or False, or refuse anything else."""
     if not isinstance(value, bool):

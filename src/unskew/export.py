@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unskew._version import __version__
-from unskew.errors import ParameterError, UnskewError
+from unskew.errors import ParameterError, UnskewError, of_class
 from unskew.model import Recommender
 from unskew.nets.base import Linear, Net
-from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, write_file
+from unskew.store.atomic import PathLike, checked_path, reason, refuse_others, replaced_folder, write_file
 
 OPSET, ENCODER_OPSET, IR_VERSION = 17, 2, 8  # of 2022: old runtimes read them too
 USERS, ITEMS = "users.parquet", "items.parquet"
@@ -57,6 +57,7 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
 
     The inner product of a user's and an item's vector is the model's logit: biases are columns of the vectors.
     """
+    model = of_class(model, "model", Recommender)
     target, form = checked_path(folder), _form(model)
     notes = (MAPPED,) if _is_mapped(model) else ()
     about = json.dumps({"unskew": __version__, "inner_product": "logit", "notes": list(notes)})
@@ -66,10 +67,7 @@ def to_parquet(model: Recommender, folder: PathLike) -> Vectors:
         ITEMS: ("item_id", model.log.item_ids, form.items, form.offsets),
     }
     try:
-        if target.exists() and not target.is_dir():
-            raise ParameterError(f"{target} is a file: give the path of a folder.")
-        if foreign := sorted({path.name for path in target.iterdir()} - set(sides)) if target.exists() else []:
-            raise ParameterError(f"{target} holds {foreign[0]!r}, which would be lost: give another folder.")
+        refuse_others(target, sides)
         with replaced_folder(target) as fresh:
             for name, (key, ids, vectors, column) in sides.items():
                 rows = np.hstack([vectors, column[:, None]]).astype(np.float32)[: len(ids)]
@@ -88,6 +86,7 @@ def to_onnx(model: Recommender, path: PathLike) -> Scorer:
     for as the average one. onnxruntime is asked about random pairs, unknown ids among them, and the file is written
     only if it answers as the model does, to 1e-5.
     """
+    model = of_class(model, "model", Recommender)
     target, form = checked_path(path), _form(model)
     if _is_mapped(model):
         raise ParameterError(

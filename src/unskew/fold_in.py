@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from unskew.data.ids import Vocabulary, encoded
 from unskew.data.log import RatingLog
 from unskew.data.rows import as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, chosen, within
 from unskew.losses.columns import ERRORS
 from unskew.model import Recommender
 from unskew.nets.base import Linear, Net, Part
@@ -32,8 +32,8 @@ SMALLEST_STEP = 1e-8
 
 def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
     """See `Recommender.fold_in`."""
-    if not shrinkage > 0:
-        raise ParameterError(f"shrinkage must be a number above 0, not {shrinkage}.")
+    within(0, float("inf"), shrinkage=shrinkage)
+    chosen(on_unknown, "on_unknown", get_args(OnUnknown))
     log, prediction = model.log, model.part("prediction")
     new, n_left_out = _of_new_users(log, given_ratings(log, source), leave_out=on_unknown == "fallback")
     n_new = len(new.user_ids) - log.n_users

@@ -123,6 +123,8 @@ class Recommender:
         With `return_std` a second array tells how far the log leaves each answer open, one standard deviation.
         """
         flag(return_std, "return_std")
+        if as_ is not None:
+            chosen(as_, "as_", get_args(As))
         if items is None:
             if as_ == "levels":
                 raise ParameterError("as_='levels' has several numbers a pair: give users and items as arrays.")
@@ -133,8 +135,6 @@ class Recommender:
             return asked.framed(pa.table(table | added), library_of(users))
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
         codes, part = asked.pairs_of(self.log, users, items, on_unknown), self.part("prediction")
-        if as_ is not None:
-            chosen(as_, "as_", get_args(As))
         if liked_from is not None and not isinstance(liked_from, Real):
             raise ParameterError(f"liked_from must be a rating, not {liked_from!r}.")
         if liked_from is not None and as_ not in (None, "probability"):

@@ -219,6 +219,15 @@ def make(name: str, **settings: Any) -> Any:
     raise ParameterError(f"There is no method {name!r}{nearest(name, known, otherwise='; `unskew list` lists them.')}")
 
 
+def as_method(given: Any) -> Any:
+    """Return a method, or the one that has this name."""
+    if isinstance(given, str):
+        return make(given)
+    if isinstance(given, type) or getattr(given, "kind", None) != "method":
+        raise ParameterError(f"method must be a method or the name of one, not {given!r:.80}.")
+    return given
+
+
 def classes(outside: bool = False) -> dict[str, type]:
     """Return every class that a recipe may name, by that name; nothing else is ever built from a file.
 

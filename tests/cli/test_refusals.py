@@ -150,7 +150,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "fit coat:x --out new --method naive --item i": "--item is for files, and coat:x is a dataset",
     "fit ratings.csv --method naive --out no/where": "the folder no does not exist",
     "fit ratings.csv --method naive --out test.csv": "test.csv is a file",
-    "fit ratings.csv --method naive --out .": "which is no part of a model",
+    "fit ratings.csv --method naive --out .": "which would be lost",
     "fit ratings.csv --method naive": "model is there already: name a folder",
     "compare model nothing": "nothing does not exist: check the path.",
     "split ratings.csv --test 2 --out new": "'--test': must lie between 0 and 1, both excluded, not '2'",

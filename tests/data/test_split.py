@@ -105,7 +105,7 @@ def test_parts_share_the_vocabularies_of_the_log():
     [
         *(({"fraction": fraction}, "fraction must lie between 0 and 1") for fraction in (0, 1, 1.5, np.nan, "0.1")),
         *(({"seed": seed}, "seed must be a whole number") for seed in (-1, 0.5, None)),
-        ({"by": "item"}, 'by must be "global", "user", "last", "time" or "request", not'),
+        ({"by": "item"}, "by must be 'global', 'user', 'last', 'time' or 'request', not"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, sentence):

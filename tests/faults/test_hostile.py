@@ -19,6 +19,7 @@ import warnings
 from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ from safetensors.numpy import save as arrays_to_bytes
 import unskew
 from unskew.data.read import read_frame, read_log
 from unskew.data.rows import LogSettings
-from unskew.registry import make
+from unskew.registry import make, settings_of
 from unskew.store.recipe import FitRecipe, read_fit
 
 many = settings.get_profile("faults")
@@ -140,7 +141,7 @@ def tables(draw):
     own = {"user_id": [f"u{n % 3}" for n in range(rows)], "rating": [n % 5 + 1 for n in range(rows)]}
     filled = []
     for name in names:
-        kind = draw(st.none() | st.sampled_from(list(VALUES)))
+        kind = draw(st.sampled_from([*[None] * len(VALUES) * 3, *VALUES]))  # mostly what a log has
         odd = st.lists(st.sampled_from([*VALUES.get(kind, ()), None]), min_size=rows, max_size=rows)
         filled.append(pa.array(own.get(name, range(rows)) if kind is None else draw(odd), kind))
     return pa.Table.from_arrays(filled, names=names)
@@ -394,72 +395,85 @@ def things(model):
     return plain + lists + arrays + frames + others
 
 
-def calls(model):
-    """Every door by name, as a function of the arguments that are drawn for it."""
-    three, log, fitted = tuple(FRAME.values()), model.log, model.predict_codes
-    found = {
-        "read_log": lambda a: unskew.read_log(a),
-        "from_frame": lambda a: unskew.RatingLog.from_frame(a),
-        "columns": lambda a, b, c, d: unskew.read_log(pa.table(FRAME), a, b, c, d),
-        "from_arrays": lambda a, b, c: unskew.RatingLog.from_arrays(a, b, c),
-        "some arrays": lambda a: unskew.RatingLog.from_arrays(three[0], a, three[2]),
-        "fit": lambda a: unskew.fit(a, "naive", training=BRIEF),
-        "fit by": lambda a, b: unskew.fit(log, a, training=BRIEF, seed=b),
-        "make": lambda a: unskew.make(a),
-        "predict": lambda a, b: model.predict(a, b),
-        "predict frame": lambda a: model.predict(a),
-        "predict one": lambda a: model.predict(a, [1]),
-        "recommend": lambda a, b: model.recommend(a, b),
-        "similar": lambda a, b: model.similar(items=a, k=b),
-        "similar users": lambda a, b: model.similar(users=a, k=b),
-        "explain": lambda a, b: model.explain(a, b),
-        "fold_in": lambda a: model.fold_in(a),
-        "evaluate": lambda a: unskew.evaluate(model, a),
-        "evaluate scores": lambda a: unskew.evaluate(a, log),
-        "evaluate how": lambda a, b: unskew.evaluate(model, log, k=a, baselines=b),
-        "estimate_risk": lambda a: unskew.estimate_risk(a, log),
-        "estimate_risk log": lambda a: unskew.estimate_risk(fitted, a),
-        "estimate_risk metrics": lambda a: unskew.estimate_risk(fitted, log, metrics=a),
-        "estimate_risk estimators": lambda a, b: unskew.estimate_risk(fitted, log, estimators=a, seed=b),
-        "estimate_risk propensity": lambda a: unskew.estimate_risk(fitted, log, propensity=a),
-        "compare": lambda a, b: unskew.compare(a, b, log),
-        "compare log": lambda a: unskew.compare(fitted, model, a),
-        "compare random": lambda a: unskew.compare(model, fitted, log, random_ratings=a),
-        "diagnose": lambda a: unskew.diagnose(a),
-        "diagnose random": lambda a, b: unskew.diagnose(log, random_ratings=a, seed=b),
-        "split": lambda a, b, c: unskew.holdout_split(log, a, by=b, seed=c),
-        "split of": lambda a: unskew.holdout_split(a),
-        "load": lambda a: unskew.load(a),
-        "simulate": lambda a, b, c: unskew.simulate(n_users=a, n_items=b, density=c),
-        "dataset": lambda a, b: unskew.datasets.load(a, b),
-    }
-    found |= {
-        f"log {name}": lambda a, name=name: unskew.read_log(three, **{name: a}) for name in LogSettings.__annotations__
-    }
-    for name in ("by", "items", "filter_items", "candidates", "on_unknown", "seed", "exclude_seen"):
-        found[f"recommend {name}"] = lambda a, name=name: model.recommend([1], 2, **{name: a})
-    for name in ("as_", "liked_from", "on_unknown", "return_std"):
-        found[f"predict {name}"] = lambda a, name=name: model.predict([1], [1], **{name: a})
-    return found
+def doors(log, model, sampled):
+    """Every door with a call that works, or nearly: the function, and what it is given."""
+    table, three = pa.table(FRAME), tuple(FRAME.values())
+    new = pa.table({"user_id": [100, 100], "item_id": [1, 2], "rating": [5, 1]})
+    world = unskew.simulate(20, 25, density=0.3, seed=0)
+    truth, chances = np.array([0, 1, 1, 0]), np.array([0.1, 0.8, 0.6, 0.3])
+
+    def half(users, items):
+        return np.full(len(users), 0.5)
+
+    yield unskew.read_log, {"source": table} | dict.fromkeys(LogSettings.__annotations__)
+    yield unskew.RatingLog.from_frame, {"frame": table}
+    yield unskew.RatingLog.from_arrays, dict(zip(("users", "items", "ratings"), three, strict=True))
+    yield unskew.fit, {"source": log, "method": "naive", "training": BRIEF, "learning_rate": 0.1, "user": "user_id"}
+    yield unskew.make, {"name": "naive"}
+    yield sampled.predict, {"users": [1], "items": [1]}
+    yield sampled.predict, {"users": table}
+    yield sampled.recommend, {"users": [1], "k": 2}
+    yield model.similar, {"items": [1]}
+    yield model.explain, {"user": 1, "item": 2}
+    yield model.propensity, {"users": [1], "items": [1]}
+    yield model.fold_in, {"user_log": new}
+    yield sampled.update, {"source": new}
+    yield sampled.more_sweeps, {"sweeps": 1}
+    yield model.save, {"path": "saved"}
+    yield unskew.load, {"path": "saved"}
+    yield unskew.export.to_parquet, {"model": model, "folder": "vectors"}
+    yield unskew.export.to_onnx, {"model": model, "path": "model.onnx"}
+    yield unskew.evaluate, {"model_or_scores": half, "test": log}
+    yield unskew.estimate_risk, {"model_or_scores": model.predict_codes, "log": log}
+    yield unskew.compare, {"first": half, "second": model, "log": log}
+    yield unskew.diagnose, {"source": log}
+    yield unskew.holdout_split, {"log": log}
+    yield unskew.simulate, {"n_users": 20, "n_items": 25, "density": 0.3}
+    yield unskew.datasets.simulate_funnel, {}
+    yield unskew.datasets.simulate_loop, {"world": world, "method": "naive", "rounds": 1}
+    yield unskew.datasets.load, {"name": "coat", "folder": "."}
+    yield unskew.datasets.open_bandit, {"folder": "."}
+    yield world.draw, {"seed": 0}
+    yield unskew.register, {"name": "hostile"}
+    yield unskew.registered, {}
+    yield unskew.testing.check_method, {"method": None}
+    yield unskew.bench.tune, {"log": None, "method": unskew.Naive(), "trials": 1}
+    yield unskew.metrics.find, {"name": "mse"}
+    yield unskew.metrics.roc_auc, {"y_true": truth, "y_pred": chances}
+    yield unskew.metrics.calibration_error, {"y_true": truth, "y_prob": chances}
+    yield unskew.Training, {}
+    for kind in ("method", "net", "propensity", "calibrator"):
+        for entry in unskew.registered(kind):
+            yield entry.build, {} if isinstance(entry.defaults, type) else settings_of(entry.defaults)
 
 
 def test_no_foreign_error_comes_out_of_python(tmp_path, monkeypatch, long):
+    """One argument of each call is anything; in every fifth call, two of them."""
     monkeypatch.chdir(tmp_path)
     users, items = np.divmod(np.arange(60), 6)
     log = unskew.RatingLog.from_arrays(users, items, 1 + (users * items) % 5, item_ids=range(9))
-    model = unskew.make("naive").fit(log, training=BRIEF)
-    rng, given, made, foreign = random.Random(7), things(model), calls(model), []
+    model, sampled = unskew.make("naive").fit(log, training=BRIEF), unskew.make("bayes", sweeps=8).fit(log)
+    rng, given, foreign, done = random.Random(7), things(model), [], 0
+    calls = []
+    for function, usual in doors(log, model, sampled):
+        named = [each.name for each in signature(function).parameters.values() if each.kind not in (2, 4)]
+        calls += [(function, usual, name) for name in sorted({*named, *usual})]
     n_calls = 10_000 if long else 2_000
     for _ in range(n_calls):
-        name, function = rng.choice(list(made.items()))
-        arguments = [rng.choice(given) for _ in range(function.__code__.co_argcount - len(function.__defaults__ or ()))]
+        function, usual, name = rng.choice(calls)
+        arguments = usual | {name: rng.choice(given)}
+        if rng.random() < 0.2:
+            arguments[rng.choice(sorted(arguments))] = rng.choice(given)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                function(*arguments)
+                function(**arguments)
+            done += 1
         except unskew.UnskewError as error:
             if "\n" in str(error).strip():
                 foreign.append((name, "several lines", str(error)[:200]))
         except Exception as error:
-            foreign.append((name, [repr(one)[:60] for one in arguments], f"{type(error).__name__}: {error}"[:160]))
+            what = f"{type(error).__name__}: {error}"[:160]
+            foreign.append((function.__name__, {key: repr(one)[:60] for key, one in arguments.items()}, what))
     assert not foreign, f"{len(foreign)} of {n_calls}: " + "\n".join(map(str, foreign[:60]))
+    assert done > n_calls / 50, "calls that are all refused at the door try nothing behind it"

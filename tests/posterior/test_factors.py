@@ -279,6 +279,9 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
     assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0
     assert directions(Pairs(np.arange(12) % 4, np.arange(12) % 5, 4, 5), least=16).users.shape == (4, 3)
+    everything = Pairs(*np.divmod(np.arange(60), 6), 10, 6)  # seen: counts alone explain it
+    assert len(directions(everything).strengths) == 0
+    assert not directions(everything, least=4).users.any()
 
 
 def test_who_saw_what_enters_only_where_it_tells_something():

@@ -369,18 +369,22 @@ def test_a_model_replaces_a_model_by_a_link_too_and_an_empty_folder(model, folde
     assert sorted(path.name for path in folder.parent.iterdir()) == ["empty", "link", "model"]
 
 
-def test_anything_else_is_never_replaced(model, folder):
+def test_anything_else_is_never_replaced(model, folder, monkeypatch):
     parent = folder.parent
     (folder / "notes.txt").write_text("mine")
-    assert "holds 'notes.txt', which is no part of a model" in refused_save(model, folder)
+    assert "holds 'notes.txt', which would be lost" in refused_save(model, folder)
     assert (folder / "notes.txt").read_text() == "mine"
     assert_same_answers(model, unskew.load(folder))
     (parent / "photos").mkdir()
     (parent / "photos" / "model.json").write_text("{}")
     assert "holds 'model.json'" in refused_save(model, parent / "photos")
     (parent / "file").write_text("mine")
-    assert "it is a file" in refused_save(model, parent / "file")
+    assert "is a file" in refused_save(model, parent / "file")
     assert "not a directory" in refused_save(model, parent / "file" / "model")
+    monkeypatch.chdir(folder)
+    assert "holds 'notes.txt'" in refused_save(model, ".")
+    (folder / "notes.txt").unlink()
+    assert "is the current folder" in refused_save(model, ".")
     assert "no such file or directory" in refused_save(model, parent / "nowhere" / "model")
     assert sorted(path.name for path in parent.iterdir()) == ["file", "model", "photos"]
 

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from unskew.bench.run import Forecast, Job, Stopped, Values, another_log, attempts, versions, warm_up
 from unskew.data.log import RatingLog
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole
+from unskew.data.read import as_log
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, of_class, whole
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import N_FOLDS, Evidence, gather
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, defaults_of, with_chosen
 from unskew.metrics.table import find
-from unskew.registry import make, named
+from unskew.registry import as_method, named
 from unskew.runtime import bar, say
 from unskew.store.atomic import locked, reason
 from unskew.store.model import log_digest
@@ -241,14 +242,15 @@ def tune(
 
     `name` is what the method is called there, by default the name it is registered by or that of its class.
     """
-    name = name or (method if isinstance(method, str) else type(method).__name__)
+    name = of_class(name, "name", str) or (method if isinstance(method, str) else type(method).__name__)
     whole(trials, "trials", 1, 100_000)
     whole(workers, "workers", 1)
-    start = make(method) if isinstance(method, str) else method
+    validation = Validation() if validation is None else of_class(validation, "validation", Validation)
+    start, log = as_method(method), as_log(log)
     if not start.space():
         raise ParameterError(f"{name} has no settings to tune: fit it as it is, or give its class a `space`.")
     with locked(journal):
-        (found,) = search({name: start}, log, trials, validation or Validation(), workers, journal)
+        (found,) = search({name: start}, log, trials, validation, workers, journal)
     if (best := found.best()) is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
     return best

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
-from unskew.errors import DataError, ParameterError, checked_seed
+from unskew.errors import DataError, ParameterError, checked_seed, chosen
 
 Rows = NDArray[np.int64]
 HoldoutBy = Literal["global", "user", "last", "time", "request"]
@@ -95,13 +95,13 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy | None
     if not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ParameterError(f"fraction must lie between 0 and 1, both excluded, not {fraction!r}.")
     rows = log if log.listed is None else log.listed  # what is divided: ratings, or listed rows seen or not
-    n, by = len(rows), usual(log) if by is None else by
+    n, by = len(rows), usual(log) if by is None else chosen(by, "by", get_args(HoldoutBy))
     if by == "user":
         order = _generator(seed, USER_STREAM).permutation(n)
         held_out = _taken_by_user(rows.users, fraction, order, np.rint)
     elif by == "last":
         held_out = _taken_by_user(rows.users, fraction, np.arange(n)[::-1], np.ceil)
-    elif by in ("global", "request", "time"):
+    else:
         requests = None if by == "global" else log.known_of_rows("request")
         if by == "request" and requests is None:
             raise DataError("The log has no requests: name their column by request=, or divide it in another way.")
@@ -116,11 +116,9 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy | None
             held = late[np.cumsum(sizes[late]) <= round(fraction * n)]
         else:
             held = _generator(seed, GLOBAL_STREAM).permutation(len(sizes))[: round(fraction * len(sizes))]
-        chosen = np.zeros(len(sizes), np.bool_)
-        chosen[held] = True
-        held_out = chosen[unit]
-    else:
-        raise ParameterError(f'by must be "global", "user", "last", "time" or "request", not {by!r}.')
+        of_test = np.zeros(len(sizes), np.bool_)
+        of_test[held] = True
+        held_out = of_test[unit]
     of_seen = held_out if log.listed is None else held_out[log.listed.seen]
     rest = None if log.listed is None else held_out
     split = Split(log, np.flatnonzero(~of_seen), np.flatnonzero(of_seen), rest)

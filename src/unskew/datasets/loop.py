@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.datasets.world import World
-from unskew.errors import ParameterError, checked_seed, chosen, whole, within
-from unskew.registry import make
+from unskew.errors import ParameterError, checked_seed, chosen, of_class, whole, within
+from unskew.registry import as_method
 
 POLICIES = {"greedy": "liking", "epsilon": "liking", "thompson": "thompson"}
 
@@ -49,6 +49,7 @@ def simulate_loop(
     share `explore` of lists in random order) or "thompson" (draws from the posterior, and such a share). A sampled
     model is updated, any other fitted again.
     """
+    world = of_class(world, "world", World)
     by = POLICIES[chosen(policy, "policy", POLICIES)]
     within(0, 1, "included", explore=explore)
     seed, rounds, k = checked_seed(seed), whole(rounds, "rounds", 1), whole(k, "k", 1)
@@ -59,7 +60,7 @@ def simulate_loop(
             f"{world.n_items} items are too few for {start} and {rounds} times {k}, or explore={explore:g} does not go "
             f"with policy={policy!r}: epsilon explores, greedy does not."
         )
-    rng, method = np.random.default_rng([seed, 5]), make(method) if isinstance(method, str) else method
+    rng, method = np.random.default_rng([seed, 5]), as_method(method)
     everybody, everything = np.arange(world.n_users), np.arange(world.n_items)
     items = np.concatenate([rng.permutation(world.n_items)[:start] for _ in everybody])
     log = _log(world, np.repeat(everybody, start), items)

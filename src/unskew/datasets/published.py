@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
-from unskew.data.read import File, read_frame, read_log
+from unskew.data.read import File, is_path, read_frame, read_log
 from unskew.errors import DataError, ParameterError, chosen, nearest
 from unskew.registry import named, registered
 
@@ -244,7 +244,7 @@ def open_bandit(folder: Folder, campaign: str = "all", policy: str = "random") -
     chosen(campaign, "campaign", ("all", "men", "women"))
     chosen(policy, "policy", ("random", "bts"))
     names = (f"{policy}/{campaign}/{campaign}.csv", f"{campaign}_{policy}.csv", f"{campaign}_{policy}.csv.gz")
-    for path in (Path(folder).expanduser() / name for name in names):
+    for path in (_folder(folder) / name for name in names):
         if path.is_file():
             return read_frame(path)
     raise DataError(
@@ -274,9 +274,7 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     if not isinstance(name, str) or name not in known:
         choices = f": choose from {', '.join(map(repr, known))}."
         raise ParameterError(f"there is no dataset called {name!r}{nearest(name, known, ': ', choices)}")
-    if not isinstance(folder, str | PathLike):
-        raise ParameterError(f"folder must be the path of the files of {name}, not {folder!r:.80}.")
-    source, path = known[name].defaults, Path(folder).expanduser()
+    source, path = known[name].defaults, _folder(folder)
     if source.read is None:
         raise ParameterError(f"the dataset {name!r} has no function that reads it: give its Source one as read=.")
     if not path.is_dir():
@@ -286,6 +284,12 @@ def load(name: str, folder: Folder, *, positive: float | Literal["usual"] | None
     usual = isinstance(positive, str) and positive == "usual"
     data: Dataset = source.read(path, source.positive if usual else positive)
     return replace(data, notes=(*data.notes, *_compared(source, data.train, data.random)))
+
+
+def _folder(given: Any) -> Path:
+    if not is_path(given):
+        raise ParameterError(f"folder must be the path of the files, not {given!r:.80}.")
+    return Path(given).expanduser()
 
 
 def _compared(source: Source, train: RatingLog, test: RatingLog | None) -> list[str]:

@@ -35,7 +35,7 @@ from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.pairs import Codes, pair_keys, pair_uniform
 from unskew.data.scale import Scale
-from unskew.errors import DataError, ParameterError, checked_seed, chosen, whole, within
+from unskew.errors import DataError, ParameterError, checked_seed, chosen, of_class, whole, within
 from unskew.metrics.checks import finite_vector
 from unskew.special import expit, logit, logsumexp
 
@@ -191,6 +191,7 @@ class World:
         pairs, always the same, stands for all.
         """
         total, count = 0.0, 0
+        of_class(predict, "predict", Callable)
         for users, items in self.pairs(whole(max_pairs, "max_pairs", 1, 2**62)):
             x, q = finite_vector(predict(users, items), "the answers"), self.preference(users, items)
             if len(x) != len(users) or x.min() < 0 or x.max() > 1:

@@ -15,7 +15,7 @@ from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration, with_residuals
 from unskew.diagnosis.impressions import diagnose_impressions
 from unskew.diagnosis.lists import K, lists, shown_by, some_users
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, flag, of_class
 from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
 from unskew.evaluation.fits import Values
@@ -56,7 +56,9 @@ def diagnose(
         called = fspath(source)
     if not isinstance(source, RatingLog | Recommender):
         source = as_log(source)
+    of_class("" if called is None else called, "called", str)
     called = called or ("model" if isinstance(source, Recommender) else "ratings.csv")
+    flag(show_ids, "show_ids")
     log = source.log if isinstance(source, Recommender) else source
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")

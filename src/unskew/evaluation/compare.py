@@ -12,7 +12,7 @@ import numpy as np
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.read import as_log, read_log
-from unskew.errors import DataError, ParameterError
+from unskew.errors import DataError, ParameterError, words
 from unskew.evaluation.fits import Values
 from unskew.evaluation.gain import SHOWN, Estimate, Gain, Z, gain, hull, together
 from unskew.evaluation.impressions import Judge, values_of
@@ -264,6 +264,8 @@ def compare(
         >>> unskew.compare(plain, shrunk).finding().answer
         'cannot tell'
     """
+    if not isinstance(names, tuple | list) or len(words(names, "names")) != 2:
+        raise ParameterError(f"names must be two, one for each model, not {names!r:.80}.")
     models = [source for source in (first, second) if isinstance(source, Recommender)]
     if log is None:
         if len(models) < 2 or fingerprint(models[0].log) != fingerprint(models[1].log):

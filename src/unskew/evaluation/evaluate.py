@@ -55,7 +55,7 @@ class Evaluation:
         return int(self.per_user.num_rows)
 
     def __getitem__(self, name: str) -> float:
-        if name not in self.intervals:
+        if not isinstance(name, str) or name not in self.intervals:
             raise ParameterError(f"there is no metric {name!r} here; choose from {', '.join(self.intervals)}.")
         return self.intervals[name].value
 

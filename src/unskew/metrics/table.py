@@ -113,7 +113,7 @@ WITH_K = ("ndcg", "recall", "precision", "hit", "coverage", "novelty")
 
 def find(name: str) -> Metric:
     """Return the metric of a name such as mse or ndcg@5."""
-    stem, at, digits = name.partition("@")
+    stem, at, digits = str(name).partition("@")
     metrics: dict[str, Metric] = named("metric")
     if stem in metrics and (bool(at) == (stem in WITH_K)):
         if not at:

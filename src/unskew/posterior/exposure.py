@@ -16,6 +16,8 @@ from unskew.data.log import RatingLog
 from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 
+NOTHING = 1e-9  # as numbers are rounded
+
 
 class Pairs(NamedTuple):
     """Hold a log as arrays: user and item numbers, how many there are of each, and ratings where they are needed.
@@ -121,7 +123,11 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     scaled = aslinearoperator(math.sqrt(n) * (inverse[0] @ seen @ inverse[1]).tocsr())
     counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
     start = np.random.default_rng(0).standard_normal(min(n_users, n_items))
-    u, strengths, vt = svds(scaled - counts, k=k, v0=start, tol=1e-4)
+    unexplained = scaled - counts
+    if not np.abs((unexplained if n_users > n_items else unexplained.T) @ start).max() > NOTHING:
+        k = min(least, k)  # everybody saw everything, or as counts alone have it
+        return Directions(np.zeros((n_users, k)), np.zeros((n_items, k)), np.zeros(k))
+    u, strengths, vt = svds(unexplained, k=k, v0=start, tol=1e-4)
     kept = np.argsort(-strengths)[: max(int((strengths > edge).sum()), min(least, k))]
     signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
     u, v = u * signs * math.sqrt(n_users), vt.T * signs * math.sqrt(n_items)

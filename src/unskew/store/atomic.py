@@ -7,11 +7,11 @@ import os
 import shutil
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unskew.errors import ParameterError
+from unskew.errors import ParameterError, UnskewError
 
 PathLike = str | os.PathLike[str]
 
@@ -24,7 +24,22 @@ def checked_path(path: PathLike) -> Path:
         raise ParameterError(f"A path must be a text or a Path, not {path!r}.") from None
     if not isinstance(text, str) or not text or "\0" in text:
         raise ParameterError(f"The path {text!r} cannot name a file or folder.")
-    return Path(os.path.realpath(text))
+    try:
+        return Path(os.path.realpath(text))
+    except OSError:
+        raise ParameterError(f"{text!r} leads nowhere, as the current folder is gone: change to another.") from None
+
+
+def refuse_others(target: Path, own: Collection[str], refusal: type[UnskewError] = ParameterError) -> None:
+    """Refuse to replace a file, the current folder, or a folder that holds anything but what is called so."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise refusal(f"{target} is a file: give the path of a folder.")
+    if foreign := sorted({entry.name for entry in target.iterdir()} - {*own}):
+        raise refusal(f"{target} holds {foreign[0]!r}, which would be lost: choose another folder.")
+    if target.samefile(os.curdir):
+        raise refusal(f"{target} is the current folder, which cannot be replaced: name one inside of it.")
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -25,13 +25,13 @@ from unskew.data.ids import Vocabulary
 from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
 from unskew.data.scale import Scale
-from unskew.errors import ModelFileError, ParameterError, UnskewError
+from unskew.errors import ModelFileError, ParameterError, UnskewError, flag
 from unskew.losses.batch import Parts
 from unskew.methods.base import Method
 from unskew.model import Recommender
 from unskew.nets.base import Part, PartSpec
 from unskew.selection.random_ratings import Correction, Line, RandomRatings
-from unskew.store.atomic import PathLike, checked_path, reason, replaced_folder, standing, write_synced
+from unskew.store.atomic import PathLike, checked_path, reason, refuse_others, replaced_folder, standing, write_synced
 from unskew.store.legacy import upgraded
 from unskew.store.plain import Arrays, Plain, prefixed, under
 from unskew.store.recipe import FitRecipe, plain
@@ -105,7 +105,7 @@ def save(model: Recommender, path: PathLike, *, without_log: bool = False) -> No
     a function is left out, and the saved history has a note of it. The folder holds the log, ids included; without it
     the model still answers, but nobody can tell what users have rated, fold new users in or diagnose it.
     """
-    target = checked_path(path)
+    target, without_log = checked_path(path), flag(without_log, "without_log")
     log = model.log.take(np.zeros(len(model.log), np.bool_)) if without_log else model.log
     recipe, why_none = _recipe(model)
     contents, arrays = _contents(model, log, why_none)
@@ -152,16 +152,7 @@ def load(path: PathLike) -> Recommender:
 
 def refuse_foreign(target: Path) -> None:
     """Refuse to replace what is no model: a file, or a folder that holds anything else."""
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise ModelFileError(f"The model cannot be saved to {target}: it is a file; choose another name.")
-    own = (MANIFEST, JUDGE, *OWN) if _described(target) is not None else ()
-    if foreign := sorted({entry.name for entry in target.iterdir()} - {*own}):
-        raise ModelFileError(
-            f"The model cannot be saved to {target}: that folder holds {foreign[0]!r}, which is no part of a "
-            "model and would be lost; choose another folder."
-        )
+    refuse_others(target, (MANIFEST, JUDGE, *OWN) if _described(target) is not None else (), ModelFileError)
 
 
 def _described(folder: Path) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from unskew.calibration.platt import Calibrator
-from unskew.errors import DataError, ParameterError, UnskewError
+from unskew.errors import DataError, ParameterError, UnskewError, of_class
 from unskew.losses.columns import ERRORS, Array
 from unskew.methods.base import Method, PropensityMethod
 from unskew.methods.calibrated import DoublyCalibrated
@@ -56,6 +56,7 @@ def check_method(method: Method, *, seed: int = 0, random_ratings: bool = False)
 
 def check_plan(method: Method) -> Plan:
     """Check that the plan is valid, has a prediction, and is the same every time."""
+    of_class(method, "method", Method)
     plan, again = method.plan(), method.plan()
     claim(method, isinstance(plan, Plan), "the plan is valid", f"it is a {type(plan).__name__}")
     claim(method, "prediction" in plan.roles, "the plan has a prediction", f"it has only {sorted(plan.roles)}")
