@@ -147,18 +147,18 @@ def test_the_ridge_draws_users_to_the_global_map(rng):
 
 def test_maps_of_few_examples_keep_the_mean_of_pairs_left_out(rng):
     """Labels of these play no part, nor users whom the maps know nothing of; without any, examples take their place."""
-    e, left_out, others = (labelled(examples(n=n, n_users=60, seed=n), rng, b=-2) for n in (180, 4000, 4001))
-    e, spec = e.take(np.flatnonzero(e.users < 50)), UserPlatt(ridge=0.1, step_back=False)
+    e, left_out, others = (labelled(examples(n=n, n_users=600, seed=n), rng, b=-4) for n in (1800, 40_000, 40_001))
+    e, spec = e.take(np.flatnonzero(e.users < 500)), UserPlatt(ridge=0.1, step_back=False)
     common = GlobalPlatt(step_back=False).fit(e, rng=rng)
     own, blind = (spec.fit(e, given, rng=rng) for given in (left_out, replace(left_out, labels=1 - left_out.labels)))
     for name, table in own.state().items():
         np.testing.assert_array_equal(table, blind.state()[name])
     means = [(x.shares * x.calibrated(maps)).sum() for x in (left_out, others) for maps in (own, common)]
     assert means[0] == pytest.approx(means[1], abs=1e-6)
-    assert means[2] == pytest.approx(means[3], rel=0.03)
+    assert means[2] == pytest.approx(means[3], rel=0.04)
     by_examples = others.calibrated(spec.fit(e, rng=rng)).mean()
-    assert abs(by_examples / means[3] - 1) > 0.05
-    nobody = left_out.take(np.flatnonzero(left_out.users >= 50))
+    assert by_examples < 0.92 * means[3]
+    nobody = left_out.take(np.flatnonzero(left_out.users >= 500))
     assert others.calibrated(spec.fit(e, nobody, rng=rng)).mean() == by_examples
 
 

@@ -248,8 +248,9 @@ class UserPlatt(Calibrator):
         common, n_rows = scalar_platt(examples), len(examples.vectors)
         slopes, intercepts = solve_platt(examples, examples.users, n_rows, ridge=self.ridge, centre=common)
         known = np.bincount(examples.users, minlength=n_rows) > 0
-        left_out = [] if held_out is None else np.flatnonzero(known[held_out.users])
-        there = held_out.take(left_out) if held_out is not None and len(left_out) else examples
+        there = examples
+        if held_out is not None and known[held_out.users].any():
+            there = held_out.take(np.flatnonzero(known[held_out.users]))
         own = slopes[there.users] * there.logits + intercepts[there.users]
         target = (there.shares * sigmoid(common[0] * there.logits + common[1])).sum()
         intercepts += known * there.shift(own, target)
