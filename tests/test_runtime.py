@@ -116,7 +116,9 @@ def test_workers_find_the_same_on_one_thread_each_and_one_that_dies_is_a_sentenc
 
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_when_their_parent_does(module, ended_by):
-    code = "import side_by_side_work as s; s.found(['sleep', 'sleep'], 2)"
+    # A process that was started in the background ignores Ctrl-C, and so do those that it starts.
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listens}; import side_by_side_work as s; s.found(['sleep', 'sleep'], 2)"
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
