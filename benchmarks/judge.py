@@ -191,6 +191,7 @@ def measure(job: cases.Job) -> cases.Measured:
             "true order": true.order.value,
             "true squared": true.squared[0].value,
             "z of order": (order.value - true.order.value) / max(order.error, 1e-9),
+            "z of deciding order": (by_log.order.value - true.order.value) / max(by_log.order.error, 1e-9),
             "z of squared": (squared.value - true.squared[0].value) / max(squared.error, 1e-9),
             "band of squared holds": float(by_log.band.covers(true.squared[0].value)),
         }
@@ -282,6 +283,7 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[float]]
     band = [of("band of squared holds", driver) for driver in usual]
     return {
         "95% intervals of order that hold the truth: at least .90": of("z of order"),
+        "the same by the weights that decide, users by activity": of("z of deciding order"),
         "those of squared error, where nothing or exposure drives seeing: at least .93": of(
             "z of squared", "nothing", "exposure"
         ),

@@ -37,7 +37,7 @@ def evidence_of(users, q, held, y, weight=2.0) -> Evidence:
     ids = range(max(3, int(np.max(users)) + 1))
     log = unskew.RatingLog.from_arrays([0, 1, 2], [0, 1, 2], [1, 0, 1], positive=1, user_ids=ids)
     corner = Corner(np.asarray(q), np.where(held, 0.0, 1.0), np.where(held, weight, 0.0))
-    corners = dict.fromkeys(("activity", "alike", "low, activity", "low, alike"), corner)
+    corners = dict.fromkeys(("activity", "alike", "low, activity", "low, alike", "low, tempered"), corner)
     fold, nothing = np.zeros(n, np.int64), Slope(0.0, np.inf, 0.0)
     rows = np.asarray(users, np.int64), np.arange(n), np.asarray(held, bool), np.asarray(y, float)
     return Evidence(log, fold[:0], fold, *rows, corners, True, nothing, judge.Interval(0.5))
@@ -258,9 +258,11 @@ def test_chances_weights_and_levels_are_their_formulas(world):
         activity, ratio = expected / own.sum(), low[n] / raw[n] if y[place] else (1 - low[n]) / (1 - raw[n])
         at = {name: (corner.base[n], corner.weight[n]) for name, corner in found.corners.items()}
         assert at["alike"] == pytest.approx((float(place < 0), weight))
-        assert at["activity"] == pytest.approx((activity * (place < 0), activity * weight))
         assert at["low, alike"] == pytest.approx((float(place < 0), weight * ratio))
-        assert at["low, activity"] == pytest.approx((activity * (place < 0), activity * weight * ratio))
+        root = np.sqrt(weight)  # where a sign is asked for
+        assert at["activity"] == pytest.approx((activity * (place < 0), activity * root))
+        assert at["low, activity"] == pytest.approx((activity * (place < 0), activity * root * ratio))
+        assert at["low, tempered"] == pytest.approx((float(place < 0), root * ratio))
     levels = [q[~found.held].mean() for q in (raw, low)]
     assert found.level[:3] == pytest.approx((levels[0], min(levels), max(levels)))
     assert found.slope == Slope(1.0, 2.0, 3.0)

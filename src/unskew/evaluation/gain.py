@@ -23,8 +23,8 @@ from unskew.metrics.intervals import normal_interval
 Z = 2.39  # standard errors that decide: 1.96 for one look, this for three (Bonferroni)
 DECIDES = 10.43  # (2.39 + .84)^2: this many variances over the squared gain decide in four of five samples
 SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
-CORNERS = ("activity", "low, activity", "low, alike")
-BAND = ("alike", "low, alike")
+CORNERS = ("activity", "low, activity", "low, tempered")  # which decide, by tempered weights
+BAND = ("alike", "low, alike")  # of estimates
 
 
 class Estimate(NamedTuple):
