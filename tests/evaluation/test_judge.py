@@ -18,6 +18,7 @@ from unskew.evaluation.estimators import ESTIMATORS, estimate, interval_of, like
 from unskew.evaluation.gain import Estimate, Gain
 from unskew.evaluation.judge import Corner, Evidence, Rows
 from unskew.metrics import find
+from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import Problem
 from unskew.selection.slope import Slope
@@ -264,7 +265,11 @@ def test_chances_weights_and_levels_are_their_formulas(world):
         assert at["low, activity"] == pytest.approx((activity * (place < 0), activity * root * ratio))
         assert at["low, tempered"] == pytest.approx((float(place < 0), root * ratio))
     levels = [q[~found.held].mean() for q in (raw, low)]
-    assert found.level[:3] == pytest.approx((levels[0], min(levels), max(levels)))
+    left = np.where(found.held, found.y - raw, 0.0)
+    left = found.held * (left - left[found.held].mean()) / found.held.sum()
+    error = two_way_error(found.users, found.items, left)
+    low, high = (interval_in((0, 1), level, error) for level in sorted(levels))
+    assert found.level[:3] == pytest.approx((levels[0], low.low, high.high))
     assert found.slope == Slope(1.0, 2.0, 3.0)
 
 

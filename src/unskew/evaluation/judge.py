@@ -22,7 +22,7 @@ from unskew.errors import DataError, checked_seed
 from unskew.evaluation.fits import Answers, Values, exposure_of, imputation_of, slope_of
 from unskew.evaluation.kept import Arrays, kept
 from unskew.findings import Interval
-from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
+from unskew.metrics.intervals import effective_sample_size, interval_in, normal_interval, two_way_error
 from unskew.posterior.exposure import Pairs
 from unskew.selection.slope import Slope
 from unskew.store.model import log_digest
@@ -59,7 +59,9 @@ class Evidence:
     corners: dict[str, Corner]
     whole: bool  # whether every unseen pair is here
     slope: Slope
-    level: Interval  # mean rating over unseen pairs: from the lowest end of the band to what the imputation says
+    level: Interval  # mean rating over unseen pairs: from the low end of the band to what the imputation says
+        Interval  # mean rating over unseen pairs: from the low end of the band to what the imputation says, by chance
+    )
     stars: tuple[Values, Values] | None = None  # ratings of held rows and imputed ones as they stand, on the unit scale
     drawn: bool = False  # whether rows are random draws from the pairs that are meant, and not what users chose
 
@@ -227,8 +229,10 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
         least, most = float(log.stars.min()), float(log.stars.max())
         both = np.where(held, log.stars[rows.place], least), found["stars"].astype(np.float64)
         stars = ((both[0] - least) / (most - least), (both[1] - least) / (most - least))
-    levels = [float((base * q).sum() / base.sum()) for q in (raw, low)]
-    level = Interval(levels[0], min(levels), max(levels), ".1%" if log.binary else ".3f")
+    levels, form = [float((base * q).sum() / base.sum()) for q in (raw, low)], ".1%" if log.binary else ".3f"
+    off = held * (y - raw - (y - raw)[held].mean()) / held.sum()
+    ends = [interval_in((0, 1), level, two_way_error(rows.users, rows.items, off)) for level in sorted(levels)]
+    level = Interval(levels[0], ends[0].low, ends[1].high, form)
     slope = Slope(*map(float, found["slope"]))
     return Evidence(log, fold, *rows[:3], held, y, corners, _few(log), slope, level, stars)
 
