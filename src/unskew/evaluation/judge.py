@@ -60,8 +60,6 @@ class Evidence:
     whole: bool  # whether every unseen pair is here
     slope: Slope
     level: Interval  # mean rating over unseen pairs: from the low end of the band to what the imputation says
-        Interval  # mean rating over unseen pairs: from the low end of the band to what the imputation says, by chance
-    )
     stars: tuple[Values, Values] | None = None  # ratings of held rows and imputed ones as they stand, on the unit scale
     drawn: bool = False  # whether rows are random draws from the pairs that are meant, and not what users chose
 
