@@ -11,7 +11,7 @@ import pytest
 import unskew
 from unskew.data.pairs import SeenPairs
 from unskew.evaluation import judge
-from unskew.evaluation.estimators import ESTIMATORS, corner_of, estimate, interval_of
+from unskew.evaluation.estimators import ESTIMATORS, LISTS_NEED_ALL, corner_of, estimate, interval_of
 from unskew.evaluation.fits import imputation_of
 from unskew.evaluation.scores import known_propensity, scores_of
 from unskew.metrics import find, roc_auc
@@ -137,6 +137,15 @@ def test_graded_logs_are_judged_on_their_scale():
     imputed = imputation_of(log, 0)
     expected = imputed.posterior.expected(log.users[:9], log.items[:9])
     np.testing.assert_allclose(imputed.expected(log.users[:9], log.items[:9]), (expected - 1) / 4)
+
+
+def test_lists_of_a_large_catalogue_are_left_out_with_a_note_and_refused_where_asked_for(world, scores, monkeypatch):
+    monkeypatch.setattr(judge, "MOST_UNSEEN", 3000)
+    found = unskew.estimate_risk(scores[0], world.log)
+    assert found.notes == (f"precision@10 is left out: {LISTS_NEED_ALL}",)
+    assert found["mse", "dr"].value > 0
+    with pytest.raises(unskew.DataError, match="Leave out precision@5, or give a test"):
+        unskew.estimate_risk(scores[0], world.log, metrics=("mse", "precision@5"))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from unskew.store.model import log_digest
 ESTIMATORS = ("naive", "ips", "snips", "dr")
 BY_THE_LOG = ("mse", "mae", "log_loss", "auc", "user_auc", "precision")
 Found = dict[tuple[str, str], Interval | None]
+LISTS_NEED_ALL = "lists of a catalogue this large cannot be judged by a sample of its pairs."
 ROUNDING = 1e-12  # by which sums of weights in another order may leave a range
 
 
@@ -131,6 +132,10 @@ def estimate_risk(
             raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
     folder = None if model is None else model.folder
     evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
+    notes: tuple[str, ...] = ()
+    if not evidence.whole and asked_for is None:
+        notes = tuple(f"{each.name} is left out: {LISTS_NEED_ALL}" for each in wanted if each.k)
+        wanted = [each for each in wanted if not each.k]
     scores = judged(model_or_scores, evidence, "the model")
     facts = ("baselines", log_digest(log), checked_seed(seed), len(evidence.fold))
     simple = kept(facts, lambda: simple_scores(evidence, seed))
@@ -141,7 +146,7 @@ def estimate_risk(
         for each in wanted
         if name != POPULARITY or each.cell is None
     }
-    return Risk(found, evidence.n_held, evidence.effective, others)
+    return Risk(found, evidence.n_held, evidence.effective, others, notes=notes)
 
 
 def _of_impressions(
@@ -208,7 +213,7 @@ def estimate(evidence: Evidence, metric: Metric, estimator: str, scores: Values,
 def liked_of_shown(evidence: Evidence, scores: Values, k: int, corner: Corner) -> Estimate:
     """Estimate the mean rating of the k best pairs of every user outside the training rows."""
     if not evidence.whole:
-        raise DataError("lists of a catalogue this large cannot be judged by a sample of its pairs; leave them out.")
+        raise DataError(f"{LISTS_NEED_ALL} Leave out precision@{k}, or give a test.")
     group = evidence.fold * evidence.log.n_users + evidence.users
     order = np.lexsort((-scores, group))
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
