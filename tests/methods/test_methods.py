@@ -224,6 +224,7 @@ def test_clipping_and_weights_are_counted_and_reported(world, fitted):
     assert weights.largest_weight == pytest.approx(5.0)
     assert weights.effective_sample_size == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-4)
     assert weights.mean_over_pairs == pytest.approx(weights.base_rate, rel=0.05)
+    assert weights.std_over_pairs == pytest.approx(everything.std(), rel=0.05)
     assert weights.smallest_seen == pytest.approx(p.min(), rel=1e-3)
     assert "clip 0.2 raised" in str(weights)
     level, once = 0.0, replace(BRIEF, max_epochs=1)

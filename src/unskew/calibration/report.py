@@ -11,6 +11,7 @@ from unskew.calibration.platt import Examples, PlattMaps, Values, examples_for
 from unskew.losses.batch import View
 from unskew.losses.columns import sigmoid, value_of
 from unskew.metrics.calibration import calibration_error
+from unskew.metrics.intervals import effective_sample_size
 from unskew.training.loop import Loop
 
 
@@ -49,22 +50,23 @@ class WeightReport:
 def weights_of(trained: Loop) -> WeightReport:
     """Measure on the rows that were trained on and on the loop's own sample of pairs."""
     role, view = "propensity", trained.view(trained.feed.train)
-    clip = trained.parts.clips[role]
-    seen, weight = value_of(view.observed.probability(role)), view.observed.inverse_propensity(role).astype(np.float64)
-    pairs = None
+    clip, o = trained.parts.clips[role], view.observed
+    seen, weight = value_of(o.probability(role)), o.inverse_propensity(role).astype(np.float64)
+    mean, std, clipped = (None,) * 3
     if trained.parts[role].answers_unseen:
-        pairs = value_of(view.sampled.probability(role)).astype(np.float64)
+        p = value_of(view.sampled.probability(role)).astype(np.float64)
+        mean, std, clipped = float(p.mean()), float(p.std()), float((p < clip).mean())
     return WeightReport(
         base_rate=trained.feed.split.density,
-        mean_over_pairs=None if pairs is None else float(pairs.mean()),
-        std_over_pairs=None if pairs is None else float(pairs.std(ddof=1)),
+        mean_over_pairs=mean,
+        std_over_pairs=std,
         smallest_seen=float(seen.min()),
         clip=clip,
         clipped_seen=int((seen < clip).sum()),
         clipped_share_of_seen=float((seen < clip).mean()),
-        clipped_share_of_pairs=None if pairs is None else float((pairs < clip).mean()),
+        clipped_share_of_pairs=clipped,
         largest_weight=float(weight.max()),
-        effective_sample_size=float(weight.sum() ** 2 / (weight * weight).sum()),
+        effective_sample_size=effective_sample_size(weight),
     )
 
 
