@@ -288,6 +288,17 @@ def test_the_assignment_at_rest_is_the_softmax_of_its_gate(rng):
     np.testing.assert_allclose(mixture.assignment(vectors), expected, rtol=1e-5)
 
 
+def test_shrinkage_draws_maps_to_the_common_one_and_the_gate_to_an_even_one(rng):
+    e, _, _ = grouped(0)
+    apart = []
+    for shrinkage in (0.0, 1e6):
+        mixture = experts.Mixture.start(3, (0.5, 0.2), e.vectors, np.random.default_rng(1))
+        mixture.descend(e.in_order(), (0.5, 0.2), 60, ExpertPlatt(n_experts=3, shrinkage=shrinkage), np.random.default_rng(2))
+        apart.append([np.abs(mixture.maps.value - [np.log(0.5), 0.2]).max(), np.abs(mixture.gate.value).max()])
+    assert min(apart[0]) > 0.5
+    assert max(apart[1]) < 0.05
+
+
 @pytest.mark.parametrize("assignment", ["hard", "random"])
 def test_one_expert_is_the_global_map(assignment, rng):
     """In a single fit and in one after an epoch, and whether or not it steps back."""

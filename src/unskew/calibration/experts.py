@@ -14,7 +14,7 @@ from unskew.nets.base import Table
 from unskew.settings import setting
 
 F = np.float32
-FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1e-3
+LAST_TEMPERATURE = 1e-3
 MOST_EXAMPLES = 16_384  # that train the assignment
 MOST_SOLVED = 131_072  # that the maps at rest are solved on
 MOST = 1_000_000  # experts or steps that anybody can mean
@@ -22,8 +22,8 @@ INSIDE = 1e-7  # a probability nearer to 0 or 1 does not move
 
 
 def temperature(planned: float) -> float:
-    """tau = T0 (TQ / T0)^(q / Q), q/Q the share of the plan that is over."""
-    return float(FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE) ** planned)
+    """tau = T0 (TQ / T0)^(q / Q), T0 = 1 and q/Q the share of the plan that is over."""
+    return float(LAST_TEMPERATURE**planned)
 
 
 def gumbel(rng: Rng, shape: tuple[int, int]) -> Array:
