@@ -293,7 +293,8 @@ def test_shrinkage_draws_maps_to_the_common_one_and_the_gate_to_an_even_one(rng)
     apart = []
     for shrinkage in (0.0, 1e6):
         mixture = experts.Mixture.start(3, (0.5, 0.2), e.vectors, np.random.default_rng(1))
-        mixture.descend(e.in_order(), (0.5, 0.2), 60, ExpertPlatt(n_experts=3, shrinkage=shrinkage), np.random.default_rng(2))
+        spec = ExpertPlatt(n_experts=3, shrinkage=shrinkage)
+        mixture.descend(e.in_order(), (0.5, 0.2), 60, spec, np.random.default_rng(2))
         apart.append([np.abs(mixture.maps.value - [np.log(0.5), 0.2]).max(), np.abs(mixture.gate.value).max()])
     assert min(apart[0]) > 0.5
     assert max(apart[1]) < 0.05
