@@ -28,6 +28,13 @@ def test_ids_of_any_script_come_back_as_they_went_in(ids):
     assert np.asarray(known).tolist() == ids
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(integers.map(str), st.from_regex(r"[-+]?[0-9]{1,3}", fullmatch=True))))
+def test_text_is_narrowed_if_all_spell_integers_as_usual(spelled):
+    narrow = rooms.narrowed(pa.array(spelled, pa.string()))
+    assert (narrow.type == pa.int64()) == all(text == str(int(text)) for text in spelled)
+
+
 def test_integers_and_their_usual_spelling_are_the_same_id():
     numbers, spelled = Vocabulary(range(20)), Vocabulary([str(number) for number in range(20)])
     asked, found = ["12", "012", "+12", " 12", "12.0", "twelve", "٣"], [12, -1, -1, -1, -1, -1, -1]

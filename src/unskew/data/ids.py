@@ -16,6 +16,7 @@ from unskew.errors import DataError
 LARGEST_CODE = 2**31 - 1
 LARGEST_EXACT_FLOAT = 2**53
 FEWEST_COUNTED = 100_000  # rows
+SLICE = 1 << 16  # rows handled at once: what stays in a processor's cache is as good as free
 Row = Callable[[int], int]  # the number of the row, from 1, in which a value stands
 
 
@@ -118,22 +119,22 @@ def _numbered(column: Any) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None
     """Return codes and ids of a long column of integers that lie close together, by counting instead of hashing."""
     if not pa.types.is_int64(column.type) or column.null_count or len(column) < FEWEST_COUNTED:
         return None
-    low, high = pc.min_max(column).values()
-    values, span = np.asarray(column), high.as_py() - low.as_py() + 1
-    if span > len(values):
+    low, high = (end.as_py() for end in pc.min_max(column).values())
+    if high - low >= len(column):
         return None
-    values = values - low.as_py()
-    first = np.full(span, len(values), np.int32)
-    first[values[::-1]] = np.arange(
-        len(values) - 1, -1, -1, dtype=np.int32
-    )  # of several rows the first is written last
-    ids = np.flatnonzero(first < len(values))
+    found, first = np.empty(len(column), np.int32), np.full(high - low + 1, len(column), np.int32)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [part for chunk in chunks for part in np.split(np.asarray(chunk), range(SLICE, len(chunk), SLICE))]
+    ends = np.cumsum([len(part) for part in parts])
+    for part, end in zip(parts[::-1], ends[::-1], strict=True):  # of several rows the first is written last
+        first[part[::-1] - low] = np.arange(end - 1, end - len(part) - 1, -1, dtype=np.int32)
+    ids = np.flatnonzero(first < len(column))
     ids = ids[np.argsort(first[ids])]
-    codes = np.empty(span, np.int32)
-    codes[ids] = np.arange(len(ids), dtype=np.int32)
-    found = codes[values]
+    first[ids] = np.arange(len(ids), dtype=np.int32)
+    for part, end in zip(parts, ends, strict=True):
+        np.take(first, part - low, out=found[end - len(part) : end])
     found.flags.writeable = False  # or a log would copy it
-    return found, ids + low.as_py()
+    return found, ids + low
 
 
 def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
@@ -240,11 +241,15 @@ def narrowed(ids: Any) -> Any:
     if not is_text(ids.type) or ids.null_count:
         return ids
     try:
-        numbers = ids.cast(pa.int64())
-        zeros = ids.filter(pc.or_(pc.starts_with(ids, "0"), pc.starts_with(ids, "-0")))  # as all other spellings begin
+        numbers, spelled = ids.cast(pa.int64()), pc.sum(pc.binary_length(ids)).as_py()
     except pa.ArrowException:
         return ids
-    return numbers if pc.all(pc.equal(zeros, "0")).as_py() is not False else ids
+    if not len(ids):
+        return numbers
+    low, high = (end.as_py() for end in pc.min_max(numbers).values())
+    digits = len(ids) + sum(pc.sum(pc.greater_equal(numbers, 10**more)).as_py() for more in range(1, len(str(high))))
+    digits += sum(pc.sum(pc.less_equal(numbers, -(10**more))).as_py() for more in range(len(str(low)) - 1))
+    return numbers if digits == spelled else ids  # every other spelling is longer
 
 
 def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:

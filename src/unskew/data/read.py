@@ -287,7 +287,8 @@ class File:
         types.setdefault(str(last), pa.binary())
         long = len(layout.delimiter) > 1
         source = bytes(self._content).replace(layout.delimiter.encode(), b"\x1f") if long else self._content
-        quoted = not long and self._content.find(b'"') >= 0  # text without any is parsed faster
+        rows = len(b"".join(self._content[:HEAD].splitlines(keepends=True)[: self.skipped]))
+        quoted = not long and self._content.find(b'"', rows) >= 0  # rows without any are parsed faster
         columns = [str(at) for at in range(last + 1)]
         delimiter = "\x1f" if long else layout.delimiter
 

@@ -79,9 +79,10 @@ class Scale:
 
     def refuse_strays(self, ratings: NDArray[np.float64], where: str) -> None:
         """Raise a DataError for the first rating that is missing, too large for 32 bits or outside the scale."""
-        good = (ratings >= self.low) & (ratings <= self.high) & (np.abs(ratings) <= LARGEST)
-        if good.all():
+        low, high = max(self.low, -LARGEST), min(self.high, LARGEST)
+        if low <= ratings.min(initial=high) and ratings.max(initial=low) <= high:  # false if one is NaN
             return
+        good = (ratings >= low) & (ratings <= high)
         at = int(good.argmin())
         row, value = f"row {at + 1} of {where}", float(ratings[at])
         if math.isnan(value):
