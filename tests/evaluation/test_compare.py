@@ -114,6 +114,12 @@ def test_models_of_one_log_are_fitted_again_without_what_judges_them(world):
     models = [unskew.make(name).fit(world.log, seed=0, training=QUICK) for name in ("naive", "snips")]
     found = unskew.compare(*models, names=("plain", "snips"))
     assert found.witnesses.evidence.n_held == len(world.log)
+    alone = repr(unskew.estimate_risk(models[0], metrics=("mse",)))
+    assert "The model was trained on these ratings" in alone
+    assert "its method is fitted again without each of five folds" in alone
+    assert "was trained on" not in repr(
+        unskew.estimate_risk(lambda u, i: np.zeros(len(u)), world.log, metrics=("mse",))
+    )
     with pytest.raises(unskew.DataError, match="was trained on"):
         unskew.compare(*models, world.draw(0).take(np.arange(2000)))
     with pytest.raises(unskew.ParameterError, match="only two models of one log need no other"):

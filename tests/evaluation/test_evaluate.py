@@ -7,6 +7,7 @@ import pytest
 
 import unskew
 from unskew.data.log import RatingLog
+from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation import evaluate
 from unskew.metrics import METRICS, UserLists, roc_auc
@@ -101,6 +102,20 @@ def test_a_test_that_was_chosen_like_the_log_is_noted():
     chosen, drawn = (evaluate(model, test, baselines=False).notes for test in (world.draw(1), world.test))
     assert any("it was chosen, not drawn at random" in note for note in chosen)
     assert not any("it was chosen" in note for note in drawn)
+
+
+def test_it_is_plain_that_a_model_was_trained_on_what_it_is_evaluated_on():
+    world = unskew.simulate(80, 60, density=0.3, test_per_user=10, seed=2)
+    model = unskew.make("naive").fit(world.log, training=unskew.Training(max_epochs=1, progress=False))
+    n, both = len(world.log), SeenPairs(world.log)(world.test.users, world.test.items)
+    own, test, fresh = (
+        str(evaluate(model, log, baselines=False)) for log in (world.log, world.test, world.test.take(~both))
+    )
+    flattered = f"note: the model was trained on ratings of {n:,} of these {n:,} pairs, so these figures flatter it: "
+    assert flattered + "judge it by ratings that it has not seen, as `unskew split` sets them apart" in own
+    assert f"note: the model was trained on ratings of {both.sum()} of these 800 pairs" in test
+    assert "flatter" not in test
+    assert "was trained on" not in fresh
 
 
 def test_unknown_ids_are_answered_by_the_stated_policy_and_counted(world):

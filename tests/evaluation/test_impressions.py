@@ -103,6 +103,8 @@ def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log
     back = unskew.compare(own, flat, names=("own", "flat"))
     assert back.better == "own"
     assert back.gains["precision@10"].value == pytest.approx(-found.gains["precision@10"].value)
+    alone = repr(unskew.estimate_risk(own, metrics=["mse"], estimators=["ips"]))
+    assert "The model was trained on these rows, so its method is fitted again without those that judge" in alone
     same = unskew.compare(own, own)
     assert same.decision == "test"
     assert same.to_dict()["better"] is None

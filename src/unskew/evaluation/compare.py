@@ -14,7 +14,7 @@ from unskew.data.pairs import SeenPairs
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError, words
 from unskew.evaluation.fits import Values
-from unskew.evaluation.gain import SHOWN, Estimate, Gain, Z, gain, hull, together
+from unskew.evaluation.gain import SHOWN, Estimate, Gain, gain, hull, together
 from unskew.evaluation.impressions import Judge, values_of
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
@@ -185,17 +185,8 @@ class OfImpressions(Comparison):
     n_rows: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def decision(self) -> Decision:
-        """use where a gain is above 0 by 2.39 errors and none below; random ratings overrule."""
-        if self.by_random is not None and self.by_random.decision != "test":
-            return self.by_random.decision
-        z = [1.96 * gain.value / max(gain.high - gain.value, 1e-300) for gain in self.gains.values()]
-        wins, losses = any(each > Z for each in z), any(each < -Z for each in z)
-        return "test" if wins == losses else "use" if wins else "stop"
-
     def sentence(self) -> str:
-        if self.by_random is not None and self.by_random.decision != "test":
+        if self.deciding is self.by_random:
             return super().sentence()
         first, second = self.names
         figures = "; ".join(f"{name} {WORDS.get(name, 'risen')} by {found}" for name, found in self.gains.items())
@@ -214,13 +205,12 @@ def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Jud
     by_random, _ = _by_random(sources, names, judge.log, random)
     values = [values_of(source, judge, BY_SHOWN, True, name) for source, name in zip(sources, names, strict=True)]
     error, shown = (values[1][name].less(values[0][name])["dr"] for name in BY_SHOWN)
-    gains = {
-        BY_SHOWN[0]: Interval(-error.value, -error.high, -error.low, "+.5f"),
-        BY_SHOWN[1]: shown._replace(form="+.5f"),
-    }
+    both = Interval(-error.value, -error.high, -error.low, "+.5f"), shown._replace(form="+.5f")
+    squared, order = (Estimate(gain.value, (gain.high - gain.value) / 1.96) for gain in both)
     notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
     witnesses = Witnesses(judge.log, None, random, "")
-    return OfImpressions(names, None, by_random, witnesses, gains, len(judge.seen), notes)
+    gains = dict(zip(BY_SHOWN, both, strict=True))
+    return OfImpressions(names, Gain(order, (squared,), np.inf), by_random, witnesses, gains, len(judge.seen), notes)
 
 
 def _by_random(

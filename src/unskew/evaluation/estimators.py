@@ -21,7 +21,7 @@ from unskew.evaluation.gain import BAND, Estimate, hull, mean_of, order_of, orde
 from unskew.evaluation.impressions import USUAL, Judge, values_of
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
 from unskew.evaluation.kept import kept
-from unskew.evaluation.scores import judged, known_propensity
+from unskew.evaluation.scores import is_of, judged, known_propensity
 from unskew.findings import Interval, Table
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
@@ -30,6 +30,11 @@ from unskew.store.model import log_digest
 ESTIMATORS = ("naive", "ips", "snips", "dr")
 BY_THE_LOG = ("mse", "mae", "log_loss", "auc", "user_auc", "precision")
 Found = dict[tuple[str, str], Interval | None]
+OWN_FOLDS = (
+    "The model was trained on these ratings, so its method is fitted again without each of five folds and judged "
+    "there: figures are of models of 80% of the log."
+)
+OWN_ROWS = "The model was trained on these rows, so its method is fitted again without those that judge."
 LISTS_NEED_ALL = "lists of a catalogue this large cannot be judged by a sample of its pairs."
 ROUNDING = 1e-12  # by which sums of weights in another order may leave a range
 
@@ -132,9 +137,9 @@ def estimate_risk(
             raise ParameterError(f"a log cannot tell {metric.name} of unseen pairs; ask for {', '.join(BY_THE_LOG)}@K.")
     folder = None if model is None else model.folder
     evidence = gather(log, seed=seed, propensity=known_propensity(propensity, log), folder=folder)
-    notes: tuple[str, ...] = ()
+    notes = [OWN_FOLDS] if is_of(model, log) else []
     if not evidence.whole and asked_for is None:
-        notes = tuple(f"{each.name} is left out: {LISTS_NEED_ALL}" for each in wanted if each.k)
+        notes += [f"{each.name} is left out: {LISTS_NEED_ALL}" for each in wanted if each.k]
         wanted = [each for each in wanted if not each.k]
     scores = judged(model_or_scores, evidence, "the model")
     facts = ("baselines", log_digest(log), checked_seed(seed), len(evidence.fold))
@@ -146,7 +151,7 @@ def estimate_risk(
         for each in wanted
         if name != POPULARITY or each.cell is None
     }
-    return Risk(found, evidence.n_held, evidence.effective, others, notes=notes)
+    return Risk(found, evidence.n_held, evidence.effective, others, notes=tuple(notes))
 
 
 def _of_impressions(
@@ -156,7 +161,8 @@ def _of_impressions(
     judge = Judge.of(log, seed, propensity, learns=dr or isinstance(source, Recommender))
     values = values_of(source, judge, metrics, dr)
     found = {(name, by): value.estimates.get(by) for name, value in values.items() for by in estimators}
-    worth, notes = min(value.effective for value in values.values()), [n for v in values.values() for n in v.notes]
+    worth, notes = min(value.effective for value in values.values()), [OWN_ROWS] if is_of(source, log) else []
+    notes += [note for value in values.values() for note in value.notes]
     over = "all pairs" if log.listed is None else "everything shown"
     return Risk(found, len(judge.held), worth, {}, over, tuple(dict.fromkeys(notes)))
 

@@ -262,10 +262,11 @@ def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> list[s
         )
     keys = pair_keys(users, items, log.n_items)[~unknown]
     learned = int(np.isin(keys, pair_keys(log.users, log.items, log.n_items)).sum())
-    if 2 * learned > len(test):
+    if learned:
+        flattered = ", so these figures flatter it: judge it by ratings that it has not seen, as `unskew split` sets "
         notes.append(
-            f"{learned:,} of {len(test):,} pairs are in the log of the model, which has learned from their ratings: "
-            "judge it by ratings that it has not seen, as `unskew split` sets them apart"
+            f"the model was trained on ratings of {learned:,} of these {len(test):,} pairs"
+            + (f"{flattered}them apart" if 2 * learned > len(test) else "")
         )
     counts = np.log1p(np.bincount(log.items, minlength=log.n_items))
     span = counts[log.items].mean() - counts.mean() if len(log) else 0.0

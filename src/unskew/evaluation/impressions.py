@@ -21,12 +21,10 @@ from unskew.data.pairs import pair_keys
 from unskew.data.split import holdout_split, usual
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.fits import Answers, Values, exposure_of
-from unskew.evaluation.kept import fingerprint
 from unskew.evaluation.policy import PolicyValue, estimate_value
-from unskew.evaluation.scores import by_ids, known_propensity, places, scores_of
+from unskew.evaluation.scores import by_ids, is_of, known_propensity, places, scores_of
 from unskew.metrics.checks import finite_vector
 from unskew.metrics.table import Metric, find
-from unskew.model import Recommender
 from unskew.posterior.answers import Posterior
 from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
@@ -128,7 +126,7 @@ class Judge:
 
     def answers(self, source: Any, name: str) -> Answers:
         """Return what is judged: of an unskew model of this log its method without the judging rows; else scores."""
-        if isinstance(source, Recommender) and fingerprint(source.log) == fingerprint(self.log):
+        if is_of(source, self.log):
             assert self.rest is not None
             method, training = source.method, source.training or QUIET
             answers: Answers = method.fit(self.rest, seed=source.seed, training=training).predict_codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,7 @@ CHUNK = 1 << 18
 def judged(source: Any, evidence: Evidence, name: str) -> Values:
     """Return what is judged on the rows: of an unskew model of this log its method without each fold; else scores."""
     log, fold = evidence.log, evidence.fold_of_ratings
-    if not isinstance(source, Recommender):
-        return scores_of(source, log, name)(evidence.users, evidence.items)
-    if fingerprint(source.log) == fingerprint(log):
+    if is_of(source, log):
         rows = len(evidence.fold), hashlib.sha256(fold.tobytes()).hexdigest(), log_digest(source.log)
         facts = ("answers", *rows, repr(source.method), repr(source.training), source.seed)
 
@@ -39,13 +37,20 @@ def judged(source: Any, evidence: Evidence, name: str) -> Values:
             return {"scores": evidence.scores(by_fold(source, fold, name)).astype(np.float32)}
 
         return kept(facts, fitted, source.folder)["scores"].astype(np.float64)
-    scores, (users, items) = scores_of(source, log, name), _codes(source, log)
-    if known := int(SeenPairs(source.trained_on)(users[log.users], items[log.items]).sum()):
-        raise DataError(
-            f"{name} was trained on {known:,} of the log's {len(log):,} ratings: give ratings that it has not "
-            "seen, or no log, so that its method is fitted again without what judges it."
-        )
+    scores = scores_of(source, log, name)
+    if isinstance(source, Recommender):
+        users, items = _codes(source, log)
+        if known := int(SeenPairs(source.trained_on)(users[log.users], items[log.items]).sum()):
+            raise DataError(
+                f"{name} was trained on {known:,} of the log's {len(log):,} ratings: give ratings that it has not "
+                "seen, or no log, so that its method is fitted again without what judges it."
+            )
     return scores(evidence.users, evidence.items)
+
+
+def is_of(source: Any, log: RatingLog) -> TypeGuard[Recommender]:
+    """Return whether a source is an unskew model of this log, which must be fitted again to be judged by it."""
+    return isinstance(source, Recommender) and fingerprint(source.log) == fingerprint(log)
 
 
 def scores_of(source: Any, log: RatingLog, name: str = "the scores") -> Answers:
