@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from typer.testing import CliRunner, Result
 
+import unskew
 from unskew import registry
 from unskew.cli import app
 
@@ -77,6 +78,18 @@ def run() -> Callable[..., Result]:
         return result
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of some 240 ratings from 1 to 5, next to test.csv."""
+    folder = tmp_path_factory.mktemp("ratings")
+    world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
+    for name, log in (("ratings", world.log), ("test", world.test)):
+        rows = zip(log.users, log.items, 1 + 4 * log.ratings, strict=True)
+        lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
+        (folder / f"{name}.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    return folder / "ratings.csv"
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,17 @@ NETS = {
     "towers": unskew.MultiDR(net=unskew.MF(n_factors=4, biases=False)),
     "calibrated twice": unskew.DoublyCalibrated(unskew.DRJL(net=unskew.MF(n_factors=4), propensity=unskew.Additive())),
 }
+MODELS = (*NETS, "corrected", "new user")
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: method.fit(log(), training=BRIEF) for name, method in NETS.items()}
+    """Of each net, corrected by random ratings, and with a new user."""
+    found = {name: method.fit(log(), training=BRIEF) for name, method in NETS.items()}
+    own = log().take(log().users == 3)
+    new = {"user_id": ["new"] * len(own), "item_id": own.item_ids.take(own.items), "rating": own.stars}
+    corrected = replace(found["towers"], corrections={"prediction": Line(0.8, -0.9)})
+    return found | {"corrected": corrected, "new user": found["towers"].fold_in(pa.table(new))}
 
 
 def asked(path, users, items):
@@ -66,7 +72,7 @@ def assert_scores_alike(model, path):
     np.testing.assert_allclose(asked(path, asked_users, asked_items), expected, atol=1e-5 * span)
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_onnx_scorer_answers_as_the_model_does_for_everybody_and_strangers(models, name, tmp_path):
     assert_scores_alike(models[name], tmp_path / "model.onnx")
 
@@ -83,16 +89,18 @@ def vectors(folder, side):
     return dict(zip(table[f"{side}_id"].to_pylist(), np.array(table["vector"].to_pylist()), strict=True)), table.schema
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_inner_product_of_vectors_is_the_models_logit(models, name, tmp_path):
     model = models[name]
     found = to_parquet(model, tmp_path / "vectors")
     users, _ = vectors(tmp_path / "vectors", "user")
     items, schema = vectors(tmp_path / "vectors", "item")
     assert (list(users), list(items)) == (list(model.log.user_ids), list(model.log.item_ids))
-    assert (found.n_users, found.n_items, found.n_columns) == (N_USERS, N_ITEMS, len(items[0]))
+    assert (found.n_users, found.n_items, found.n_columns) == (len(users), N_ITEMS, len(items[0]))
+    assert found.notes == ()
+    assert ("new" in users) == (name == "new user")
     products = np.array([[user @ item for item in items.values()] for user in users.values()])
-    pairs = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
+    pairs = np.divmod(np.arange(len(users) * N_ITEMS), N_ITEMS)
     np.testing.assert_allclose(expit(products.ravel()), model.predict_codes(*pairs), atol=1e-6)
     np.testing.assert_allclose(products.ravel(), logit(model.predict_codes(*pairs)), atol=1e-4)
     assert json.loads(schema.metadata[b"unskew"])["inner_product"] == "logit"
@@ -107,25 +115,6 @@ def test_vectors_replace_only_vectors(models, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ParameterError, match="is a file"):
         to_parquet(models["towers"], tmp_path / "file")
-
-
-def test_what_random_ratings_have_corrected_is_in_scorer_and_vectors(models, tmp_path):
-    model = replace(models["towers"], corrections={"prediction": Line(0.8, -0.9)})
-    assert np.abs(model.predict("user 1 é", 10) - models["towers"].predict("user 1 é", 10))[0] > 0.05
-    assert_scores_alike(model, tmp_path / "model.onnx")
-    assert to_parquet(model, tmp_path / "vectors").notes == ()
-    users, items = (np.array(list(vectors(tmp_path / "vectors", side)[0].values())) for side in ("user", "item"))
-    pairs = np.divmod(np.arange(N_USERS * N_ITEMS), N_ITEMS)
-    np.testing.assert_allclose(expit((users @ items.T).ravel()), model.predict_codes(*pairs), atol=1e-6)
-
-
-def test_new_users_are_exported_as_all_others(models, tmp_path):
-    own = log().take(log().users == 3)
-    new = {"user_id": ["new"] * len(own), "item_id": own.item_ids.take(own.items), "rating": own.stars}
-    joined = models["towers"].fold_in(pa.table(new))
-    to_parquet(joined, tmp_path / "vectors")
-    assert "new" in vectors(tmp_path / "vectors", "user")[0]
-    assert_scores_alike(joined, tmp_path / "model.onnx")
 
 
 def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from unskew.bench.search import search
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation.estimators import estimate
 from unskew.evaluation.judge import gather
-from unskew.methods.settings import Choice, LogUniform, TimesDensity, defaults_of, with_chosen
+from unskew.methods.settings import defaults_of, with_chosen
 from unskew.metrics.table import find
 
 
@@ -125,33 +125,3 @@ def test_what_has_no_settings_is_judged_once(world, validation, asked):
     for wrong in ({"criterion": "accuracy"}, {"seed": -1}):
         with pytest.raises(ParameterError, match=r"criterion must be 'mse', |seed must be a whole number"):
             Validation(**wrong)
-
-
-@pytest.mark.parametrize("name", [entry.name for entry in unskew.registered()])
-def test_every_corner_of_a_space_makes_a_method(name, world):
-    method = unskew.make(name)
-    space = method.space()
-    if isinstance(method, unskew.DCEBayes):
-        assert space == {}  # all shrinkage is learned: there is nothing to tune
-        return
-    assert "l2" in space or "base.l2" in space
-    defaults = defaults_of(method, space, world.log)
-    assert defaults is not None or "published" in name
-    ends = {key: (d.values if isinstance(d, Choice) else (d.low, d.high)) for key, d in space.items()}
-    for corner in ({key: values[at] for key, values in ends.items()} for at in (0, -1)):
-        changed = with_chosen(method, space, corner, world.log)
-        assert type(changed) is type(method)
-        assert changed.plan().roles.keys() == method.plan().roles.keys()
-        assert changed.space().keys() == space.keys()
-    if defaults is not None:
-        same = with_chosen(method, space, defaults, world.log)
-        assert with_chosen(same, space, {}, world.log).plan().roles.keys() == method.plan().roles.keys()
-
-
-def test_settings_are_written_shortly_and_a_clip_is_a_probability(world):
-    density = len(world.log) / world.n_pairs
-    assert LogUniform(0.01, 1).setting(0.123456, world.log) == 0.1235
-    clip = TimesDensity((0.5, 1.0, 100.0))
-    assert clip.setting(0.5, world.log) == pytest.approx(density / 2, rel=1e-3)
-    assert (clip.setting(1.0, world.log), clip.setting(100.0, world.log)) == (None, 1.0)
-    assert (clip.shown(0.5), Choice((8,)).shown(8), LogUniform(1, 2).shown(1.23456)) == ("0.5 x density", "8", "1.235")

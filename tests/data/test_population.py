@@ -193,7 +193,6 @@ def test_folds_keep_repeats_together(log):
     [
         ({"seen": [0, 1, None, 1]}, "row 3 of seen holds nothing, where only 0 and 1"),
         ({"sample_rate": [1, 1, 1.5, 1]}, "row 3 of sample_rate holds 1.5: it must be above 0"),
-        ({"duplicates": "mean"}, "duplicates is 'mean': rows that were shown are kept"),
         ({"seen": [1, 1, 1]}, "ratings has 4 rows and seen 3"),
         ({"ratings": ["9", "0", "x", "1"]}, "row 3 of ratings holds 'x'"),
     ],

@@ -133,13 +133,10 @@ def test_titles_and_features_of_files_without_a_header(file):
         read_log(log, item_names=log)
 
 
-def test_times_with_a_zone_are_read(file):
-    days = [f"2020-01-0{day}T00:00:00" for day in (1, 2, 3)]
-    for zone in ("", "Z", "+00:00"):
-        text = "user_id,item_id,rating,date\n" + "".join(
-            f"{u},{i},{r},{day}{zone}\n" for (u, i, r), day in zip(ROWS, days, strict=True)
-        )
-        assert np.diff(read_log(file(text)).times).tolist() == [86400, 86400]
+@pytest.mark.parametrize("zone", ["", "Z", "+00:00"])
+def test_times_with_a_zone_are_read(file, zone):
+    rows = "".join(f"{u},{i},{r},2020-01-0{day}T00:00:00{zone}\n" for day, (u, i, r) in enumerate(ROWS, 1))
+    assert np.diff(read_log(file(f"user_id,item_id,rating,date\n{rows}")).times).tolist() == [86400, 86400]
 
 
 def test_standard_input_is_a_file(file):
@@ -218,18 +215,14 @@ def test_a_file_read_in_many_batches_gives_the_same_log(file, monkeypatch):
     for part in (read_log(file(text)), read_log(path)):
         assert part.to_arrow().equals(whole.to_arrow())
         assert list(part.user_ids) == list(whole.user_ids)
-    late = text + "1000,1,many\n"
-    assert "row 901 of column 'rating' of log.csv holds 'many'" in refused(file(late))
-    assert "row 901 of column 'user_id' of log.csv has no id" in refused(file(text + ",1,5\n"))
+    assert "row 901 of column 'rating' of log.csv holds 'many'" in refused(file(text + "1000,1,many\n"))
     assert "row 901 of log.csv has 2 fields where the first line has 3" in refused(file(text + "1,5\n"))
 
 
 IN_TEXT = [
     ("v,7,1", "v,7,many", "row 2 of column 'rating' of log.csv holds 'many', which is not a number"),
     ("v,7,1", "v,7,", "row 2 of column 'rating' of log.csv has no rating"),
-    ("v,7,1", "v,7,-inf", "row 2 of column 'rating' of log.csv holds the infinite rating -inf"),
     ("v,7,1", ",7,1", "row 2 of column 'user_id' of log.csv has no id"),
-    ("v,7,1", "v,,1", "row 2 of column 'item_id' of log.csv has no id"),
     ("v,7,1", "v,7", "row 2 of log.csv has 2 fields where the first line has 3"),
     ("v,7,1", "v,7,1,2", "row 2 of log.csv has 4 fields where the first line has 3"),
     ("u,8,2", "u,8,2\nu,7,2", "user 'u' rated item 7 twice, in rows 1 and 4"),
@@ -238,20 +231,17 @@ IN_TEXT = [
     ("user_id", "item_id", "log.csv has no column that is known to hold users"),
     ("user_id,", "user_id,rating,", "log.csv has 2 columns called 'rating'"),
     ("8", "9\n", "row 3 of log.csv has 2 fields"),
-    ("v,7,1", "v,7,1_0", "row 2 of column 'rating' of log.csv holds '1_0', which is not a number"),
     ("v,7,1", "v\0,7,1", "log.csv holds NUL bytes"),
     ("u,7,5", GOOD[:29], "row 1 of column 'rating' of log.csv holds 'rating', which is not a"),
 ]
 IN_PARQUET = [
     ({"rating": ["5", "x", "2"]}, "row 2 of column 'rating' of log.parquet holds 'x', which is not a number"),
-    ({"rating": [b"5", b"x", b"2"]}, "row 2 of column 'rating' of log.parquet holds 'x'"),
     ({"rating": [[5], [1], [2]]}, "column 'rating' of log.parquet is of type list"),
     ({"user_id": ["u", None, "u"]}, "row 2 of column 'user_id' of log.parquet has no id"),
     ({"user_id": [1.0, 1.5, 1.0]}, "row 2 of column 'user_id' of log.parquet holds the float 1.5"),
     ({"user_id": [{"a": 1}] * 3}, "column 'user_id' of log.parquet is of type struct"),
     ({"user_id": [b"u", b"\xff", b"u"]}, r"row 2 of column 'user_id' of log.parquet holds b'\xff', which is not UTF-8"),
     ({"user_id": ["u", "v", "v"], "item_id": [8, 7, 7]}, "user 'v' rated item 7 twice, in rows 2 and 3"),
-    ({"user_id": [], "item_id": [], "rating": []}, "has no rows"),
 ]
 NESTED = RECORDS.replace('"u"', json.dumps({str(at): at for at in range(99)})).replace('"v"', "{}")
 BROKEN = [
@@ -262,7 +252,6 @@ BROKEN = [
     ("log.csv", b"", "log.csv is empty: it has no bytes"),
     ("log.csv.gz", gzip.compress(b""), "log.csv.gz is empty"),
     ("log.csv", b"user_id,item_id,rating\n\n\n", "names its columns but has no rows"),
-    ("log.csv", b"\n \n", "nothing but blank lines"),
     ("log.csv", b'",0', "no header and 1 columns"),
     (
         "log.csv",
@@ -347,7 +336,6 @@ def test_folders_of_a_partitioned_log_are_read_in_the_order_of_their_names(tmp_p
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"rating": [5, None, 2]}, "row 5 of column 'rating' of parts has no rating"),
         ({"user_id": ["x", None, "x"]}, "row 5 of column 'user_id' of parts has no id"),
         ({"user_id": [1, 2, 3]}, "parts do not go together"),
         ({"user_id": ["x", "v", "y"]}, "user 'v' rated item 7 twice, in rows 2 and 5"),

@@ -123,24 +123,6 @@ def test_a_fit_that_needs_more_memory_than_there_is_says_so(contained):
     contained(check, gigabytes=0.5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (lambda: unskew.MF(n_factors=10**30), "n_factors of MF must be a whole number .* at most 100,000, not 10{30}"),
-        (lambda: unskew.ExpertPlatt(n_experts=2**40), "n_experts of ExpertPlatt must be .* at most 1,000,000"),
-        (lambda: unskew.Naive(learning_rate=1e300), r"must be a number above 0 and at most 1e\+38, not 1e\+300"),
-        (
-            lambda: unskew.Training(batch_size=2**63),
-            "batch_size of Training .* at most 2,147,483,647",
-        ),
-        (lambda: unskew.Factors(pairs_per_row=float("nan")), "pairs_per_row of Factors must be a number above 0"),
-    ],
-)
-def test_settings_that_no_machine_can_hold_are_refused(settings, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        settings()
-
-
 SEEDED = {
     "fit": lambda log, seed: unskew.Naive().fit(log, seed=seed, training=BRIEF),
     "propensity": lambda log, seed: unskew.Factors(n_folds=2).fit(log, seed=seed, training=BRIEF),

@@ -60,15 +60,10 @@ VALUES = (
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(ratings, tmp_path, monkeypatch):
     """Files that every command may read, and where they are made anew from."""
     kept, here = tmp_path / "kept", tmp_path / "here"
-    kept.mkdir()
-    world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
-    for name, log in (("ratings", world.log), ("test", world.test)):
-        rows = zip(log.users, log.items, 1 + 4 * log.ratings, strict=True)
-        lines = [f"u{user},i{item},{rating:g}\n" for user, item, rating in rows]
-        (kept / f"{name}.csv").write_text("user_id,item_id,rating\n" + "".join(lines))
+    shutil.copytree(ratings.parent, kept)
     pairs = [f"u{user},i{item},{(user + item) % 10 / 10}\n" for user in range(40) for item in range(30)]
     (kept / "scores.csv").write_text("user_id,item_id,score\n" + "".join(pairs))
     training = unskew.Training(max_epochs=1, progress=False)
