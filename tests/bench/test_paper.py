@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -115,8 +114,6 @@ CHARTS = {
     "figure2": ["propensity_ece", "propensity_ece_mass", "imputation_ece", "mse", "auc", "ndcg-5", "true_risk"],
     "figure3": ["mse-by-experts", "auc-by-experts", "ndcg-5-by-experts"],
 }
-PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
-needs_published = pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the repository's benchmarks/published.py")
 DATASETS = ("coat", "yahoo-r3", "kuairec", "world")
 
 
@@ -179,7 +176,6 @@ def test_a_method_that_fails_keeps_its_line_and_the_papers(world, tmp_path, monk
     assert "0.2547" in one.table().text()
 
 
-@needs_published
 def test_as_published_has_its_own_files_and_training(world, tmp_path, monkeypatch):
     naive, dce = suite("table1").entries[0], suite("table1").entries[-2]
     dce = replace(dce, published={"method": "drjl-published"})  # instead of the slower one
@@ -194,7 +190,7 @@ def test_as_published_has_its_own_files_and_training(world, tmp_path, monkeypatc
     assert {record["method"]["kind"] for record in records} == {"Naive", "DRJLPublished"}
 
 
-@pytest.mark.parametrize("as_published", [False, pytest.param(True, marks=needs_published)])
+@pytest.mark.parametrize("as_published", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, dataset, as_published):
@@ -241,7 +237,6 @@ def test_suites_hold_what_the_paper_compares_and_its_numbers():
     assert calibrated.propensity == calibrated.imputation == unskew.GlobalPlatt(slope=False, step_back=False)
 
 
-@needs_published
 def test_as_published_the_released_settings_are_those_of_the_dataset():
     coat, yahoo = (suite("table1").recipes(dataset_of(name), as_published=True) for name in ("coat", "yahoo-r3"))
     assert coat["DCE-DR"][1] == unskew.make("dce-dr-published")
@@ -250,18 +245,6 @@ def test_as_published_the_released_settings_are_those_of_the_dataset():
     assert coat["Multi-DR"][1] == unskew.make("multi-dr")
     training = unskew.Training(**dataset_of("coat").published_training)
     assert (training.holdout_by, training.batch_size, training.max_epochs) == ("last", 128, 1000)
-
-
-@needs_published
-@pytest.mark.parametrize("target", ["table1", "table2", "figure1", "figure2", "figure3"])
-def test_as_published_every_suite_has_the_settings_of_its_dataset(target):
-    own = {name: suite(target).recipes(dataset_of(name), as_published=True) for name in ("coat", "yahoo-r3", "kuairec")}
-    clips = {"coat": {0.05, 0.0903}, "yahoo-r3": {0.062}, "kuairec": {0.0583}}
-    for name, recipes in own.items():
-        found = [getattr(method, "base", method) for _, method in recipes.values()]
-        released = [method for method in found if type(method).__name__ == "DRJLPublished"]
-        assert released
-        assert {method.clip for method in released} <= clips[name]
 
 
 def test_a_suite_can_be_limited_to_some_entries_in_its_own_order():

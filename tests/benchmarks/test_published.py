@@ -87,18 +87,6 @@ def test_slopes_of_the_experts_are_differences(objective):
             assert slopes[cell] == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-5, abs=1e-7)
 
 
-def test_experts_draw_noise_at_use_alike_for_alike():
-    spec, e = published.PublishedExperts(steps=2), alike()
-    fitted = spec.fit(e, rng=rng())
-    some = replace(e, logits=np.linspace(-2, 2, 1500, dtype=np.float32))
-    first, again = (fitted.calibrated(some.logits, some.users) for _ in range(2))
-    assert (first == again).all()
-    fitted.tables = (*fitted.tables[:1], *(table + np.arange(5, dtype=np.float32) for table in fitted.tables[1:]))
-    noisy = spec.from_state(fitted.state()).calibrated(some.logits, some.users)
-    assert np.abs(noisy - without_noise(fitted, some)).max() > 0.01
-    assert (noisy == fitted.calibrated(some.logits, some.users)).all()
-
-
 def test_the_propensity_collapses_where_decay_and_error_balance():
     """Of constant p = sigmoid(c) the gradient is 2 (p - t) p (1 - p) + l2 c, t the share of pairs that are seen."""
     log = unskew.simulate(n_users=60, n_items=50, density=0.1, seed=4).log
