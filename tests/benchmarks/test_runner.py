@@ -213,7 +213,7 @@ def test_the_table_of_speed_has_the_figures_of_the_performance_page():
         "sweep: myfm's time over ours": "myFM {:.1f} times",
         "sweep: gain": "{:.2f} times as fast by the clock",
         "epoch: naive's time over Cornac's": "Cornac's MF | {:.1f} times",
-        "lists: over NumPy's": "{:.1f} times NumPy's",
+        "lists: over NumPy's": "{:.2f} times NumPy's",
         "command: processor seconds": "whole command | {:.2f} s",
         "reading: times of pyarrow.csv, processor time": "{:.1f} times its processor time",
         "load: /predict, processor ms of the server": "`/predict` {:.1f} ms",
