@@ -16,7 +16,7 @@ from unskew.bench.run import run as run_jobs
 from unskew.errors import FileError, ParameterError
 from unskew.metrics.calibration import calibration_error
 from unskew.metrics.theory import label_errors, theorem_2
-from unskew.store.recipe import read_recipe, to_plain
+from unskew.store.recipe import read_fit, to_plain
 
 METHODS = {"naive": unskew.Naive(), "snips": unskew.SNIPS(propensity=unskew.Additive())}
 TABLES = ("table.md", "table.tex")
@@ -60,7 +60,7 @@ def test_a_run_leaves_tables_recipes_and_records(finished, world):
     assert "propensity_ece" in records[1]["values"]["test"]
     assert len(list(csv.DictReader((out / "results.csv").open()))) > 60
     for name, method in result.recipes.items():
-        assert to_plain(read_recipe(out / "recipes" / f"{name}.toml")[0]) == method
+        assert to_plain(read_fit(out / "recipes" / f"{name}.toml")[0]) == method
 
 
 def test_the_record_is_plain_data_that_can_be_read(finished, tmp_path):
@@ -76,7 +76,7 @@ def test_the_record_is_plain_data_that_can_be_read(finished, tmp_path):
 def test_figures_are_of_the_chosen_recipes_on_the_whole_log(finished, world, validation):
     out, result = finished
     for name in METHODS:
-        recipe = read_recipe(out / "recipes" / f"{name}.toml")[0]
+        recipe = read_fit(out / "recipes" / f"{name}.toml")[0]
         models = [recipe.fit(world.log, seed=seed, training=validation.training) for seed in range(3)]
         means = {figure: result.standings[figure].means[name] for figure in ("auc", "true_risk", "parameters")}
         assert means["auc"] == pytest.approx(sum(unskew.evaluate(model, world.test)["auc"] for model in models) / 3)

@@ -12,7 +12,7 @@ from typer.testing import Result
 import unskew
 from unskew.cli.benchmarks import material
 from unskew.cli.reading import Reading
-from unskew.store.recipe import read_recipe
+from unskew.store.recipe import read_fit
 
 Run = Callable[..., Result]
 QUICK = ("--set", "training.max_epochs=1", "--set", "validation.criterion=log_loss")
@@ -33,7 +33,7 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
     assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in printed
     run("fit", files / "ratings.csv", "--method", recipe, "--set", "learning_rate=0.02", "--out", model)
     fitted = unskew.load(model)
-    method, training = read_recipe(recipe)
+    method, training = read_fit(recipe)[:2]
     assert fitted.method == unskew.EIB(**(vars(method) | {"learning_rate": 0.02}))
     assert training.max_epochs == 1 == len(fitted.history.epochs)
 
@@ -42,7 +42,7 @@ def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
     given = Reading(positive=4.0, duplicates="last", user_features=Path("a b"))
     by_set = ["--set", "log.duplicates=last", "--set", "log.user_features=a b"]
     assert given.words(for_fit=True) == ["--positive", "4", *by_set]
-    assert Reading(graded=("1", "5"), duplicates="last").words() == ["--graded", "1", "5", "--duplicates", "last"]
+    assert Reading(graded=(1.0, 5.0), duplicates="last").words() == ["--graded", "1", "5", "--duplicates", "last"]
     assert Reading().words() == []
 
 

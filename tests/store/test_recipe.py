@@ -19,7 +19,7 @@ from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, NCF
 from unskew.propensity.counted import Known
 from unskew.registry import register, registered
-from unskew.store.recipe import as_toml, from_plain, kinds, read_recipe, to_plain, write_recipe
+from unskew.store.recipe import as_toml, from_plain, kinds, read_fit, to_plain, write_recipe
 from unskew.training.options import Training
 
 REGISTERED = [entry.build() for entry in registered()]
@@ -100,7 +100,7 @@ def test_tuples_and_none_survive_json_and_toml(several, settings, tmp_path):
     method = several(**settings)
     assert from_plain(json.loads(json.dumps(to_plain(method)))) == method
     write_recipe(tmp_path / "r.toml", method)
-    assert read_recipe(tmp_path / "r.toml") == (method, Training())
+    assert read_fit(tmp_path / "r.toml")[:2] == (method, Training())
 
 
 def test_numpy_numbers_and_arrays_are_data():
@@ -189,7 +189,7 @@ def test_a_wrong_file_is_refused_with_one_sentence(text, sentence, tmp_path):
     path = tmp_path / "r.toml"
     path.write_bytes(text)
     with pytest.raises(ParameterError) as refused:
-        read_recipe(path)
+        read_fit(path)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -197,7 +197,7 @@ def test_a_wrong_file_is_refused_with_one_sentence(text, sentence, tmp_path):
 def test_places_that_cannot_be_read_or_written_are_refused(tmp_path):
     for path in (tmp_path / "missing.toml", tmp_path):
         with pytest.raises(ParameterError, match="cannot be read: "):
-            read_recipe(path)
+            read_fit(path)
     for path in (tmp_path / "missing" / "r.toml", tmp_path):
         with pytest.raises(ParameterError, match="cannot be written: "):
             write_recipe(path, Naive())

@@ -30,7 +30,7 @@ COMMANDS = {
     **{"similar": "answers.similar", "split": "learning.split", "evaluate": "judging.evaluate"},
     **{"diagnose": "judging.diagnose", "compare": "judging.compare", "tune": "learning.tune"},
     **{"benchmark": "benchmarks.benchmark", "reproduce": "benchmarks.reproduce", "export": "answers.export"},
-    **{"serve": "serve.serve", "update": "update.update", "list": "about.listed", "doctor": "about.doctor"},
+    **{"serve": "answers.serve", "update": "learning.update", "list": "about.listed", "doctor": "about.doctor"},
 }
 HIDDEN = {"report": "judging.diagnose"}  # what `diagnose` was called in 0.1.0
 STYLE: Any = {"rich_markup_mode": None}  # plain help: quick to show, and examples keep their lines
@@ -103,8 +103,13 @@ def _with_common_options(command: Callable[..., Answer]) -> Callable[..., None]:
 
     by_name = inspect.Parameter.KEYWORD_ONLY
     own = [parameter.replace(kind=by_name) for parameter in parameters.values()]
-    more = [inspect.Parameter(name, by_name, default=default, annotation=kind) for name, default, kind in added]
-    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    own += [inspect.Parameter(name, by_name, default=default, annotation=kind) for name, default, kind in added]
+    for parameter in own:
+        info = parameter.annotation.__metadata__[0]
+        if isinstance(info, typer.models.OptionInfo):
+            info.param_decls = info.param_decls or (f"--{parameter.name.replace('_', '-')}",)
+            info.metavar = info.metavar or ("FILE" if "Path" in str(parameter.annotation) else None)
+    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     return run
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import unskew
 from unskew._version import __version__
 from unskew.cli import options
+from unskew.cli.options import option
 from unskew.cli.output import Answer, check_file
 from unskew.runtime import say
 
@@ -25,9 +26,7 @@ USE = "A setting is given as: unskew fit LOG --method ips --set propensity=addit
 SICK = 1  # the exit code if a check has failed
 
 
-def demo(
-    out: Annotated[Path | None, options.file("--out", "Write the picture, as .svg.")] = None, seed: options.Seed = 0
-) -> Answer:
+def demo(out: Annotated[Path | None, option("Write the picture, as .svg.")] = None, seed: options.Seed = 0) -> Answer:
     """Show in a simulated world what ignoring selection costs.
 
     People mostly rate what they like. Methods that ignore this and methods that correct for it learn from such a log;

@@ -1,14 +1,16 @@
-"""What a model answers: unskew predict, recommend, similar, and export for other systems."""
+"""What a model answers: unskew predict, recommend, similar, serve, and export for other systems."""
 
 from __future__ import annotations
 
+import signal
+import socket
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 import unskew
 from unskew.cli import options
+from unskew.cli.options import argument, count, option
 from unskew.cli.output import TABLES, Answer, check_file, write_table
 from unskew.cli.reading import Columns, Reading
 from unskew.errors import ParameterError
@@ -23,13 +25,9 @@ VECTORS_HELP = "A file MODEL.onnx, or a folder MODEL.vectors with users and item
 
 def predict(
     model: options.Model,
-    pairs: Annotated[
-        Path, typer.Argument(metavar="PAIRS", help="A file with a row per pair of user and item.", show_default=False)
-    ],
+    pairs: Annotated[Path, argument("PAIRS", "A file with a row per pair of user and item.")],
     reading: Columns,
-    out: Annotated[
-        Path, options.file("--out", "The same rows with predictions (.csv, .tsv, .parquet).", show_default=False)
-    ],
+    out: Annotated[Path, option("The same rows with predictions (.csv, .tsv, .parquet).")],
     new_users: options.NewUsers = None,
     on_unknown: options.OnUnknownOption = "raise",
     spreadsheet: options.Spreadsheet = False,
@@ -66,19 +64,15 @@ def predict(
 def recommend(
     model: options.Model,
     reading: Columns,
-    out: Annotated[
-        Path | None, options.file("--out", "Write all rows (.csv, .tsv, .parquet) instead of showing the first.")
-    ] = None,
-    k: Annotated[int, options.count("--k", "How many items for each user.")] = 10,
+    out: Annotated[Path | None, option("Write all rows (.csv, .tsv, .parquet), not show the first.")] = None,
+    k: Annotated[int, count("How many items for each user.")] = 10,
     users: Annotated[
         list[str] | None,
-        options.file("--for", "Only for this user, repeatable, or for those in a file.", "ID|FILE", show_default=False),
+        option("Only for this user, repeatable, or for those in a file.", "ID|FILE", "--for"),
     ] = None,
-    items: Annotated[Path | None, options.file("--items", "Only items in the column --item of a file.")] = None,
-    keep_seen: Annotated[bool, options.flag("--keep-seen", "Recommend also what the user has rated already.")] = False,
-    by: Annotated[
-        str | None, options.file("--by", "choice, liking, lower, thompson; the model's own.", "ORDER")
-    ] = None,
+    items: Annotated[Path | None, option("Only items in the column --item of a file.")] = None,
+    keep_seen: Annotated[bool, option("Recommend also what the user has rated already.")] = False,
+    by: Annotated[str | None, option("choice, liking, lower, thompson; the model's own.", "ORDER")] = None,
     new_users: options.NewUsers = None,
     on_unknown: options.OnUnknownOption = "raise",
     spreadsheet: options.Spreadsheet = False,
@@ -159,9 +153,9 @@ def _first(table: pa.Table, n_users: int) -> str:
 
 def similar(
     model: options.Model,
-    item: Annotated[list[str] | None, options.file("--item", "Items like this one, repeatable.", "ID")] = None,
-    user: Annotated[list[str] | None, options.file("--user", "Users like this one, repeatable.", "ID")] = None,
-    k: Annotated[int, options.count("--k", "How many of each.")] = 10,
+    item: Annotated[list[str] | None, option("Items like this one, repeatable.", "ID")] = None,
+    user: Annotated[list[str] | None, option("Users like this one, repeatable.", "ID")] = None,
+    k: Annotated[int, count("How many of each.")] = 10,
 ) -> Answer:
     """Show the items most like an item, or the users most like a user, in the eyes of a model.
 
@@ -181,12 +175,55 @@ def similar(
     return Answer(Table("", list(found[0]), rows).text(), found)
 
 
+def serve(
+    model: options.Model,
+    port: Annotated[int, count("Where to listen.", 0, 65_535)] = 8000,
+    host: Annotated[str, option("Its address; 0.0.0.0 is all of them.", "ADDRESS")] = "127.0.0.1",
+    log: Annotated[Path | None, option("Write every list that is shown, with its chances.", "FOLDER")] = None,
+) -> Answer:
+    """Serve a model over HTTP: predictions, lists, new users, health and metrics; /docs shows what can be asked.
+
+    A model that is saved to the folder again is taken up within a second, without a request lost; one that is broken is
+    refused, and the old one goes on. Ctrl-C or SIGTERM ends it when the requests under way are answered.
+
+    Example:
+        unskew serve model --port 8000 --log shown
+    """
+    try:
+        import uvicorn
+
+        from unskew.serve.app import create_app
+        from unskew.serve.limits import CONNECTIONS, SlowClientsAreCutOff
+    except ImportError as error:
+        raise ParameterError(f"`unskew serve` needs {error.name}: pip install 'unskew[serve]'.") from None
+    from unskew.serve.live import Live
+    from unskew.serve.shown import ShownLog
+
+    live = Live(model)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=CONNECTIONS)
+    except (OSError, UnicodeError):
+        raise ParameterError(f"{host}:{port} cannot be listened on: choose another --port or --host.") from None
+    shown = None if log is None else ShownLog(log)
+    config = uvicorn.Config(
+        create_app(live, shown), host=host, port=port, http=SlowClientsAreCutOff, ws="none", log_level="warning",
+        limit_concurrency=CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=10,
+    )  # fmt: skip
+    where = f"http://{host}:{listening.getsockname()[1]}"
+    say(f"serving {model} at {where}; {where}/docs shows what can be asked")
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises what has ended it once more, for these
+        signal.signal(number, lambda *_: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lists, once for each: no client reads them
+        uvicorn.Server(config).run(sockets=[listening])
+    return Answer("stopped", {"address": where, "model": live.current.name, "rows": 0 if shown is None else shown.rows})
+
+
 def export(
     model: options.Model,
-    to: Annotated[
-        Literal["onnx", "parquet"], typer.Option("--to", help="A scorer of pairs, or vectors of users and items.")
-    ],
-    out: Annotated[Path | None, options.file("--out", VECTORS_HELP, "PATH")] = None,
+    to: Annotated[Literal["onnx", "parquet"], option("A scorer of pairs, or vectors of users and items.")],
+    out: Annotated[Path | None, option(VECTORS_HELP, "PATH")] = None,
 ) -> Answer:
     """Write a model in a form that other systems can serve.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
-
 import unskew
 from unskew.cli import options
+from unskew.cli.options import argument, count, option, share
 from unskew.cli.output import Answer
 from unskew.cli.reading import Ratings, Reading
 from unskew.cli.settings import Settings
@@ -26,20 +25,18 @@ Target = Literal["table1", "table2", "table3", "figure1", "figure2", "figure3", 
 
 
 def benchmark(
-    source: Annotated[str, typer.Argument(metavar="DATASET|LOG", help=SOURCE_HELP, show_default=False)],
+    source: Annotated[str, argument("DATASET|LOG", SOURCE_HELP)],
     reading: Ratings,
     out: options.OutFolder,
-    methods: Annotated[str, options.file("--methods", "Names of `unskew list` with commas, or all.", "NAMES")] = "all",
+    methods: Annotated[str, option("Names of `unskew list` with commas, or all.", "NAMES")] = "all",
     seeds: options.Seeds = 10,
     tune: options.Trials = 0,
     workers: options.Workers = 1,
-    test: Annotated[str | None, options.file("--test", "For a log: ratings of random pairs, as the test.")] = None,
-    test_fraction: Annotated[
-        float | None, options.share("--test-fraction", "For a log without --test: what to set aside, 0.2.")
-    ] = None,
+    test: Annotated[str | None, option("For a log: ratings of random pairs, as the test.", "FILE")] = None,
+    test_fraction: Annotated[float | None, share("For a log without --test: what to set aside, 0.2.")] = None,
     empty_users: options.EmptyUsersOption = "skip",
     on_unknown: options.OnUnknownOption = "raise",
-    seed: Annotated[int, options.count("--seed", "Of folds, search, simulated world and --test-fraction.", 0)] = 0,
+    seed: Annotated[int, options.seed("Of folds, search, simulated world and --test-fraction.")] = 0,
     assignments: options.Settings = None,
 ) -> Answer:
     """Compare methods: as much tuning for each, then seeds, then the test once.
@@ -87,43 +84,40 @@ class Material(NamedTuple):
     world: World | None = None
 
 
-def material(source: str, reading: Reading, seed: int = 0, **own: Any) -> Material:
+def material(
+    source: str,
+    reading: Reading,
+    seed: int = 0,
+    *,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    on_unknown: str = "raise",
+) -> Material:
     """Return what a benchmark learns from and is judged by: of a dataset, a simulated world, or a log of one's own."""
     dataset = None if source == WORLD else reading.dataset(source)
-    if dataset is None and source != WORLD:
-        return _own(source, reading, seed, **own)
-    if own.get("test") is not None or own.get("test_fraction") is not None:
+    if (dataset is not None or source == WORLD) and (test is not None or test_fraction is not None):
         raise ParameterError(f"{source} has a random test of its own: leave --test and --test-fraction out.")
-    if dataset is None:
-        return _simulated(reading, seed)
-    about = f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."
-    return Material(dataset.train, dataset.test, (about, *NOT_BLIND.get(dataset.name, "").splitlines()))
+    if dataset is not None:
+        about = f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."
+        return Material(dataset.train, dataset.test, (about, *NOT_BLIND.get(dataset.name, "").splitlines()))
+    if source == WORLD:
+        from unskew.bench.protocol import WORLD_SETTINGS
 
-
-def _simulated(reading: Reading, seed: int) -> Material:
-    from unskew.bench.protocol import WORLD_SETTINGS
-
-    if reading != Reading():
-        raise ParameterError("a simulated world is not read from files: leave the options for files out.")
-    settings: dict[str, Any] = WORLD_SETTINGS
-    world = unskew.simulate(**settings, seed=seed)
-    about = (
-        f"A simulated world ({', '.join(f'{name} {value:g}' for name, value in settings.items())}, selection by taste, "
-        f"seed {seed}): the test is of pairs drawn at random, and the true risk is over all pairs, at best "
-        f"{world.risk(world.preference):.4f}."
-    )
-    return Material(world.log, world.test, (about,), world)
-
-
-def _own(
-    source: str, reading: Reading, seed: int, test: str | None, test_fraction: float | None, on_unknown: str
-) -> Material:
+        if reading != Reading():
+            raise ParameterError("a simulated world is not read from files: leave the options for files out.")
+        settings: dict[str, Any] = WORLD_SETTINGS
+        world, made = unskew.simulate(**settings, seed=seed), [f"{name} {value:g}" for name, value in settings.items()]
+        about = (
+            f"A simulated world ({', '.join(made)}, selection by taste, seed {seed}): the test is of pairs drawn at "
+            f"random, and the true risk is over all pairs, at best {world.risk(world.preference):.4f}."
+        )
+        return Material(world.log, world.test, (about,), world)
     log, name = reading.log(source), Path(source).name
     if test is not None:
         ratings = reading.log(test, log.scale, test=True)
         about = f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."
         return Material(log, ratings, (about, *_unknown(log, ratings, on_unknown)))
-    fraction = 0.2 if test_fraction is None else test_fraction
+    fraction = test_fraction or 0.2
     split = unskew.holdout_split(log, fraction, seed=seed)
     about = (
         f"Learned from {name}, of which a random {fraction:.0%} was set aside as the test. This test is biased as the "
@@ -145,19 +139,15 @@ def _unknown(log: RatingLog, test: RatingLog, on_unknown: str) -> list[str]:
 
 
 def reproduce(
-    target: Annotated[Target, typer.Argument(help="What to make; all makes every one.", show_default=False)],
-    dataset: Annotated[str, options.file("--dataset", DATASET_HELP, "NAME:FOLDER", show_default=False)],
+    target: Annotated[Target, argument(None, "What to make; all makes every one.")],
+    dataset: Annotated[str, option(DATASET_HELP, "NAME:FOLDER")],
     out: options.OutFolder,
     seeds: options.Seeds = 10,
     tune: options.Trials = 0,
     workers: options.Workers = 1,
-    as_published: Annotated[
-        bool, options.flag("--as-published", "Fit what public code does, with its nets and its protocol.")
-    ] = False,
-    only: Annotated[
-        list[str] | None, options.file("--only", "Only this entry; may be given several times.", "ENTRY")
-    ] = None,
-    epochs: Annotated[int | None, options.count("--epochs", "The most epochs a stage may take.")] = None,
+    as_published: Annotated[bool, option("Fit what public code does, with its nets and its protocol.")] = False,
+    only: Annotated[list[str] | None, option("Only this entry; may be given several times.", "ENTRY")] = None,
+    epochs: Annotated[int | None, count("The most epochs a stage may take.", 1, 1_000_000)] = None,
 ) -> Answer:
     """Make the tables and figures of the DCE paper anew, the paper's numbers next to ours.
 

@@ -6,17 +6,16 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import unskew
 from unskew.cli import options
+from unskew.cli.options import LOG_HELP, argument, count, option
 from unskew.cli.output import TABLES, Answer, check_file, write_table
-from unskew.cli.reading import SOURCE_HELP, Impressions, is_model
+from unskew.cli.reading import Impressions, is_model
 from unskew.errors import ParameterError
 
 SCORES_HELP = "A file with columns user_id, item_id and score for all pairs, or a folder that `unskew fit` wrote."
-LOG_HELP = f"Ratings that neither was trained on; two models of one log need none. {SOURCE_HELP}"
-SUBJECT_HELP = f"A folder that `unskew fit` or `unskew benchmark` wrote, or a log: {SOURCE_HELP}"
+NEW_HELP = f"Ratings that neither was trained on; two models of one log need none. {LOG_HELP}"
+SUBJECT_HELP = f"A folder that `unskew fit` or `unskew benchmark` wrote, or a log: {LOG_HELP}"
 
 
 def evaluate(
@@ -24,14 +23,12 @@ def evaluate(
     reading: Impressions,
     test: Annotated[
         str | None,
-        typer.Argument(metavar="TEST", help=f"Ratings to judge by; without them the log judges. {SOURCE_HELP}"),
+        argument("TEST", f"Ratings to judge by; without them the log judges. {LOG_HELP}"),
     ] = None,
-    k: Annotated[list[int], options.count("--k", "Length of ranked lists, repeatable.")] = [5, 10],  # noqa: B006
+    k: Annotated[list[int], count("Length of ranked lists, repeatable.")] = [5, 10],  # noqa: B006
     empty_users: options.EmptyUsersOption = "skip",
     on_unknown: options.OnUnknownOption = "raise",
-    per_user: Annotated[
-        Path | None, options.file("--per-user", "Write every user's metrics (.csv, .tsv, .parquet).")
-    ] = None,
+    per_user: Annotated[Path | None, option("Write every user's metrics (.csv, .tsv, .parquet).")] = None,
 ) -> Answer:
     """Compare a model's predictions with the ratings of a test log, every figure with its interval.
 
@@ -66,10 +63,10 @@ def evaluate(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help=SCORES_HELP, show_default=False)],
-    second: Annotated[str, typer.Argument(metavar="B", help="The same of the other model.", show_default=False)],
+    first: Annotated[str, argument("A", SCORES_HELP)],
+    second: Annotated[str, argument("B", "The same of the other model.")],
     reading: Impressions,
-    log: Annotated[str | None, options.file("--log", LOG_HELP, "LOG")] = None,
+    log: Annotated[str | None, option(NEW_HELP, "LOG")] = None,
     random_ratings: options.RandomRatings = None,
     seed: options.Seed = 0,
 ) -> Answer:
@@ -100,13 +97,11 @@ def compare(
 
 
 def diagnose(
-    source: Annotated[str, typer.Argument(metavar="MODEL|LOG|RESULTS", help=SUBJECT_HELP, show_default=False)],
+    source: Annotated[str, argument("MODEL|LOG|RESULTS", SUBJECT_HELP)],
     reading: Impressions,
-    out: Annotated[Path | None, options.file("--out", "Write the findings as a page (.html) too.")] = None,
+    out: Annotated[Path | None, option("Write the findings as a page (.html) too.")] = None,
     random_ratings: options.RandomRatings = None,
-    show_ids: Annotated[
-        bool, options.flag("--show-ids", "Name people by their ids, not as person A, B and C.")
-    ] = False,
+    show_ids: Annotated[bool, option("Name people by their ids, not as person A, B and C.")] = False,
     seed: options.Seed = 0,
 ) -> Answer:
     """Decide: use the model, test it or do not switch, and why; of a log, whether it must be corrected.

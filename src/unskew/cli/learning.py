@@ -1,4 +1,4 @@
-"""From a log to a model: unskew fit, split and tune."""
+"""From a log to a model: unskew fit, update, split and tune."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 import unskew
 from unskew.cli import options
+from unskew.cli.options import argument, count, option, share
 from unskew.cli.output import Answer, check_file, check_folder, write_table
-from unskew.cli.reading import SOURCE_HELP, Everything, Ratings, RatingsInTime, is_model
+from unskew.cli.reading import Everything, MoreRows, Ratings, RatingsInTime, is_model
 from unskew.cli.settings import Settings
 from unskew.errors import ParameterError
 from unskew.runtime import say
+from unskew.store.atomic import locked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,24 +34,18 @@ RECIPE_HELP = "The recipe to write, by default METHOD.toml; trials are kept in a
 
 
 def fit(
-    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    log: options.Log,
     reading: Everything,
-    out: Annotated[
-        Path | None, options.file("--out", "Where to write the model; model, if there is none yet.", "FOLDER")
-    ] = None,
+    out: Annotated[Path | None, option("Where to write the model; model, if there is none yet.", "FOLDER")] = None,
     method: Annotated[
         str | None,
-        options.file("--method", f"A name of `unskew list`, or a recipe, FILE.toml; {DEFAULT_METHOD}.", "NAME"),
+        option(f"A name of `unskew list`, or a recipe, FILE.toml; {DEFAULT_METHOD}.", "NAME"),
     ] = None,
     assignments: options.Settings = None,
     random_ratings: options.RandomRatings = None,
-    seed: Annotated[
-        int | None, options.count("--seed", "The same seed gives the same result; the recipe's, or 0.", 0)
-    ] = None,
-    scheduler: Annotated[
-        str | None, options.file("--scheduler", "Draw the sweeps of dce-bayes on a Dask cluster.", "ADDRESS")
-    ] = None,
-    diagnose: Annotated[bool, options.flag("--diagnose", "Judge the model too, as `unskew diagnose` does.")] = False,
+    seed: Annotated[int | None, options.seed("The same seed gives the same result; the recipe's, or 0.")] = None,
+    scheduler: Annotated[str | None, option("Draw the sweeps of dce-bayes on a Dask cluster.", "ADDRESS")] = None,
+    diagnose: Annotated[bool, option("Judge the model too, as `unskew diagnose` does.")] = False,
 ) -> Answer:
     """Fit a method on a log of ratings and save the model.
 
@@ -117,12 +111,46 @@ def _facts(model: Recommender, out: Path, guessed: list[str]) -> dict[str, Any]:
     }
 
 
+def update(
+    model: options.Model,
+    ratings: Annotated[Path, argument("RATINGS", "A file of more ratings.")],
+    reading: MoreRows,
+    out: Annotated[Path | None, option("Where to write it; the model's own folder.", "FOLDER")] = None,
+) -> Answer:
+    """Take more ratings into a model of `dce-bayes` or `bayes`, in a fraction of the time of a fit.
+
+    The sampler goes on from where it stands, with new users and items; a server of the folder takes the model up.
+    Ratings on another scale, older than the log's last or of pairs that it has are refused. Impressions are read as
+    those of its log were.
+
+    Example:
+        unskew update model new-ratings.csv --out updated
+    """
+    target = model if out is None else out
+    check_folder(target)
+    with locked(target):
+        known = unskew.load(model)
+        if known.log.target is not None or reading.seen is not None:
+            alike: Any = reading.given | {"like": known.log, "target": known.log.target}
+            updated = known.update(unskew.read_log(ratings, **alike))
+        else:
+            table, names = reading.table(ratings, ("user", "item", "rating"))
+            called = {name: getattr(known.log.names, role) for role, name in names.items()}
+            held = [name for name in table.column_names if name in called or name not in called.values()]
+            updated = known.update(table.select(held).rename_columns([called.get(name, name) for name in held]))
+        updated.save(target)
+    more, of = len(updated.log) - len(known.log), len(updated.log)
+    say(f"note: {updated.history.notes[-1]}")
+    facts = {"model": str(target), "taken_in": more, "ratings": of, "notes": updated.history.notes}
+    return Answer(f"took {more:,} ratings in, {of:,} with those before, and wrote the model to {target}", facts)
+
+
 def split(
-    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    log: options.Log,
     reading: RatingsInTime,
-    out: Annotated[Path, options.file("--out", "Where to write the two files.", "FOLDER")],
-    by: Annotated[Literal["time", "request", "user", "random"] | None, options.flag("--by", BY_HELP)] = None,
-    test: Annotated[float, options.share("--test", "The share of ratings to set aside.")] = 0.2,
+    out: Annotated[Path, option("Where to write the two files.", "FOLDER")],
+    by: Annotated[Literal["time", "request", "user", "random"] | None, option(BY_HELP)] = None,
+    test: Annotated[float, share("The share of ratings to set aside.")] = 0.2,
     seed: options.Seed = 0,
 ) -> Answer:
     """Set ratings aside for a test: FOLDER/train.csv and FOLDER/test.csv, with the columns of the log.
@@ -170,14 +198,14 @@ def _impressions(source: str, split: Split) -> tuple[pa.Table, ...]:
 
 
 def tune(
-    log: Annotated[str, typer.Argument(metavar="LOG", help=SOURCE_HELP, show_default=False)],
+    log: options.Log,
     reading: Ratings,
-    method: Annotated[str, options.file("--method", "A name of `unskew list`.", "NAME", show_default=False)],
-    trials: Annotated[int, options.count("--trials", "The first is the method as it is.")] = 50,
-    out: Annotated[Path | None, options.file("--out", RECIPE_HELP)] = None,
+    method: Annotated[str, option("A name of `unskew list`.", "NAME")],
+    trials: Annotated[int, count("The first is the method as it is.", 1, 100_000)] = 50,
+    out: Annotated[Path | None, option(RECIPE_HELP)] = None,
     workers: options.Workers = 1,
     assignments: options.Settings = None,
-    seed: Annotated[int, options.count("--seed", "Of the folds and of the search.", 0)] = 0,
+    seed: Annotated[int, options.seed("Of the folds and of the search.")] = 0,
 ) -> Answer:
     """Search the settings of a method on a log and write the best as a recipe.
 

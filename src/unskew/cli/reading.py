@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from unskew.datasets import Dataset
     from unskew.methods.base import Method
     from unskew.model import Recommender
-
-SOURCE_HELP = (
-    "A file (CSV, TSV, u.data, .dat, .inter, JSON lines, Parquet; also .gz, .bz2, .zst, .zip), - for standard input, a "
-    "folder of such files or of a model, or NAME:FOLDER for a dataset of `unskew list`."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +50,7 @@ class Reading:
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""
-        values = {option.name: (getattr(self, option.name), option.default) for option in fields(self) if option.init}
-        return {name: value for name, (value, default) in values.items() if value != default}
+        return {name: value for name, value in vars(self).items() if value is not None and name != "guessed"}
 
     def log(self, source: str, scale: Scale | None = None, *, test: bool = False) -> RatingLog:
         """Return a log on this scale unless options give one; of a dataset what its users chose, or its random test."""
@@ -91,7 +85,7 @@ class Reading:
             positive = self.positive
         dataset = unskew.datasets.load(*named, positive=positive)
         scale = dataset.train.scale
-        if self._ends not in (None, (scale.low, scale.high)):
+        if self.graded not in (None, (scale.low, scale.high)):
             raise ParameterError(
                 f"the ratings of {named[0]} have another scale: give --graded {scale.low:g} {scale.high:g}."
             )
@@ -110,14 +104,9 @@ class Reading:
 
     def table(self, path: Path, roles: Sequence[str]) -> tuple[pa.Table, dict[str, str]]:
         """Return a small file as it is, and the names of the columns that have these roles in it."""
-        from unskew.data.guess import find_columns
-        from unskew.data.read import read_frame
+        from unskew.data.read import named_frame
 
-        given = {role: getattr(self, role) for role in roles}
-        sides = [role for role in roles if role != "rating"]
-        table = read_frame(path, [name for name in given.values() if name], sides=sides)
-        samples = {name: table[name][:100].to_pylist() for name in table.column_names}
-        names, guessed = find_columns(samples, given, path.name)
+        table, names, guessed = named_frame(path, {role: getattr(self, role) for role in roles})
         self._note(f"{path.name}: {note}" for note in guessed)
         return table, names
 
@@ -149,16 +138,12 @@ class Reading:
             found += ["--set", f"log.{name}={texts[0]}"] if for_fit and name in BY_SET else [_spelled(name), *texts]
         return found
 
-    @property
-    def _ends(self) -> tuple[float, float] | None:
-        return None if self.graded is None else (options.number(self.graded[0]), options.number(self.graded[1]))
-
     def _read(self, source: str, scale: Scale | None, **sides: Any) -> RatingLog:
         """Return the log of a file, on this scale unless options give another."""
         of_log = ("user_features", "item_features", "item_names")  # which gives the sides of other logs
         settings = {name: value for name, value in self.given.items() if not sides or name not in of_log} | sides
         if settings.pop("graded", None) is not None:
-            settings |= {"positive": None, "rating_scale": self._ends}
+            settings |= {"positive": None, "rating_scale": self.graded}
         elif scale is not None and self.positive is None:
             settings |= {"positive": scale.positive, "rating_scale": (scale.low, scale.high)}
         if self.context is not None:

@@ -121,22 +121,31 @@ def as_log(source: Any, model: Any = None) -> RatingLog:
         raise DataError(f"{sentence.removesuffix('.')}, in unskew.read_log.") from None
 
 
-def read_frame(
-    path: str | os.PathLike[str], ids: Sequence[str] = (), *, sides: Sequence[str] = ("user", "item")
-) -> pa.Table:
+def read_frame(path: str | os.PathLike[str], *, sides: Sequence[str] = ("user", "item")) -> pa.Table:
     """Read a small frame (features, pairs to predict) as a pyarrow Table, from a file in any format of `read_log`.
 
-    In text the columns of ids, named or guessed for these sides, become integers only if all are spelled as such, so
+    In text the columns that are guessed to hold ids of these sides become integers only if all are spelled as such, so
     that "012" is not mistaken for 12; every other column becomes numbers if all it holds are numbers.
     """
-    files = [File(each, ids) for each in files_of(os.fspath(path))]
+    return named_frame(path, dict.fromkeys(sides), sides)[0]
+
+
+def named_frame(
+    path: str | os.PathLike[str], given: dict[str, str | None], optional: Sequence[str] = ()
+) -> tuple[pa.Table, dict[str, str], list[str]]:
+    """Read a small frame with columns of these roles; return their names and what was guessed too."""
+    files = [File(each, [name for name in given.values() if name]) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
-    samples = {name: table.column(name)[:100].to_pylist() for name in table.column_names}
-    found, _ = find_columns(samples, dict.fromkeys(sides), str(path), optional=sides)
-    columns, texts = {name: table[name] for name in table.column_names}, set[str]().union(*(f.tokens for f in files))
-    columns |= {name: narrowed(columns[name]) for name in {*ids, *found.values()} & columns.keys()}
-    read = texts.union(ids, found.values())
-    return pa.table({name: held if name in read else _typed(held, name) for name, held in columns.items()})
+    columns = {name: table[name] for name in table.column_names}
+    samples = {name: held[:100].to_pylist() for name, held in columns.items()}
+    found, guessed = find_columns(samples, given, Path(path).name, optional)
+    ids, texts = (
+        {name for role, name in found.items() if role != "rating"},
+        set[str]().union(*(f.tokens for f in files)),
+    )
+    for name, held in columns.items():
+        columns[name] = narrowed(held) if name in ids else held if name in texts else _typed(held, name)
+    return pa.table(columns), found, guessed
 
 
 def is_path(value: Any) -> bool:

@@ -75,13 +75,8 @@ def read_fit(path: PathLike) -> FitRecipe:
     return _parsed(data, str(path))
 
 
-def read_recipe(path: PathLike) -> tuple[Method, Training]:
-    """Return the method and the training of a TOML file, see `read_fit`."""
-    return read_fit(path)[:2]
-
-
 def write_recipe(path: PathLike, method: Method, training: Training | None = None) -> None:
-    """Write a TOML file that `read_recipe` reads, whole or not at all."""
+    """Write a TOML file that `read_fit` reads, whole or not at all."""
     target, text = checked_path(path), FitRecipe(method, training or Training()).as_text()
     try:
         write_file(target, text.encode())
