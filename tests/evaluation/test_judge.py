@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -375,6 +376,17 @@ def test_the_band_of_squared_error_reaches_from_one_reading_to_the_other():
     assert band[:3] == (ends[0].value, min(e.low for e in ends), max(e.high for e in ends))
     mse = [estimate(evidence, find("mse"), "dr", a, end).interval() for end in ("alike", "low, alike")]
     assert interval_of(evidence, find("mse"), "dr", a)[1:3] == (min(e.low for e in mse), max(e.high for e in mse))
+
+
+@pytest.mark.parametrize(("value", "error", "raised"), [(0.3, 0.1, 0.464), (-0.9, 0.1, 0.0), (0.0, np.inf, 1.0)])
+def test_the_low_end_of_the_band_is_at_a_raised_slope(world, monkeypatch, value, error, raised):
+    """By 1.64 of its errors, and to 1 where the log cannot tell it."""
+    asked, fold = [], Pairs.of(world.log).folds(5, np.random.default_rng(0))
+    imputed = SimpleNamespace(expected=lambda u, i, *slope: asked.extend(slope) or np.full(len(u), 0.5))
+    monkeypatch.setattr(judge, "imputation_of", lambda log, seed: imputed)
+    monkeypatch.setattr(judge, "slope_of", lambda *given: Slope(value, error, 1.0))
+    judge._fitted(world.log, fold, judge._rows(world.log, fold, np.random.default_rng(0)), 0, False)
+    assert asked == pytest.approx([raised] * 5)
 
 
 def test_a_slope_that_cannot_be_told_leaves_a_band_and_no_point(world, monkeypatch):
