@@ -57,7 +57,7 @@ def test_repr_is_one_screen():
 def test_findings_are_found_by_key_and_decisions_have_their_own_words():
     assert ALL["bias"] is BIAS
     assert list(ALL) == [BIAS, BIG]
-    assert ALL.numbers().csv().splitlines()[1] == "bias,over all pairs,0.39,0.34,0.43"
+    assert ALL.numbers().csv().splitlines()[1] == "bias,over all pairs,39% (34% to 43%)"
     with pytest.raises(ParameterError, match="no finding 'bais': there are bias, gain"):
         ALL["bais"]
     labels = [Findings(decision, "", subject=subject).label for subject in LABELS for decision in LABELS[subject]]

@@ -9,7 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -152,7 +152,8 @@ class Finding:
 
     def _repr_html_(self) -> str:
         numbers = Markup("").join(Markup("<li>{}: {}</li>").format(*one) for one in self.numbers.items())
-        first = Markup("<h4>{}</h4><p>{}</p><ul>{}</ul>").format(self.headline, self.meaning, numbers)
+        head = f"{self.key}: {self.answer}. {self.headline}"
+        first = Markup("<h4>{}</h4><p>{}</p><ul>{}</ul>").format(head, self.meaning, numbers)
         drawn = Markup(self.chart._repr_svg_() if self.chart else "") + (self.table.html() if self.table else "")
         return Markup("{}{}<p>{} <b>{}</b></p>").format(first, drawn, self.rests_on, self.action)
 
@@ -184,8 +185,8 @@ class Findings:
 
     def numbers(self) -> Table:
         """Return every number of every finding."""
-        rows = [(one.key, name, *number[:3]) for one in self for name, number in one.numbers.items()]
-        return Table("Numbers", ("finding", "number", "value", "low", "high"), rows)
+        rows = [(one.key, name, number) for one in self for name, number in one.numbers.items()]
+        return Table("Numbers", ("finding", "number", "value"), rows)
 
     def text(self, details: bool = True) -> str:
         """Return the decision, the findings (without details their headlines) and what to do next."""
@@ -207,9 +208,15 @@ class Findings:
         return _screen(self.text(details=False))
 
     def _repr_html_(self) -> str:
-        head = Markup("<h3 style='color:{}'>{}</h3><p>{}</p>").format(COLOURS[self.decision], self.label, self.why)
+        head = Markup("<p>{}</p><h3 style='color:{}'>{}</h3><p>{}</p>").format(
+            self.about, COLOURS[self.decision], self.label, self.why
+        )
         steps = Markup("").join(Markup("<li>{}</li>").format(step) for step in self.next_steps)
         return head + Markup("").join(Markup(one._repr_html_()) for one in self) + Markup("<ol>{}</ol>").format(steps)
+
+
+def paragraphs(lines: Iterable[str]) -> Markup:
+    return Markup("").join(Markup("<p>{}</p>").format(line) for line in lines)
 
 
 def shown(cell: Cell) -> str:

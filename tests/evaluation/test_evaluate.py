@@ -108,14 +108,15 @@ def test_it_is_plain_that_a_model_was_trained_on_what_it_is_evaluated_on():
     world = unskew.simulate(80, 60, density=0.3, test_per_user=10, seed=2)
     model = unskew.make("naive").fit(world.log, training=unskew.Training(max_epochs=1, progress=False))
     n, both = len(world.log), SeenPairs(world.log)(world.test.users, world.test.items)
-    own, test, fresh = (
-        str(evaluate(model, log, baselines=False)) for log in (world.log, world.test, world.test.take(~both))
-    )
+    logs = world.log, world.test, world.test.take(~both)
+    own, test, fresh = (str(evaluate(model, log, baselines=False)) for log in logs)
     flattered = f"note: the model was trained on ratings of {n:,} of these {n:,} pairs, so these figures flatter it: "
     assert flattered + "judge it by ratings that it has not seen, as `unskew split` sets them apart" in own
     assert f"note: the model was trained on ratings of {both.sum()} of these 800 pairs" in test
     assert "flatter" not in test
     assert "was trained on" not in fresh
+    in_notebook = evaluate(model, world.log, baselines=False)._repr_html_()
+    assert all(f"<p>{line}</p>" in in_notebook for line in own.splitlines() if line.startswith(("note: ", "positive")))
 
 
 def test_unknown_ids_are_answered_by_the_stated_policy_and_counted(world):

@@ -82,6 +82,22 @@ def test_the_page_loads_runs_and_sends_nothing(html):
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
 
+def test_terminal_notebook_and_page_say_the_same(findings, html):
+    def letters(words: str) -> str:
+        bare = re.sub(r"<style>.*?</style>|<[^>]+>", "", words, flags=re.DOTALL)
+        return re.sub(r"[\s`]", "", unescape(bare)).casefold()
+
+    said = [findings.label, findings.about, findings.why, *findings.next_steps]
+    for one in findings:
+        said += [f"{one.key}: {one.answer}. {one.headline}", one.meaning, one.rests_on, one.action]
+        said += map(str, one.numbers.values())
+        cells = [str(cell) for row in (one.table.rows if one.table else ()) for cell in row]
+        said += [cell for cell in cells if cell not in HOSTILE]
+    assert len(said) > 50
+    for form in (findings.text(), findings._repr_html_(), html):
+        assert not [words for words in said if letters(words) not in letters(form)]
+
+
 def test_the_page_is_small_and_opens_with_the_decision(html, findings):
     assert len(html.encode()) < 60_000
     assert html.index(findings.label) < html.index("Is the log biased?") < html.index("What to do next")

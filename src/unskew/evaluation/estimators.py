@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from unskew.data.log import RatingLog
 from unskew.data.read import as_log
@@ -22,7 +23,7 @@ from unskew.evaluation.impressions import USUAL, Judge, values_of
 from unskew.evaluation.judge import N_FOLDS, Corner, Evidence, gather
 from unskew.evaluation.kept import kept
 from unskew.evaluation.scores import is_of, judged, known_propensity
-from unskew.findings import Interval, Table
+from unskew.findings import Interval, Table, paragraphs
 from unskew.metrics.table import Metric, find
 from unskew.model import Recommender
 from unskew.store.model import log_digest
@@ -71,7 +72,7 @@ class Risk:
         return "\n\n".join([*(f"{table.caption}\n{table.text()}" for table in self.tables), *self.notes])
 
     def _repr_html_(self) -> str:
-        return "".join(table._repr_html_() for table in self.tables)
+        return Markup("").join(table.html() for table in self.tables) + paragraphs(self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return values and ends by metric and estimator, None for what cannot be."""

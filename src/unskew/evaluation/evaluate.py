@@ -19,7 +19,7 @@ from unskew.evaluation import fits
 from unskew.evaluation.gain import order_of, order_share
 from unskew.evaluation.judge import Evidence
 from unskew.evaluation.scores import asked
-from unskew.findings import Interval, Table
+from unskew.findings import Interval, Table, paragraphs
 from unskew.metrics.checks import finite_vector
 from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
@@ -67,19 +67,23 @@ class Evaluation:
         header = ("", "this model", *self.baselines)
         return Table(f"{self.n_pairs:,} test pairs of {self.n_users:,} users", header, rows)
 
-    def __repr__(self) -> str:
+    @property
+    def rules(self) -> list[str]:
+        """By what the figures were found."""
         rule = {"skip": "left out of the means", "one": "counted as 1", "zero": "counted as 0"}[self.empty_users]
         both = self.n_users - self.per_user["auc"].null_count
-        head = [
+        return [
             f"{self.n_pairs:,} test pairs of {self.n_users:,} users; intervals hold the truth in 95 of 100 tests",
             f"positive: a rating of at least {self.positive_from:g}",
             f"empty_users={self.empty_users!r}: {self.n_empty_users:,} users without a positive pair are {rule}",
             f"user_auc: the mean over {both:,} users with positive and negative pairs",
         ]
-        return "\n".join([*head, self.table.text(), *(f"note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.rules, self.table.text(), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+        return paragraphs(self.rules) + self.table.html() + paragraphs(f"note: {note}" for note in self.notes)
 
 
 def evaluate(

@@ -78,7 +78,15 @@ def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0)
     known: dict[str, Finding | None] = dict.fromkeys(KEYS) | {one.key: one for one in findings}
     asked = ((question, known[key]) for key, question in QUESTIONS.items())
     sections = [(question, one) for question, one in asked if one is not None and (one.key != "data" or one.chart)]
-    facts = {"headline": findings.label, "about": findings.about, "command": command, "log": log, "seed": seed}
+    said = " ".join([one.meaning for _, one in sections] + [one.rests_on for one in findings])
+    facts = {
+        "headline": findings.label,
+        "said": said,
+        "about": findings.about,
+        "command": command,
+        "log": log,
+        "seed": seed,
+    }
     return rendered("page.html", findings=findings, sections=sections, known=known, **facts)
 
 
