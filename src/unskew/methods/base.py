@@ -25,7 +25,7 @@ from unskew.selection.random_ratings import in_codes
 from unskew.settings import check_settings, setting
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Plan, Role, Stage
+from unskew.training.plan import Plan, Role
 
 
 class Method(ABC):
@@ -137,9 +137,6 @@ class PropensityMethod(NetMethod):
 
     def propensity_role(self) -> Role:
         return Role(self.propensity, clip=self.clip)
-
-    def propensity_stage(self) -> Stage:
-        return Stage("propensity", fits=("propensity",))
 
 
 def fit(

@@ -22,10 +22,9 @@ from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
 from unskew.settings import setting
-from unskew.training.plan import Copy, FitContext, FitSpec, Plan, Role, Stage, Update
+from unskew.training.plan import Copy, FitContext, FitSpec, Plan, Role, Stage, Update, turns
 
 Array = NDArray[Any]
-PREDICTION, IMPUTATION = ("prediction",), ("imputation",)
 
 
 def wide() -> MF:
@@ -43,21 +42,29 @@ class DRJL(PropensityMethod):
     The imputation minimises (1/|D|) sum_O (e - e_imputed)^2 / p, on every batch divided by the mean effect of the label
     (see `losses.doubly_robust.imputation_error`), the prediction minimises the doubly robust risk. `imputation` fills
     the role of the imputation, None for a net like the prediction's; what fits itself is fitted before and does not
-    learn. `imputation_l2` defaults to `l2`; `pairs_per_row` pairs are sampled for each rating of a batch.
+    learn. `imputation_l2` defaults to `l2`; `pairs_per_row` pairs are sampled for each rating of a batch. With a
+    `trade_off` (lambda) the weights 1/p become lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2.
     """
 
     net: NetSpec = setting(factory=wide)
     imputation: PartSpec | None = None
     imputation_l2: float | None = setting(None, least=0)
+    trade_off: float | None = setting(None, least=0, most=1)
     pairs_per_row: float = setting(2.0, above=0)
 
     def space(self) -> Space:
-        learns = self.imputation is None or isinstance(self.imputation, NetSpec)
-        return super().space() | ({"imputation_l2": L2Range(0.001, 1.0, when_none=self.l2)} if learns else {})
+        learns = isinstance(self.imputation_part(), NetSpec)
+        own: Space = {"imputation_l2": L2Range(0.001, 1.0, when_none=self.l2)} if learns else {}
+        # At either end of its trade-off this is another method, and so it remains.
+        own |= {"trade_off": Choice((0.25, 0.5, 0.75))} if 0 < (self.trade_off or 0) < 1 else {}
+        return super().space() | own
+
+    def imputation_part(self) -> PartSpec:
+        return self.imputation or self.net
 
     def imputation_weight(self, w: Array) -> Array:
-        """1/p, of w = 1/p."""
-        return inverse(w)
+        """Return the weight of a rating, of w = 1/p."""
+        return w if self.trade_off is None else w * (w - 1) * (self.trade_off * (w - 1) + 1 - self.trade_off)
 
     def imputation_loss(self, v: View) -> Any:
         return imputation_error(v, self.imputation_weight)
@@ -66,18 +73,14 @@ class DRJL(PropensityMethod):
         return dr(v)
 
     def imputation_role(self) -> Role:
-        role = self.learner()._replace(part=self.imputation or self.net)
+        role = self.learner()._replace(part=self.imputation_part())
         return role if self.imputation_l2 is None else role._replace(l2=self.imputation_l2)
 
     def plan(self) -> Plan:
-        roles = {
-            "propensity": self.propensity_role(),
-            "imputation": self.imputation_role(),
-            "prediction": self.learner(),
-        }
-        steps = (Update(IMPUTATION, self.imputation_loss),), (Update(PREDICTION, self.prediction_loss),)
-        stages = self.propensity_stage(), Stage("prediction", steps, validate=snips)
-        return Plan(roles, stages, self.error, self.pairs_per_row)
+        nets = {"imputation": self.imputation_role(), "prediction": self.learner()}
+        steps = turns(imputation=self.imputation_loss, prediction=self.prediction_loss)
+        stage = Stage("prediction", steps, validate=snips)
+        return Plan({"propensity": self.propensity_role(), **nets}, (stage,), self.error, self.pairs_per_row)
 
 
 class ConstantRating(Part):
@@ -117,26 +120,17 @@ class MRDR(DRJL):
     Imputation weights (1 - p) / p^2, the variance of o/p.
     """
 
-    def imputation_weight(self, w: Array) -> Array:
-        return variance(w)
+    trade_off: float | None = setting(0.0, least=0, most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DRMSE(DRJL):
     """DR-MSE: the imputation is fitted where its error hurts bias and variance of DR (Dai et al., KDD 2022).
 
-    Imputation weights lambda (1 - p)^2 / p^3 + (1 - lambda)(1 - p) / p^2, lambda = `trade_off`: 1 is DR-BIAS, 0 MRDR.
+    A `trade_off` of 1 is DR-BIAS, of 0 MRDR.
     """
 
-    trade_off: float = setting(0.5, least=0, most=1)
-
-    def space(self) -> Space:
-        """Search the trade-off only if it is one: at either end this is another method, and so it remains."""
-        return super().space() | ({"trade_off": Choice((0.25, 0.5, 0.75))} if 0 < self.trade_off < 1 else {})
-
-    def imputation_weight(self, w: Array) -> Array:
-        """With w = 1/p: w (w - 1) [lambda (w - 1) + 1 - lambda]."""
-        return variance(w) * (self.trade_off * (w - 1) + 1 - self.trade_off)
+    trade_off: float | None = setting(0.5, least=0, most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +147,11 @@ class TDR(DRJL):
     learning: Literal["collaborative", "joint", "none"] = "collaborative"
     differentiate: bool = False
 
-    def space(self) -> Space:
-        space = super().space()
-        return {name: d for name, d in space.items() if name != "imputation_l2" or self.learning != "none"}
-
     def learner(self) -> Role:
         return super().learner()._replace(l2_factor=2.0 if self.differentiate else 1.0)
 
-    def imputation_role(self) -> Role:
-        role = super().imputation_role()
-        return role._replace(part=MeanRating()) if self.learning == "none" else role
+    def imputation_part(self) -> PartSpec:
+        return MeanRating() if self.learning == "none" else super().imputation_part()
 
     def imputation_loss(self, v: View) -> Any:
         if self.learning == "joint":
@@ -175,8 +164,10 @@ class TDR(DRJL):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TMRDR(TDR, MRDR):
+class TMRDR(TDR):
     """Targeted doubly robust whose imputation is weighted as in MRDR, by (1 - p) / p^2."""
+
+    trade_off: float | None = setting(0.0, least=0, most=1)
 
 
 BENCHMARK: dict[str, Any] = {"prediction": "benchmark", "imputation": "benchmark_imputation"}
@@ -202,20 +193,16 @@ class BRDDR(DRJL):
 
     def worst_imputation(self, v: View) -> Any:
         """Return the imputation loss at its worst weights, the upper ends."""
-        return imputation_error(v, lambda w: 1 + (w - 1) * self.odds_bound)
+        return imputation_error(v, lambda w: self.imputation_weight(1 + (w - 1) * self.odds_bound))
 
     def plan(self) -> Plan:
         base = super().plan()
         roles = {**base.roles, **{twin: base.roles[role] for role, twin in BENCHMARK.items()}}
-        first = (
-            (Update((BENCHMARK["imputation"],), partial(imputation_error, **BENCHMARK)),),
-            (Update((BENCHMARK["prediction"],), partial(dr, **BENCHMARK)),),
-        )
-        second = (Update(IMPUTATION, self.worst_imputation),), (Update(PREDICTION, self.worst_case),)
-        learns = isinstance(roles["imputation"].part, NetSpec)
-        copies = tuple(Copy(twin, role) for role, twin in BENCHMARK.items() if role == "prediction" or learns)
+        learned = partial(imputation_error, weigh=self.imputation_weight, **BENCHMARK)
+        first = turns(benchmark_imputation=learned, benchmark=partial(dr, **BENCHMARK))
+        second = turns(imputation=self.worst_imputation, prediction=self.worst_case)
+        copies = tuple(Copy(twin, role) for role, twin in BENCHMARK.items() if isinstance(roles[role].part, NetSpec))
         stages = (
-            self.propensity_stage(),
             Stage("benchmark", first, validate=partial(snips, role=BENCHMARK["prediction"])),
             Stage("prediction", second, copies=copies, validate=snips),
         )
@@ -244,16 +231,13 @@ class StableDR(NetMethod):
         propensity = Role(self.propensity_net, self.learning_rate, self.propensity_l2, clip=self.clip, starts_at="seen")
         imputation = self.learner()._replace(part=self.imputation or self.net)
         roles = {"propensity": propensity, "imputation": imputation, "prediction": self.learner()}
-        likelihood = Update(("propensity",), seen_likelihood)
+        first = turns(propensity=seen_likelihood)
         weigh = {"dr": inverse, "mrdr": variance}[self.weighting]
-        steps = (
-            (Update(IMPUTATION, partial(imputation_error, weigh=weigh)),),
-            (likelihood, Update(("propensity",), lambda v: square(balance(v)), self.balance)),
-            (Update(PREDICTION, snips),),
-        )
+        imputes, predicts = turns(imputation=partial(imputation_error, weigh=weigh), prediction=snips)
+        balances = *first[0], Update(("propensity",), lambda v: square(balance(v)), self.balance)
         stages = (
-            Stage("propensity", ((likelihood,),), validate=seen_likelihood),
-            Stage("prediction", steps, validate=snips),
+            Stage("propensity", first, validate=seen_likelihood),
+            Stage("prediction", (imputes, balances, predicts), validate=snips),
         )
         return Plan(roles, stages, self.error, self.pairs_per_row)
 
@@ -320,7 +304,7 @@ class Combination(FitSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MR(PropensityMethod):
+class MR(DRJL):
     """Multiple robust: right if any candidate propensity or imputation is, or a mix of them (Li et al., 2023).
 
     The error is regressed on u = (1/p_1, 1/p_2, e_imputed_1, e_imputed_2) over all seen ratings, once an epoch; the
@@ -328,11 +312,8 @@ class MR(PropensityMethod):
     the second as in MRDR; `second_propensity` is the other candidate; `ridge` keeps nearly equal candidates apart.
     """
 
-    net: NetSpec = setting(factory=wide)
-    imputation: PartSpec | None = None
     second_propensity: Propensity = setting(factory=Popularity)
     ridge: float = setting(1e-3, least=0, search=LogUniform(1e-4, 0.1))
-    pairs_per_row: float = setting(2.0, above=0)
 
     def prediction_loss(self, v: View) -> Any:
         o, d, shares = v.observed, v.sampled, v.parts["combination"]
@@ -343,20 +324,16 @@ class MR(PropensityMethod):
         roles = {
             "propensity": self.propensity_role(),
             "second_propensity": self.propensity_role()._replace(part=self.second_propensity),
-            **{role: self.learner() for role in (*IMPUTATIONS, "prediction")},
+            "imputation": self.imputation_role(),
+            "second_imputation": self.imputation_role()._replace(part=self.net),
+            "prediction": self.learner(),
             "combination": Role(Combination(self.ridge)),
         }
-        if self.imputation is not None:
-            roles["imputation"] = roles["imputation"]._replace(part=self.imputation)
-        steps = (
-            (Update(IMPUTATION, imputation_error),),
-            (Update(IMPUTATIONS[1:], partial(imputation_error, weigh=variance, imputation=IMPUTATIONS[1])),),
-            (Update(PREDICTION, self.prediction_loss),),
-        )
+        second = partial(imputation_error, weigh=variance, imputation="second_imputation")
+        steps = turns(imputation=self.imputation_loss, second_imputation=second, prediction=self.prediction_loss)
+        alone = IMPUTATIONS[:1] if isinstance(self.imputation, FitSpec) else ()
         stages = (
-            Stage("propensity", fits=PROPENSITIES),
-            *((Stage("imputation", fits=IMPUTATION),) if isinstance(self.imputation, FitSpec) else ()),
-            Stage("combination", fits=("combination",)),
+            Stage("combination", fits=(*alone, "combination")),
             Stage("prediction", steps, fits=("combination",), validate=snips),
         )
         return Plan(roles, stages, self.error, self.pairs_per_row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -17,9 +17,7 @@ from unskew.methods.settings import Choice, LogUniform
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
 from unskew.settings import setting
-from unskew.training.plan import Plan, Stage, Update
-
-PREDICTION = ("prediction",)
+from unskew.training.plan import Plan, Stage, Update, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +25,7 @@ class Naive(NetMethod):
     """Fit the seen ratings and ignore how they came to be seen: (1/|O|) sum_O e."""
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", ((Update(PREDICTION, naive),),), validate=naive)
+        stage = Stage("prediction", turns(prediction=naive), validate=naive)
         return Plan({"prediction": self.learner()}, (stage,), self.error, pairs_per_row=0)
 
 
@@ -35,21 +33,20 @@ class Naive(NetMethod):
 class IPS(PropensityMethod):
     """Weight each seen error by its inverse propensity, (1/|D|) sum_O e / p (Schnabel et al., ICML 2016)."""
 
-    def risk(self) -> Loss:
-        return ips
+    losses: ClassVar[tuple[Loss, Loss]] = ips, snips  # to learn from, and to stop by
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", ((Update(PREDICTION, self.risk()),),), validate=snips)
+        loss, validation = self.losses
+        stage = Stage("prediction", turns(prediction=loss), validate=validation)
         roles = {"prediction": self.learner(), "propensity": self.propensity_role()}
-        return Plan(roles, (self.propensity_stage(), stage), self.error, pairs_per_row=0)
+        return Plan(roles, (stage,), self.error, pairs_per_row=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SNIPS(IPS):
     """IPS divided by the realised sum of weights: bounded, less variable, slightly biased."""
 
-    def risk(self) -> Loss:
-        return snips
+    losses: ClassVar[tuple[Loss, Loss]] = snips, snips
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +69,7 @@ class EIB(NetMethod):
         return eib(v, self.weight * (gap * np.sign(value_of(gap))))
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", ((Update(PREDICTION, self.loss),),), validate=self.loss)
+        stage = Stage("prediction", turns(prediction=self.loss), validate=self.loss)
         return Plan({"prediction": self.learner()}, (stage,), self.error)
 
 
@@ -88,11 +85,8 @@ class CVIB(NetMethod):
     confidence: float = setting(0.05, least=0, search=LogUniform(0.005, 0.5))
 
     def plan(self) -> Plan:
-        step = (
-            Update(PREDICTION, naive),
-            Update(PREDICTION, contrast, self.contrast),
-            Update(PREDICTION, negative_entropy, self.confidence),
-        )
+        losses = (naive, 1.0), (contrast, self.contrast), (negative_entropy, self.confidence)
+        step = tuple(Update(("prediction",), loss, weight) for loss, weight in losses)
         return Plan({"prediction": self.learner()}, (Stage("prediction", (step,), validate=naive),), self.error)
 
 
@@ -118,11 +112,9 @@ class AT(PropensityMethod):
 
     def plan(self) -> Plan:
         nets = {role: self.learner() for role in (FIRST, SECOND, "prediction")}
-        weighted = tuple((Update((role,), partial(snips, role=role)),) for role in (FIRST, SECOND))
-        labellers = (Update(PREDICTION, naive),), *weighted
-        labelled = tuple((Update((role,), partial(self.labelled, role=role)),) for role in ("prediction", SECOND))
+        labellers = turns(prediction=naive, **{role: partial(snips, role=role) for role in (FIRST, SECOND)})
+        labelled = turns(**{role: partial(self.labelled, role=role) for role in ("prediction", SECOND)})
         stages = (
-            self.propensity_stage(),
             Stage("labellers", labellers, validate=lambda v: snips(v, FIRST) + snips(v, SECOND), own_batches=True),
             Stage("prediction", labelled, validate=snips, own_batches=True),
         )
@@ -130,7 +122,7 @@ class AT(PropensityMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelMF(PropensityMethod):
+class RelMF(IPS):
     """Learn what is relevant from positive rows alone, each weighted by its chance of being exposed (WSDM 2020).
 
     (1/|D|) sum_D [ (y/p) e1 + (1 - y/p) e0 ], y = 1 where a positive row is and 0 elsewhere. `propensity` is relative
@@ -142,8 +134,7 @@ class RelMF(PropensityMethod):
     error: Literal["log", "squared"] = "squared"
     pairs_per_row: float = setting(4.0, above=0)
     from_positives: ClassVar[bool] = True
+    losses: ClassVar[tuple[Loss, Loss]] = relevance, relevance
 
     def plan(self) -> Plan:
-        stage = Stage("prediction", ((Update(PREDICTION, relevance),),), validate=relevance)
-        roles = {"prediction": self.learner(), "propensity": self.propensity_role()}
-        return Plan(roles, (self.propensity_stage(), stage), self.error, self.pairs_per_row)
+        return replace(super().plan(), pairs_per_row=self.pairs_per_row)

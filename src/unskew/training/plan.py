@@ -104,6 +104,11 @@ class Update(NamedTuple):
 Step = tuple[Update, ...]  # all read the same logits, then all that they train move once
 
 
+def turns(**losses: Loss) -> tuple[Step, ...]:
+    """Return a step for each role, which learns in it from a loss of its own."""
+    return tuple((Update((role,), loss),) for role, loss in losses.items())
+
+
 class Copy(NamedTuple):
     """What one net has learned is given to another when the stage begins."""
 
@@ -148,8 +153,8 @@ class Plan:
 
     Losses that read no sampled pairs need none, and their plan says 0.
 
-    A role that the steps would train may be filled by a part that fits itself: it is fitted in a stage of its own
-    before, updates that train nothing else are left out, and `notes` says so.
+    A part that fits itself and that no stage fits has a stage of its own, before the first that would train it or
+    before all others: updates that train nothing else are left out, and `notes` says so.
     """
 
     roles: Mapping[str, Role]
@@ -183,18 +188,18 @@ class Plan:
             raise PlanError(f"The plan's {what} {role!r}, but it has only the roles {sorted(self.roles)}.")
 
     def _fit_before(self) -> None:
-        """Give parts that fit themselves a stage before the first that would train them."""
+        """Give parts that fit themselves, and that no stage fits, a stage of their own."""
+        alone = [name for name, role in self.roles.items() if isinstance(role.part, FitSpec)]
         fitted = {name for stage in self.stages for name in stage.fits}
-        stages: list[Stage] = []
+        trained = {name for stage in self.stages for name in stage.trains}
+        stages = [Stage(name, fits=(name,)) for name in alone if name not in fitted | trained]
         notes = list(self.notes)
         for stage in self.stages:
-            ready = {name for name in stage.trains if isinstance(self.roles[name].part, FitSpec)}
-            for name in sorted(ready):
-                if name not in fitted:
-                    stages.append(Stage(name, fits=(name,)))
-                notes.append(f"The {name} is fitted before stage {stage.name!r} and does not learn in it.")
-            fitted |= ready
-            steps = (tuple(update for update in step if not set(update.trains) <= ready) for step in stage.steps)
-            stages.append(stage._replace(steps=tuple(step for step in steps if step)))
+            ready = sorted(set(alone) & set(stage.trains))
+            stages += [Stage(name, fits=(name,)) for name in ready if name not in fitted]
+            notes += [f"The {name} is fitted before stage {stage.name!r} and does not learn in it." for name in ready]
+            fitted |= set(ready)
+            steps = (tuple(update for update in step if not {*update.trains} <= {*ready}) for step in stage.steps)
+            stages.append(stage._replace(steps=tuple(filter(None, steps))))
         object.__setattr__(self, "stages", tuple(stages))
         object.__setattr__(self, "notes", tuple(notes))
