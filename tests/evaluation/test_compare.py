@@ -99,10 +99,12 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
     assert "1 of 3 random ratings are of unknown users or items: left out" in capsys.readouterr().err
 
 
-def test_a_file_a_frame_and_a_function_are_judged_alike(world, scores, tmp_path):
+def test_a_frame_and_a_function_are_judged_alike(world, scores, capsys):
     users, items = np.divmod(np.arange(world.n_pairs), 80)
     frame = pa.table({"user_id": users, "item_id": items, "score": scores[1](users, items)})
-    listed = unskew.compare(frame, scores[0], world.log)
+    more = pa.table({"user_id": [998, 999], "item_id": [0, 1], "score": [0.5, 0.5]})
+    listed = unskew.compare(pa.concat_tables([frame, more]), scores[0], world.log)
+    assert "2 of 12,002 rows of A are of users or items that the log does not know" in capsys.readouterr().err
     assert listed.by_log.order.value == pytest.approx(
         unskew.compare(scores[1], scores[0], world.log).by_log.order.value
     )

@@ -412,6 +412,9 @@ def test_a_sample_of_unseen_pairs_tells_the_same(world, evidence, monkeypatch):
     assert some.squared[0].value == pytest.approx(whole.squared[0].value, abs=whole.squared[0].error)
     base, all_of = few.corners["alike"].base, evidence.corners["alike"].base
     assert base.sum() == pytest.approx(all_of.sum(), rel=1e-9)
+    monkeypatch.setattr(judge, "MOST_UNSEEN", 2000)  # too few for everybody: a user has at least 20
+    rows = judge._rows(world.log, evidence.fold_of_ratings, np.random.default_rng(0))
+    assert len(np.unique(rows.users[rows.fold == 0])) == 100
 
 
 @pytest.mark.slow

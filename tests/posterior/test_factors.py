@@ -275,6 +275,7 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     dense = np.linalg.svd((s - e) / np.sqrt(e))
     assert np.allclose(found.strengths, dense[1][:2], rtol=1e-4)
     assert np.allclose(found.users.T @ found.users / 200, np.eye(2), atol=1e-8)
+    assert (found.users.max(axis=0) > -found.users.min(axis=0)).all()  # so are signs fixed
     approximation = (found.users / np.sqrt(200) * found.strengths) @ (found.items / np.sqrt(150)).T
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
     assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0

@@ -310,6 +310,18 @@ def test_sampler_agrees_with_brute_force_on_two_by_two(context):
     assert (np.abs(swept.mean(0) - exact) < 4 * error + 0.003).all()
 
 
+def test_thresholds_of_contexts_go_on_and_those_of_others_begin_at_their_mean():
+    users, items, ratings, columns = world(0, n_levels=2)
+    first, again, other = (
+        Sampler(users, items, ratings, 2, *columns, d=2, context=np.arange(150) % n) for n in (3, 3, 2)
+    )
+    first.sweep()
+    for each in (again, other):
+        each.restore(first.state())
+    assert again.thresholds.tolist() == first.thresholds.tolist()
+    assert other.thresholds[other.own] == pytest.approx([first.thresholds[first.own].mean()] * 2)
+
+
 def test_bits_depend_on_seed_and_sweep_and_not_on_threads():
     rng, found = np.random.default_rng(0), []
     pairs = rng.permutation(700 * 300)[:30_000]

@@ -132,6 +132,8 @@ def test_users_are_grouped_by_what_they_are():
     group = group_users(centre + rng.standard_normal((150, 3)), rng, 3)
     assert len(np.unique(group)) == 3
     assert all(len(np.unique(group[k * 50 : k * 50 + 50])) == 1 for k in range(3))
+    two = np.repeat(np.eye(2) * 9, 20, axis=0) + rng.standard_normal((40, 2))
+    assert len(np.unique(group_users(two, rng))) == 2  # of at least 20
     for vectors in (np.zeros((5, 2)), np.zeros((100, 2)), np.zeros((100, 0))):
         assert group_users(vectors, rng).max() == 0
 
