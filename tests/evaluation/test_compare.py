@@ -86,6 +86,7 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
         unskew.compare(poor, good, few)
     found = unskew.compare(poor, good, few, random_ratings=world.test)
     assert found.decision == "use"
+    assert "Random ratings alone judge: 80 ratings cannot judge anything" in capsys.readouterr().err
     rated = judge.Evidence.rated(world.log, world.test, world.test.ratings)
     assert rated.level.value == pytest.approx(world.test.positive_rate)
     assert found.finding().rests_on == "3,000 random ratings, 15 of pairs that the log holds."

@@ -28,8 +28,6 @@ def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], 
     level = "" if found["bias"].answer != "yes" else _level(found["bias"])
     if alike:
         return f"Nearly everybody would get the same first item, so these lists are no recommendations. {level}".strip()
-    if gain is None:
-        return f"Nothing here can be judged: {comparison.witnesses.refusal}"
     points = 100 * gain.order.value
     if decision == "use":
         size = "tells what people like from what they do not better than plain training, whatever drives seeing"

@@ -65,7 +65,7 @@ def diagnose(
     if log.listed is not None:
         return diagnose_impressions(source, log, called, seed)
     folder = source.folder if isinstance(source, Recommender) else None
-    _, evidence, random, _ = witnesses = Witnesses.of(log, random_ratings, seed, folder)
+    _, evidence, random = witnesses = Witnesses.of(log, random_ratings, seed, folder)
     first = [data(log), bias(log, evidence, random), *([] if evidence is None else [reach(evidence)])]
     whose = "rows shown to" if log.impressions else "ratings by"
     about = f"{len(log):,} {whose} {log.n_users:,} people on {log.n_items:,} items ({log.density:.1%} of "

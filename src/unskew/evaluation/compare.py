@@ -34,12 +34,11 @@ CORNERS = ("as the log stands, by activity", "if liking drives rating, by activi
 
 
 class Witnesses(NamedTuple):
-    """What judges models: a log, its evidence or why there is none, and random ratings if any."""
+    """What judges models: a log, its evidence if it can, and random ratings if any."""
 
     log: RatingLog
     evidence: Evidence | None
     random: RatingLog | None
-    refusal: str  # why the log cannot judge
 
     @staticmethod
     def random_of(log: RatingLog, given: Any) -> RatingLog | None:
@@ -61,11 +60,12 @@ class Witnesses(NamedTuple):
         """Gather evidence; a log that cannot judge is refused unless random ratings, read like the log, can."""
         random = cls.random_of(log, random_ratings)
         try:
-            return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random, "")
+            return cls(log, gather(log, seed=seed, propensity=propensity, folder=folder), random)
         except DataError as error:
             if random is None:
                 raise
-            return cls(log, None, random, str(error))
+            say(f"Random ratings alone judge: {error}")
+            return cls(log, None, random)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,24 +93,22 @@ class Comparison:
         return {"use": self.names[1], "stop": self.names[0], "test": None}[self.decision]
 
     @property
-    def deciding(self) -> Gain | None:
+    def deciding(self) -> Gain:
         """What the decision rests on."""
         if self.by_random is not None and (self.by_random.decision != "test" or self.by_log is None):
             return self.by_random
+        assert self.by_log is not None
         return self.by_log
 
     @property
     def needed(self) -> int | None:
         """Random ratings that would decide with a chance of 80%; None if nobody would ask that many."""
-        found = self.deciding
-        n = None if found is None or not np.isfinite(found.needed) else int(np.ceil(found.needed / 10) * 10)
-        return None if n is None or n > MOST_ASKED else max(n, 50)
+        n = np.ceil(self.deciding.needed / 10) * 10
+        return None if n > MOST_ASKED else max(int(n), 50)
 
     def sentence(self) -> str:
         """Say what was found, in a sentence or two."""
         (first, second), found = self.names, self.deciding
-        if found is None:
-            return f"Nothing here can be judged: {self.witnesses.refusal}"
         ends = sorted(0.0 - end for end in found.band[1:3])
         error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
         if found.aligned:
@@ -133,34 +131,28 @@ class Comparison:
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
-        numbers = {}
-        for basis, found in (("by the log", self.by_log), ("by random ratings", self.by_random)):
-            if found is not None:
-                if found.ordered:
-                    numbers[f"order, {basis}"] = found.order.interval("+.1%")
-                if found.stars is not None:
-                    numbers[f"order by stars, {basis}"] = found.stars.interval("+.1%")
-                numbers[f"squared error gained, {basis}"] = found.band
-                for corner, each, one_mean in zip(CORNERS, found.squared, found.aligned, strict=False):
-                    numbers[f"squared error gained {corner}"] = each.interval("+.4f")
-                    numbers[f"the same of models with one mean, {corner}"] = one_mean.interval("+.4f")
-        log, evidence, random, _ = self.witnesses
+        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
+        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
+        asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
+        action = asked if self.decision == "test" else ""
+        return Finding("gain", answer, headline, self.sentence(), self.numbers(), self.rests_on(), action)
+
+    def numbers(self) -> dict[str, Interval]:
+        """Return what is gained, by the log and by random ratings."""
+        return _numbers(self.by_log, "by the log") | _numbers(self.by_random, "by random ratings")
+
+    def rests_on(self) -> str:
+        """Say what judges, and what is assumed of it."""
+        log, evidence, random = self.witnesses
         if self.deciding is self.by_random:
             assert random is not None
             known = int(SeenPairs(log)(random.users, random.items).sum())
-            basis = f"{len(random):,} random ratings, {f'{known:,}' if known else 'none'} of pairs that the log holds."
-        else:
-            assert evidence is not None
-            basis = f"{len(log):,} ratings, each judged by models of the other 80% of the log, worth "
-            basis += f"{evidence.effective:,.0f} equal ones. {ASSUMPTION}"
-        asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
-        return self._finding(numbers, basis, asked)
-
-    def _finding(self, numbers: Mapping[str, Interval], basis: str, asked: str) -> Finding:
-        answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
-        headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
-        action = asked if self.decision == "test" else ""
-        return Finding("gain", answer, headline, self.sentence(), numbers, basis, action)
+            return f"{len(random):,} random ratings, {f'{known:,}' if known else 'none'} of pairs that the log holds."
+        assert evidence is not None
+        return (
+            f"{len(log):,} ratings, each judged by models of the other 80% of the log, worth "
+            f"{evidence.effective:,.0f} equal ones. {ASSUMPTION}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -195,9 +187,13 @@ class OfImpressions(Comparison):
             verdict = f"This log cannot tell {second} from {first}"
         return " ".join([f"{verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
 
-    def finding(self) -> Finding:
-        basis = "Holds if what drives both being seen and the outcome is known of user and item, or was logged."
-        return self._finding(dict(self.gains), basis, "An A/B test")
+    def numbers(self) -> dict[str, Interval]:
+        return dict(self.gains) | _numbers(self.by_random, "by random ratings")
+
+    def rests_on(self) -> str:
+        if self.deciding is self.by_random:
+            return super().rests_on()
+        return "Holds if what drives both being seen and the outcome is known of user and item, or was logged."
 
 
 def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Judge, random: Any) -> OfImpressions:
@@ -208,7 +204,7 @@ def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Jud
     both = Interval(-error.value, -error.high, -error.low, "+.5f"), shown._replace(form="+.5f")
     squared, order = (Estimate(gain.value, (gain.high - gain.value) / 1.96) for gain in both)
     notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
-    witnesses = Witnesses(judge.log, None, random, "")
+    witnesses = Witnesses(judge.log, None, random)
     gains = dict(zip(BY_SHOWN, both, strict=True))
     return OfImpressions(names, Gain(order, (squared,), np.inf), by_random, witnesses, gains, len(judge.seen), notes)
 
@@ -224,6 +220,20 @@ def _by_random(
         scores_of(source, log, name)(rows.users, rows.items) for source, name in zip(sources, names, strict=True)
     ]
     return gain(rows, *answers), answers
+
+
+def _numbers(found: Gain | None, basis: str) -> dict[str, Interval]:
+    """Return what is gained by name, without what nothing tells."""
+    if found is None:
+        return {}
+    numbers = {f"order, {basis}": found.order.interval("+.1%")} if found.ordered else {}
+    if found.stars is not None:
+        numbers[f"order by stars, {basis}"] = found.stars.interval("+.1%")
+    numbers[f"squared error gained, {basis}"] = found.band
+    for corner, each, one_mean in zip(CORNERS, found.squared, found.aligned, strict=False):
+        numbers[f"squared error gained {corner}"] = each.interval("+.4f")
+        numbers[f"the same of models with one mean, {corner}"] = one_mean.interval("+.4f")
+    return numbers
 
 
 def _points(gain: Estimate) -> str:
@@ -274,7 +284,7 @@ def compared(
     sources: tuple[Any, Any], names: tuple[str, str], witnesses: Witnesses
 ) -> tuple[Comparison, list[Values], list[Values]]:
     """Judge two models by what evidence there is; also what they answer to it, fold by fold, and to random ratings."""
-    log, evidence, random, _ = witnesses
+    log, evidence, random = witnesses
     by_fold, by_log = list[Values](), None
     if evidence is not None:
         by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
