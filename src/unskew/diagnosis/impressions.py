@@ -8,7 +8,6 @@ errors of two models are compared by sum w (e - e') / sum w. All errors are by u
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,28 +28,9 @@ FEWEST = 50  # equal clicks below which nothing is decided
 DRAWN = 20_000  # pairs that stand for all
 
 
-class Judged(NamedTuple):
-    """The part that judges: outcomes of what was clicked, 1 / p of these as shares, p of all rows, what is imputed."""
-
-    judge: Judge
-    r: Values
-    w: Values
-    p: Values
-    imputed: Values
-
-    @classmethod
-    def of(cls, judge: Judge) -> Judged:
-        inverse = 1 / judge.visible[judge.seen]
-        imputed = judge.imputation.probability(*judge.shown)
-        return cls(judge, judge.held.ratings.astype(float), inverse / inverse.sum(), judge.visible, imputed)
-
-    def error(self, influence: Values) -> float:
-        """Return the standard error of a sum over what was clicked."""
-        return two_way_error(self.judge.held.users, self.judge.held.items, influence)
-
-    @property
-    def worth(self) -> float:
-        return effective_sample_size(self.w)
+def _error(judge: Judge, influence: Values) -> float:
+    """Return the standard error of a sum over what was clicked."""
+    return two_way_error(judge.held.users, judge.held.items, influence)
 
 
 def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called: str, seed: int) -> Findings:
@@ -58,18 +38,18 @@ def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called
     judge = Judge.of(log, seed)
     assert log.listed is not None
     assert judge.rest is not None
-    judged, which = Judged.of(judge), "latest" if usual(log) == "time" else "left out"
-    findings = [_data(log), _bias(judged), _clicks(judged)]
+    which = "latest" if usual(log) == "time" else "left out"
+    findings = [_data(log), _bias(judge), _clicks(judge)]
     about = f"{len(log.listed):,} rows shown, judged by the {len(judge.seen):,} {which}"
     if isinstance(source, RatingLog):
         decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
         return Findings(decision, why, findings, [f"unskew fit {shlex.quote(called)} --out model"], about, "log")
     answers = judge.answers(source, "the model")(*judge.shown)
     plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*judge.shown)
-    gain = _gain(judged, answers, plain)
+    gain = _gain(judge, answers, plain)
     decision = DECISIONS[gain.answer]
     about += f"; model {type(source.method).__name__}"
-    findings = [*findings[:2], gain, _conversions(judged, answers), findings[2]]
+    findings = [*findings[:2], gain, _conversions(judge, answers), findings[2]]
     steps = {
         "use": "Bid and rank by this model; log random rows to check it.",
         "test": "Compare it with what runs now in an A/B test before switching.",
@@ -95,24 +75,24 @@ def _data(log: RatingLog) -> Finding:
     return Finding("data", "yes" if n_won >= FEWEST else "cannot tell", headline, meaning, numbers, chart=chart)
 
 
-def _bias(judged: Judged) -> Finding:
+def _bias(judge: Judge) -> Finding:
     """Is the outcome of what was clicked that of everything shown?"""
-    judge, r, w = judged.judge, judged.r, judged.w
-    log, (seen, won) = judge.log, _words(judge.log)
-    left = r - judged.imputed[judge.seen]
+    r, w, imputed = judge.outcome[judge.seen], judge.weights, judge.imputation.probability(*judge.shown)
+    log, (seen, won), worth = judge.log, _words(judge.log), effective_sample_size(judge.weights)
+    left = r - imputed[judge.seen]
     there = float((w * left).sum())
-    level, share = float(judged.imputed.mean()) + there, 1 / len(r)
-    of_clicks = normal_interval(float(r.mean()), judged.error(share * (r - r.mean())), ".2%")
-    of_shown = normal_interval(level, judged.error(w * (left - there)), ".2%")
-    error = judged.error(share * (r - r.mean()) - w * (left - there))
+    level, share = float(imputed.mean()) + there, 1 / len(r)
+    of_clicks = normal_interval(float(r.mean()), _error(judge, share * (r - r.mean())), ".2%")
+    of_shown = normal_interval(level, _error(judge, w * (left - there)), ".2%")
+    error = _error(judge, share * (r - r.mean()) - w * (left - there))
     gap = normal_interval(float(r.mean()) - level, error, "+.1%")
     answer: Answer = "yes" if abs(gap.value) > 2 * error else "cannot tell" if error > 0.1 * max(level, 1e-9) else "no"
-    if judged.worth < FEWEST:
+    if worth < FEWEST:
         answer = "cannot tell"
     headline = f"{of_clicks.value:.1%} of what was {seen} was {won}, {of_shown.value:.1%} of everything shown would be"
     pairs = AllPairs(log.n_users, log.n_items).draw_evenly(DRAWN, np.random.default_rng([judge.seed, 62]))
     anything = normal_interval(float(judge.clicks.pair(pairs.users, pairs.items).mean()), 0.0, ".2%")
-    chosen, by_place = judged.p.mean(), judge.clicks.examination
+    chosen, by_place = judge.visible.mean(), judge.clicks.examination
     meaning = f"By choice: what is {seen} is {won} more often by {gap}. By policy: of what it shows {chosen:.1%} is "
     meaning += f"{seen}, of all pairs {anything.value:.1%} would be."
     if len(by_place) > 1:
@@ -121,7 +101,7 @@ def _bias(judged: Judged) -> Finding:
         f"of what was {seen}": of_clicks,
         "of everything shown": of_shown,
         f"of all pairs, {seen}": anything,
-        "equal rows": Interval(judged.worth, form=",.0f"),
+        "equal rows": Interval(worth, form=",.0f"),
     }
     rows = [charts.Row(f"Of what was {seen}", of_clicks, "plain"), charts.Row("Of everything shown", of_shown)]
     chart = charts.rows("The outcome, seen and everywhere", headline, rows, axis=f"share {won}")
@@ -132,19 +112,20 @@ def _bias(judged: Judged) -> Finding:
     return Finding("bias", answer, headline, meaning, numbers, rests_on=rests, chart=chart)
 
 
-def _clicks(judged: Judged) -> Finding:
+def _clicks(judge: Judge) -> Finding:
     """Can the chances of clicks be believed, which the weights rest on?"""
-    seen, clicked = _words(judged.judge.log)[0], judged.judge.seen.astype(float)
-    table, chart, worst = _by_tenths(f"Chances to be {seen}", judged.p, clicked)
+    seen, clicked = _words(judge.log)[0], judge.seen.astype(float)
+    table, chart, worst = _by_tenths(f"Chances to be {seen}", judge.visible, clicked)
     headline = f"chances to be {seen} are off by {worst:.1%} in the worst tenth of rows"
     answer: Answer = "yes" if worst < 0.25 * clicked.mean() else "no"
     return Finding("reach", answer, headline, f"{headline[0].upper()}{headline[1:]}.", table=table, chart=chart)
 
 
-def _conversions(judged: Judged, answers: Values) -> Finding:
+def _conversions(judge: Judge, answers: Values) -> Finding:
     """By tenths of the answers, because bids use the number and not the order."""
-    table, chart, worst = _by_tenths("Answers of the model", answers[judged.judge.seen], judged.r, judged.w)
-    level, found = float(answers.mean()), float((judged.w * judged.r).sum())
+    r, w = judge.outcome[judge.seen], judge.weights
+    table, chart, worst = _by_tenths("Answers of the model", answers[judge.seen], r, w)
+    level, found = float(answers.mean()), float((w * r).sum())
     headline = f"it answers {level:.1%} on average, where weighted clicks say {found:.1%}"
     answer: Answer = "yes" if abs(level - found) < 0.25 * found else "no"
     return Finding("calibration", answer, headline, f"The worst tenth is off by {worst:.1%}.", table=table, chart=chart)
@@ -164,14 +145,14 @@ def _by_tenths(
     return Table(what, ("tenth", "answer", "found"), rows), chart, float(np.abs(means[0] - means[1]).max())
 
 
-def _gain(judged: Judged, answers: Values, plain: Values) -> Finding:
+def _gain(judge: Judge, answers: Values, plain: Values) -> Finding:
     """Squared error of plain training minus that of the model, over everything shown by weighted clicks."""
-    w = judged.w
-    own, theirs = (np.square(judged.r - each[judged.judge.seen]) for each in (answers, plain))
+    r, w = judge.outcome[judge.seen], judge.weights
+    own, theirs = (np.square(r - each[judge.seen]) for each in (answers, plain))
     gain, before = float((w * (theirs - own)).sum()), float((w * theirs).sum())
-    error = judged.error(w * (theirs - own - gain))
+    error = _error(judge, w * (theirs - own - gain))
     found = normal_interval(gain, error, "+.5f")
-    few = judged.worth < FEWEST
+    few = effective_sample_size(w) < FEWEST
     answer: Answer = "cannot tell" if few or abs(gain) <= Z * error else "yes" if gain > 0 else "no"
     words = {
         "yes": "is closer to the outcome than plain training",

@@ -109,6 +109,12 @@ class Judge:
         return self.given if self.given is not None else np.asarray(self.clicks.at(self.held.listed))
 
     @cached_property
+    def weights(self) -> Values:
+        """What each row with a known outcome stands for, as a share: 1 / its chance to be visible."""
+        inverse = 1 / self.visible[self.seen]
+        return np.asarray(inverse / inverse.sum())
+
+    @cached_property
     def shares(self) -> Values:
         """The chance that what each row shows would be shown there: given, logged or learned."""
         logged = self.held.known_of_rows("pscore")
