@@ -91,6 +91,12 @@ def test_simple_models_stand_next_to_a_model_unless_unwanted(tmp_path):
     first = world.test.take(np.array([0]))
     assert evaluate(model, first).baselines["item means"]["mse"] == pytest.approx((mean - first.ratings[0]) ** 2)
     assert evaluate(model, world.test, baselines=False).baselines == {}
+    stars = [
+        RatingLog.from_arrays(log.users, log.items, 1 + 4 * log.ratings, positive=None, rating_scale=(1, 5))
+        for log in (world.log, world.test)
+    ]
+    graded = evaluate(unskew.make("naive").fit(stars[0]), stars[1]).baselines["item means"]
+    assert graded["mse"] == pytest.approx(16 * found.baselines["item means"]["mse"])
     model.save(tmp_path / "bare", without_log=True)
     bare = evaluate(unskew.load(tmp_path / "bare"), world.test)
     assert bare.baselines == {}

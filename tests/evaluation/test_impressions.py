@@ -110,15 +110,20 @@ def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log
     assert same.to_dict()["better"] is None
 
 
-def test_random_rows_of_the_log_overrule_its_impressions():
+def test_random_rows_of_the_log_overrule_its_impressions_if_they_can_tell():
     rows = simulate_funnel(N_USERS, N_ITEMS, 4000, click_rate=0.3, random_share=0.5, n_positions=3, seed=2).rows
     log = unskew.read_log(rows, target="click")
     flat, own = (unskew.make("naive", l2=l2).fit(log) for l2 in (100.0, 0.1))
     found = unskew.compare(flat, own, log, names=("flat", "own"))
     assert found.deciding is found.by_random
+    assert found.n_random == len(log.random_test)  # that nothing was trained on
     assert (found.better, found.finding().answer) == ("own", "yes")
+    assert "random ratings" in str(found)
     assert "random ratings" in found.finding().rests_on
     assert {"mse", "precision@10", "order, by random ratings"} <= found.finding().numbers.keys()
+    few = unskew.compare(flat, own, log, random_ratings=log.random_test.take(np.arange(40)))
+    assert few.by_random.decision == "test"
+    assert "rows that were shown" in str(few)
 
 
 @pytest.mark.parametrize(

@@ -216,14 +216,6 @@ def test_random_traffic_corrects_what_is_learned_of_all_pairs(clicks, without_ra
     assert (again.log.chances == log.chances).all()
 
 
-def test_models_are_judged_by_the_random_traffic_that_nothing_was_trained_on(clicks):
-    log = clicks[1]
-    found = unskew.compare(*(unskew.make("naive", l2=l2).fit(log) for l2 in (0.001, 100.0)))
-    assert found.n_random == len(log.random_test)
-    assert found.decision == found.by_random.decision != "test"
-    assert "random ratings" in str(found)
-
-
 def test_logged_propensities_weigh_what_was_shown(clicks, tmp_path):
     funnel, log = clicks
     alone = replace(log, random=None)
