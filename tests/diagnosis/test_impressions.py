@@ -37,7 +37,9 @@ def test_a_model_is_judged_by_the_latest_rows(log):
     judged = model.diagnose()
     assert "4,500 latest" in judged.about
     assert judged.decision == "test"  # it is plain training itself
-    assert judged["gain"].numbers["gain in squared error"].covers(0.0)
+    assert all(number.covers(0.0) for number in judged["gain"].numbers.values())
+    compared = unskew.compare(unskew.make("naive").fit(log), model, log, names=("plain training", "this model"))
+    assert judged["gain"] == compared.finding()  # one question, one answer
     rows = judged["calibration"].table.rows
     assert len(rows) == 10
     assert f"15,000 rows were shown, {len(log):,} clicked" in page(judged)

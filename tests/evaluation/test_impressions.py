@@ -6,6 +6,7 @@ import pytest
 import unskew
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError, ParameterError
+from unskew.evaluation import compare
 from unskew.evaluation.policy import estimate_value
 
 N_USERS, N_ITEMS = 150, 30
@@ -94,7 +95,7 @@ def test_conversions_are_judged_over_everything_shown(funnel):
     assert widths == sorted(widths)  # imputed outcomes take the noise away
 
 
-def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log):
+def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log, monkeypatch):
     flat, own = (unskew.make("naive", l2=l2).fit(log) for l2 in (100.0, 0.1))
     found = unskew.compare(flat, own, names=("flat", "own"))
     assert (found.decision, found.better) == ("use", "own")
@@ -105,6 +106,8 @@ def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log
     assert back.gains["precision@10"].value == pytest.approx(-found.gains["precision@10"].value)
     alone = repr(unskew.estimate_risk(own, metrics=["mse"], estimators=["ips"]))
     assert "The model was trained on these rows, so its method is fitted again without those that judge" in alone
+    monkeypatch.setattr(compare, "FEW", 1e9)  # equal rows: weights that leave fewer decide nothing
+    assert unskew.compare(own, flat).decision == "test"
     same = unskew.compare(own, own)
     assert same.decision == "test"
     assert same.to_dict()["better"] is None

@@ -13,7 +13,7 @@ from unskew.data.read import as_log
 from unskew.diagnosis.advice import about_log, about_model, assumption
 from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration, with_residuals
-from unskew.diagnosis.impressions import diagnose_impressions
+from unskew.diagnosis.impressions import OWN, PLAIN, diagnose_impressions
 from unskew.diagnosis.lists import K, lists, shown_by, some_users
 from unskew.errors import ParameterError, flag, of_class
 from unskew.evaluation.compare import Witnesses, compared
@@ -28,7 +28,6 @@ from unskew.registry import make
 from unskew.training.options import Training
 
 OTHER_SEED = 7919
-PLAIN, OWN = "plain training", "this model"
 LEAST, MOST = 0.8, 1.25  # of the unseen pairs, by the weights of the ratings
 
 

@@ -1,8 +1,8 @@
 """Findings on what was shown, clicked and bought: a later or left-out part of the log judges models of the rest.
 
 Weights of what was clicked are 1 / p, p the chance of a click by a fit to the rest (`propensity.clicks`). With q the
-answers of a posterior of the rest, the level over everything shown is mean q + sum w (r - q) / sum w, doubly robust;
-errors of two models are compared by sum w (e - e') / sum w. All errors are by user and item.
+answers of a posterior of the rest, the level over everything shown is mean q + sum w (r - q) / sum w, doubly robust,
+its errors by user and item. Two models are compared as `compare` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from unskew import charts
 from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs
 from unskew.data.split import usual
-from unskew.evaluation.gain import Z
+from unskew.evaluation.compare import by_impressions
 from unskew.evaluation.impressions import QUIET, Judge
 from unskew.findings import DECISIONS, Answer, Finding, Findings, Interval, Table
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
@@ -24,6 +24,7 @@ from unskew.model import Recommender
 from unskew.registry import make
 
 Values = NDArray[np.float64]
+PLAIN, OWN = "plain training", "this model"
 FEWEST = 50  # equal clicks below which nothing is decided
 DRAWN = 20_000  # pairs that stand for all
 
@@ -44,12 +45,12 @@ def diagnose_impressions(source: RatingLog | Recommender, log: RatingLog, called
     if isinstance(source, RatingLog):
         decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
         return Findings(decision, why, findings, [f"unskew fit {shlex.quote(called)} --out model"], about, "log")
-    answers = judge.answers(source, "the model")(*judge.shown)
-    plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes(*judge.shown)
-    gain = _gain(judge, answers, plain)
+    answers = judge.answers(source, OWN)
+    plain = make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes
+    gain = by_impressions((plain, answers), (PLAIN, OWN), judge).finding()
     decision = DECISIONS[gain.answer]
     about += f"; model {type(source.method).__name__}"
-    findings = [*findings[:2], gain, _conversions(judge, answers), findings[2]]
+    findings = [*findings[:2], gain, _conversions(judge, answers(*judge.shown)), findings[2]]
     steps = {
         "use": "Bid and rank by this model; log random rows to check it.",
         "test": "Compare it with what runs now in an A/B test before switching.",
@@ -143,22 +144,3 @@ def _by_tenths(
     points = [charts.Point(100 * a, Interval(100 * b)) for a, b in zip(*means, strict=True)]
     chart = charts.lines("By tenths, in percent:", what, {what: points}, x="answered", y="found", diagonal=True)
     return Table(what, ("tenth", "answer", "found"), rows), chart, float(np.abs(means[0] - means[1]).max())
-
-
-def _gain(judge: Judge, answers: Values, plain: Values) -> Finding:
-    """Squared error of plain training minus that of the model, over everything shown by weighted clicks."""
-    r, w = judge.outcome[judge.seen], judge.weights
-    own, theirs = (np.square(r - each[judge.seen]) for each in (answers, plain))
-    gain, before = float((w * (theirs - own)).sum()), float((w * theirs).sum())
-    error = _error(judge, w * (theirs - own - gain))
-    found = normal_interval(gain, error, "+.5f")
-    few = effective_sample_size(w) < FEWEST
-    answer: Answer = "cannot tell" if few or abs(gain) <= Z * error else "yes" if gain > 0 else "no"
-    words = {
-        "yes": "is closer to the outcome than plain training",
-        "no": "is farther from the outcome than plain training",
-    }
-    headline = f"The model {words.get(answer, 'cannot be distinguished from plain training by this log')}"
-    meaning = f"Of the squared error of plain training over everything shown, {before:.5f}, it takes {found}."
-    numbers = {"gain in squared error": found, "of plain training": Interval(before, form=".5f")}
-    return Finding("gain", answer, headline, meaning, numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,13 +13,15 @@ from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError, words
-from unskew.evaluation.fits import Values
+from unskew.evaluation.fits import Answers, Values
 from unskew.evaluation.gain import SHOWN, Estimate, Gain, gain, hull, together
-from unskew.evaluation.impressions import Judge, values_of
+from unskew.evaluation.impressions import Judge
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
+from unskew.evaluation.policy import FEW
 from unskew.evaluation.scores import judged, known_propensity, scores_of
 from unskew.findings import DECISIONS, Decision, Finding, Interval
+from unskew.metrics.table import find
 from unskew.model import Recommender
 from unskew.runtime import say
 from unskew.selection.random_ratings import in_codes
@@ -196,17 +198,25 @@ class OfImpressions(Comparison):
         return "Holds if what drives both being seen and the outcome is known of user and item, or was logged."
 
 
-def _by_impressions(sources: tuple[Any, Any], names: tuple[str, str], judge: Judge, random: Any) -> OfImpressions:
-    """Compare what two models answer of the rows that judge, and what they would show."""
-    by_random, _ = _by_random(sources, names, judge.log, random)
-    values = [values_of(source, judge, BY_SHOWN, True, name) for source, name in zip(sources, names, strict=True)]
+def by_impressions(
+    answers: Sequence[Answers], names: tuple[str, str], judge: Judge,
+    by_random: Gain | None = None, random: RatingLog | None = None,
+) -> OfImpressions:  # fmt: skip
+    """Compare what two models answer of the rows that judge, and what they would show.
+
+    Weights that leave fewer rows' worth than a policy's value is believed of decide nothing.
+    """
+    values = [{name: judge.value(find(name), each, True) for name in BY_SHOWN} for each in answers]
     error, shown = (values[1][name].less(values[0][name])["dr"] for name in BY_SHOWN)
-    both = Interval(-error.value, -error.high, -error.low, "+.5f"), shown._replace(form="+.5f")
-    squared, order = (Estimate(gain.value, (gain.high - gain.value) / 1.96) for gain in both)
-    notes = tuple(dict.fromkeys(note for each in values for note in each[BY_SHOWN[1]].notes))
-    witnesses = Witnesses(judge.log, None, random)
-    gains = dict(zip(BY_SHOWN, both, strict=True))
-    return OfImpressions(names, Gain(order, (squared,), np.inf), by_random, witnesses, gains, len(judge.seen), notes)
+    gains = {"mse": Interval(-error.value, -error.high, -error.low, "+.5f"), BY_SHOWN[1]: shown._replace(form="+.5f")}
+    enough = {name: min(each[name].effective for each in values) >= FEW for name in BY_SHOWN}
+    squared, order = (
+        Estimate(each.value, (each.high - each.value) / 1.96 if enough[name] else np.inf)
+        for name, each in gains.items()
+    )
+    notes = tuple(dict.fromkeys(note for each in values for name in BY_SHOWN for note in each[name].notes))
+    found = Gain(order, (squared,), np.inf)
+    return OfImpressions(names, found, by_random, Witnesses(judge.log, None, random), gains, len(judge.seen), notes)
 
 
 def _by_random(
@@ -274,8 +284,14 @@ def compare(
     log = as_log(log, models[0] if models else None)
     folder = next((model.folder for model in models if model.folder is not None), None)
     if log.impressions:
-        random = Witnesses.random_of(log, random_ratings)
-        return _by_impressions((first, second), names, Judge.of(log, seed, propensity), random)
+        random, judge, sources = (
+            Witnesses.random_of(log, random_ratings),
+            Judge.of(log, seed, propensity),
+            (first, second),
+        )
+        by_random, _ = _by_random(sources, names, log, random)
+        answers = [judge.answers(source, name) for source, name in zip(sources, names, strict=True)]
+        return by_impressions(answers, names, judge, by_random, random)
     given = known_propensity(propensity, log)
     return compared((first, second), names, Witnesses.of(log, random_ratings, seed, folder, given))[0]
 

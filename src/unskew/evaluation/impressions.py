@@ -139,13 +139,13 @@ class Judge:
             return answers
         return scores_of(source, self.log, name)
 
-    def value(self, metric: Metric | None, source: Any, dr: bool, name: str = "the model") -> PolicyValue:
+    def value(self, metric: Metric | None, source: Any, dr: bool) -> PolicyValue:
         """Estimate a metric, None for the value of a policy, of a `source` of answers by codes (or of a policy)."""
         users, items = self.shown
         cells = None if self.held.listed is None else self.held.listed.cells
         common: dict[str, Any] = {"groups": users, "cells": cells}
         if metric is None or metric.k:
-            return self._policy(metric, source, dr, name, common)
+            return self._policy(metric, source, dr, common)
         cell = metric.cell
         assert cell is not None
 
@@ -162,7 +162,7 @@ class Judge:
         target = np.full(len(error), 1 / self.log.n_items)
         return estimate_value(error, self.visible, target, imputed=imputed, **common)
 
-    def _policy(self, metric: Metric | None, source: Any, dr: bool, name: str, common: dict[str, Any]) -> PolicyValue:
+    def _policy(self, metric: Metric | None, source: Any, dr: bool, common: dict[str, Any]) -> PolicyValue:
         """Estimate the share of rows with the outcome if something else were shown in them."""
         users, items = self.shown
         n, imputed = self.log.n_items, None
@@ -176,16 +176,16 @@ class Judge:
                 mean = np.bincount(first[0], self.reward(*first), self.log.n_users) / k
                 imputed = self.reward(users, items), mean[users]
         elif callable(source):
-            policy = by_ids(source, self.log, name)
+            policy = by_ids(source, self.log, "the policy")
             target = policy(users, items)
             if dr:
                 q_t = self.over_items(lambda u, i: policy(u, i) * self.reward(u, i) * n)
                 imputed = self.reward(users, items), q_t
         else:
-            target = finite_vector(source, name)
+            target = finite_vector(source, "the policy")
             if len(target) != len(users):
                 raise DataError(
-                    f"{name} has {len(target):,} chances for {len(users):,} rows: give one a row, or a function."
+                    f"the policy has {len(target):,} chances for {len(users):,} rows: give one a row, or a function."
                 )
         return estimate_value(self.outcome, self.shares, target, imputed=imputed, **common)
 
@@ -253,15 +253,11 @@ def _shares(
     return found
 
 
-def values_of(
-    source: Any, judge: Judge, metrics: Sequence[str], dr: bool, name: str = "the model"
-) -> dict[str, PolicyValue]:
+def values_of(source: Any, judge: Judge, metrics: Sequence[str], dr: bool) -> dict[str, PolicyValue]:
     """Estimate metrics of a model, of scores or of a policy, by name."""
     wanted = {each: None if each == VALUE else find(each) for each in metrics}
     for metric in wanted:
         if metric.partition("@")[0] not in METRICS:
             raise ParameterError(f"impressions cannot tell {metric}; ask for {', '.join(METRICS)}@K.")
-    answers = judge.answers(source, name) if any(wanted.values()) else None
-    return {
-        each: judge.value(metric, source if metric is None else answers, dr, name) for each, metric in wanted.items()
-    }
+    answers = judge.answers(source, "the model") if any(wanted.values()) else None
+    return {each: judge.value(metric, source if metric is None else answers, dr) for each, metric in wanted.items()}
