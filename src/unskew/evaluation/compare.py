@@ -206,15 +206,15 @@ def by_impressions(
 
     Weights that leave fewer rows' worth than a policy's value is believed of decide nothing.
     """
-    values = [{name: judge.value(find(name), each, True) for name in BY_SHOWN} for each in answers]
-    error, shown = (values[1][name].less(values[0][name])["dr"] for name in BY_SHOWN)
-    gains = {"mse": Interval(-error.value, -error.high, -error.low, "+.5f"), BY_SHOWN[1]: shown._replace(form="+.5f")}
-    enough = {name: min(each[name].effective for each in values) >= FEW for name in BY_SHOWN}
+    before, after = ([judge.value(find(name), each, True) for name in BY_SHOWN] for each in answers)
+    fallen, risen = before[0].less(after[0])["dr"], after[1].less(before[1])["dr"]
+    enough = [min(one.effective, other.effective) >= FEW for one, other in zip(before, after, strict=True)]
     squared, order = (
-        Estimate(each.value, (each.high - each.value) / 1.96 if enough[name] else np.inf)
-        for name, each in gains.items()
+        Estimate(each.value, (each.high - each.value) / 1.96 if believed else np.inf)
+        for each, believed in zip((fallen, risen), enough, strict=True)
     )
-    notes = tuple(dict.fromkeys(note for each in values for name in BY_SHOWN for note in each[name].notes))
+    gains = {"mse": fallen._replace(form="+.5f"), BY_SHOWN[1]: risen._replace(form="+.5f")}
+    notes = tuple(dict.fromkeys(note for each in (*before, *after) for note in each.notes))
     found = Gain(order, (squared,), np.inf)
     return OfImpressions(names, found, by_random, Witnesses(judge.log, None, random), gains, len(judge.seen), notes)
 
