@@ -156,7 +156,8 @@ def test_chances_are_off_only_if_on_the_same_side_at_both_ends(says, answer, wor
     evidence = SimpleNamespace(log=world.log, held=np.ones(n, bool), y=y, corners=corners)
     found = calibration(evidence, {"it": np.full(n, says)})
     assert found.answer == answer
-    assert "25% to 75% is found, depending on what drives seeing" in found.meaning
+    expected = f"Of left-out ratings it says {says:.0%} where 25% to 75% is found, depending on what drives seeing"
+    assert found.meaning.startswith(expected)
 
 
 def test_items_have_their_titles_and_people_letters_or_ids(world, model):
@@ -184,7 +185,7 @@ def test_graded_logs_are_told_on_their_scale(world):
     )
     found = unskew.make("naive").fit(log, training=QUICK).diagnose()
     assert 1 < found["bias"].numbers["over all pairs"].low < 5
-    assert 1 < found["calibration"].numbers["says on average"].value < 5
+    assert 1 < found["calibration"].numbers["says of left-out ratings"].value < 5
     assert not re.search(r"\d% (of what|is found|on average)|liked on average|is liked", found.text())
 
 

@@ -33,6 +33,7 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     ends of the band.
     """
     by_log = bool(evidence.held.any())
+    whose = "left-out" if by_log else "random"
     rows = evidence.held if by_log else np.ones(len(evidence.held), bool)
     y, ends = evidence.y[rows], ("alike", "low, alike") if by_log else ("alike",)
     weights = [evidence.corners[end].weight[rows] if by_log else np.ones(len(y)) for end in ends]
@@ -47,26 +48,30 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     numbers = dict(zip(("calibration error", "the same if liking drives rating"), errors, strict=False))
     numbers |= {
         "largest gap": Interval(largest, form=".4f"),
-        "says on average": Interval(says, form=finer),
-        "found on average": Interval(found[0], min(found), max(found), finer),
+        f"says of {whose} ratings": Interval(says, form=finer),
+        f"found in {whose} ratings": Interval(found[0], min(found), max(found), finer),
     }
     between = dict.fromkeys(f"{end:{form}}" for end in sorted(found))
     where = f"{' to '.join(between)} is found{', depending on what drives seeing' if len(between) > 1 else ''}"
-    meaning = f"It says {says:{form}} on average where {where}; off by {errors[0].value:.3f} as the ratings stand."
+    meaning = (
+        f"Of {whose} ratings it says {says:{form}} where {where}; off by {errors[0].value:.3f} as the ratings stand."
+    )
     meaning += "" if evidence.log.binary else " That is of a scale from 0 to 1."
     example = f"{float(external(0.4)):{form}}"
     title, words = f"When it says {example}, is it {example}?", f"{meaning} Points on the dashed line are right."
     chart = charts.lines(title, words, series, x="what it says", y="what is found", diagonal=True)
-    rests = f"Chances are held against {len(y):,} random ratings."
+    rests = f"Chances are held against {len(y):,} {whose} ratings"
     if by_log:
-        rests = f"Chances are held against {len(y):,} left-out ratings, weighted to the pairs that nobody rated: if "
-        rests += "people rate what they turn out to like, the share found is too high."
+        rests += (
+            ", weighted to the pairs that nobody rated: if people rate what they turn out to like, the share found "
+        )
+        rests += "is too high"
     answer: Answer = "cannot tell"
     if all(error.low > VISIBLE for error in errors) and (says > max(found) or says < min(found)):
         answer = "no"
     elif all(error.value <= VISIBLE for error in errors):
         answer = "yes"
-    return Finding("calibration", answer, HEADLINES[answer], meaning, numbers, rests_on=rests, chart=chart)
+    return Finding("calibration", answer, HEADLINES[answer], meaning, numbers, rests_on=f"{rests}.", chart=chart)
 
 
 def _points(y: Values, scores: Values, weight: Values, external: Callable[[Values], Values]) -> list[charts.Point]:
