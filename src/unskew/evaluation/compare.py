@@ -31,6 +31,10 @@ ASSUMPTION = (
     "Holds if how strongly liking drives rating is alike for the items that the two models rank differently; no log "
     "can show this; about 250 random ratings would expose a gross violation."
 )
+WEIGHED = (
+    "Order and what else decides count a rating by the root of what it stands for, order by users' activity; an "
+    "evaluation has order over all unseen pairs alike."
+)
 BY_SHOWN, WORDS = ("mse", "precision@10"), {"mse": "lower"}
 CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
 
@@ -153,7 +157,7 @@ class Comparison:
         assert evidence is not None
         return (
             f"{len(log):,} ratings, each judged by models of the other 80% of the log, worth "
-            f"{evidence.effective:,.0f} equal ones. {ASSUMPTION}"
+            f"{evidence.effective:,.0f} equal ones. {WEIGHED} {ASSUMPTION}"
         )
 
     def to_dict(self) -> dict[str, Any]:
