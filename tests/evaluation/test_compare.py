@@ -77,7 +77,7 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     assert (found.finding().action, level.finding().action) == ("", "An A/B test")
     assert str(level).startswith("This log cannot tell B from A")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
-    assert "an evaluation has order over all unseen pairs alike" in found.finding().rests_on
+    assert "an evaluation counts all unseen pairs alike" in found.finding().rests_on
 
 
 def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):

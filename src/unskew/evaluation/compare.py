@@ -32,8 +32,8 @@ ASSUMPTION = (
     "can show this; about 250 random ratings would expose a gross violation."
 )
 WEIGHED = (
-    "Order and what else decides count a rating by the root of what it stands for, order by users' activity; an "
-    "evaluation has order over all unseen pairs alike."
+    "The order that decides counts users by activity and a rating by the root of what it stands for; an evaluation "
+    "counts all unseen pairs alike."
 )
 BY_SHOWN, WORDS = ("mse", "precision@10"), {"mse": "lower"}
 CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
