@@ -1,7 +1,5 @@
 """What is asked of a model, by external ids and in frames, and how it is answered: in a frame of the same library."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """Two kinds of chart as SVG, rows of dots with intervals and lines; a page colours them by its own CSS variables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

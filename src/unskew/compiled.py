@@ -1,7 +1,5 @@
 """Kernels that Numba compiles when they are first called, and the notice that it does: importing it takes its time."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

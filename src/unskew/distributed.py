@@ -8,8 +8,6 @@ number of workers. The state between two sweeps is whole at the client: after a 
 those that are left, and the sweep is drawn again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Every error unskew raises on purpose, each message one sentence, and what sentences and checks of all rooms share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real

@@ -10,8 +10,6 @@ N_i(x) a sum of independent events of chance Phi((mean_j - x) / sd_j), j != i: i
 the items at each x, the integral by the trapezoidal rule, whose error falls faster than any power of its step.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

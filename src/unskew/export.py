@@ -3,8 +3,6 @@
 Both are the model's inner products of users and items, and exist for models that are such products.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fitted model that learns new users from their few ratings, everything else held fixed."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast, get_args

@@ -1,7 +1,5 @@
 """Names that went, each with what to use instead, so that who asks for one gets a sentence."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Names of methods, their parts, metrics and data sets: those of the package, and those that others register."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace

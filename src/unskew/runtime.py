@@ -1,7 +1,5 @@
 """Long work: how far it is on standard error, and work side by side in processes of one thread each."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """Settings of methods and parts: what they may be, as annotated, in which range, and where a search looks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import field, fields

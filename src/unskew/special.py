@@ -1,7 +1,5 @@
 """Special functions of SciPy, which is imported when one is first called: that takes longer than most commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The best items of many users in bounded memory, by partial sort; what is alike, and which ratings count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary

@@ -6,8 +6,6 @@ and with it propensities and what lists by choice rest on, those of new users an
 folds tell (which columns enter, correction, shift, weights of seeing) stand as they were fitted, until the next fit.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from typing import Any

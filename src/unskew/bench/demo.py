@@ -4,8 +4,6 @@ Every method learns from one log by its defaults. Then the judge, who knows the 
 training and the default.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Long runs that may be stopped: every finished job becomes a record, a line of JSON, and is not run again."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The command line. Whatever is slow to import is imported where it is used."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

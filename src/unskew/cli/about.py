@@ -1,7 +1,5 @@
 """What unskew is, has and needs: unskew demo, list and doctor."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """The one place where errors become words and exit codes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is to be thought of a model or a log: unskew evaluate, compare and diagnose."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Options of commands: called as their parameters are, those that several commands share alike everywhere."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 A guess is made only where there is one answer, and every guess comes with a sentence that says how to override it.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -1,7 +1,5 @@
 """Logs and small frames from files, frames, matrices and arrays: the one door through which data comes in."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

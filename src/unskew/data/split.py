@@ -1,7 +1,5 @@
 """Divisions of a log into training rows and a hold-out, random by seed unless the order of the log decides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

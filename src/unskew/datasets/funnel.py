@@ -13,8 +13,6 @@ Policies draw by groups of users, so that the chance of every draw is exact and 
 memory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -10,8 +10,6 @@ corrected with the logged chances: over the n candidates of a user, with the ite
 which is right in the mean whatever the model is, if every candidate may be shown at every place (explore > 0).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

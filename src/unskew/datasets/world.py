@@ -21,8 +21,6 @@ The cap concerns the tilt alone, never the rating, and touches one pair in 1,500
 a world of any size can be drawn exactly. Draws and propensities both use it: the propensities are the truth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property

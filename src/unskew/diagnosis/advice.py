@@ -1,7 +1,5 @@
 """What follows from the findings: use it, test it or do not switch, why, and what to do next, in one wording."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Is the log biased? What people chose to rate against everything: as a band from the log, and by random ratings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """When the model says 40%, is it 40%? By left-out ratings, weighted to the pairs that nobody chose, or random ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

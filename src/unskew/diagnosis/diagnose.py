@@ -1,7 +1,5 @@
 """A log or a model in, findings and a decision out; one baseline is trained besides the judge's folds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any

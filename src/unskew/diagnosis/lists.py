@@ -1,7 +1,5 @@
 """What people will notice: how lists change, how much of the catalogue is shown, and three people's lists."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 
 import numpy as np

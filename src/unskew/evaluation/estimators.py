@@ -5,8 +5,6 @@ sum w (Swaminathan & Joachims, NeurIPS 2015). dr: the mean over unseen pairs of 
 self-normalised residual (Wang et al., ICML 2019). All are one formula with other weights and another imputation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

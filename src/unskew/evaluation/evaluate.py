@@ -1,7 +1,5 @@
 """All metrics of a model on a test log, in one pass, each with its interval and next to simple models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """What is fitted to judge by: imputations, chances of being seen, how strongly liking drives them, simple models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -7,8 +7,6 @@ liking drives seeing. What such selection moves in it is -2 (imputed - true leve
 nothing is left of that once both have one mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What took long to fit, kept by key: in this process and, for a model that was loaded, in its folder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

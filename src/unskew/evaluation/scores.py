@@ -1,7 +1,5 @@
 """Anybody's scores as a function of the log's codes: a frame, a file, a function or a model."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable

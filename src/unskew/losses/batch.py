@@ -1,7 +1,5 @@
 """What a loss may see of a batch: a role that learns answers with slopes, a role at rest calibrated and without."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any

@@ -5,8 +5,6 @@ slopes forward is exact. What is at rest is a plain array or a plain number: it 
 Below them are functions of single numbers: the sigmoid, a root, and the errors of predictions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Self

@@ -3,8 +3,6 @@
 Notation as in `weighting`; e_imputed is the error of the prediction against the imputed rating.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Losses of methods that learn without propensities, with several roles at once, or under a worst case."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

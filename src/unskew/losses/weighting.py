@@ -4,8 +4,6 @@ Notation: D all pairs, O the seen ones, e the error, p the propensity. `total` s
 so the same function holds on a batch, on a hold-out and on a whole matrix.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from unskew.losses.batch import View

@@ -1,7 +1,5 @@
 """What a method is: settings that turn into a plan, and one call from ratings to a model."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Literal

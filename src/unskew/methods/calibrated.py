@@ -1,7 +1,5 @@
 """The Doubly Calibrated Estimator as a rewriting of another method's plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from unskew.calibration.experts import ExpertPlatt

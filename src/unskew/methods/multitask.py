@@ -1,7 +1,5 @@
 """Multi-task methods: propensity, prediction and imputation as towers on shared vectors, moved in one step."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Every method and part of the package by the name it has in tables, recipes and on the command line."""
 
-from __future__ import annotations
-
 import re
 
 from unskew.calibration.experts import ExpertPlatt

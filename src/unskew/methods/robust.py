@@ -1,7 +1,5 @@
 """Doubly robust methods: a prediction, an imputation that learns with it, and a propensity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations

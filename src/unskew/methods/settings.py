@@ -1,7 +1,5 @@
 """Where a search looks for the settings of a method."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Methods with one prediction net and no imputation: Naive, IPS, SNIPS, EIB, CVIB, AT, Rel-MF."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal

@@ -3,8 +3,6 @@
 Labels may be 0/1, soft, or true probabilities; the last take the sampling noise out of the answer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack, get_args
 

@@ -1,7 +1,5 @@
 """What every metric asks of its rows and settings; whatever falls short is refused in one sentence."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

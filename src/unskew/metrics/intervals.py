@@ -1,7 +1,5 @@
 """How far an estimate may be from the truth by chance: intervals, errors of sums, and effective samples."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

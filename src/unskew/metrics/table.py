@@ -1,7 +1,5 @@
 """Every metric once: its name, meaning, which way is better and how it is found; others come by `unskew.register`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal

@@ -9,8 +9,6 @@ As proved, the paper's "ECE" is the mean gap pair by pair, mean |p - p_hat| or m
 measured averages within bins first: it is never larger, may be zero where the gap is not, and with it no bound holds.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

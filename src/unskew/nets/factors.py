@@ -1,7 +1,5 @@
 """Factor nets: matrix factorisation, the nets the literature calls NCF, and towers that share one pair of tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self, cast
 

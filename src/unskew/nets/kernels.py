@@ -6,8 +6,6 @@ values lie together, as most kernels read nothing else, and gradients are packed
 its first reading to the step. One thread: the bits do not depend on how many there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run a sampler and average its kept sweeps into a model of ordinary vectors."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

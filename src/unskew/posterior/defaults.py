@@ -25,8 +25,6 @@ These rest on logs alone, by the Monte Carlo error of answers or by left-out rat
   ratings and more.
 """
 
-from __future__ import annotations
-
 FACTORS = 16
 PRIOR_SCALE = 1.0
 """w of L ~ Wishart(p, w I), the precision of rows."""

@@ -1,7 +1,5 @@
 """Turn a record into plain arrays and back, by the types of its fields: one form for every part of a model folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType

@@ -7,8 +7,6 @@ items have the prior N(F B, L^-1), F the columns known beforehand, every shrinka
 InverseGamma(a, a). Ratings lie sorted by user; kernels walk the rows they are given, so that threads share them out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Compute what a sweep does for every rating and row. Whatever is random is handed in, so threads change no bit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

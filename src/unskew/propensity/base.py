@@ -1,7 +1,5 @@
 """What a propensity is: settings that fit themselves on a log, and a part that answers P(seen) for pairs."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The chance that what is listed is seen, such as that what is shown is clicked: a Bayesian probit over all rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

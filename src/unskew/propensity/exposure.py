@@ -4,8 +4,6 @@ Within a user, held-out seen pairs compete with unseen ones: P(item | user sees 
 All held-out seen pairs are used and a weighted sample of unseen ones, so that nothing holds |users| x |items|.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A propensity from user and item features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Findings as one HTML page of two printed sheets at most, and a benchmark as another."""
 
-from __future__ import annotations
-
 from functools import cache
 from os import PathLike
 from pathlib import Path

@@ -10,8 +10,6 @@ the better one is kept if it gains anything over leaving the model as it is. Gra
 liked and 1 - r of a disliked one, which makes the mean of the corrected answers right.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -11,8 +11,6 @@ for a random pair P(liked) = Phi((f - s (v + k noise) - t) / sqrt(noise + v)). k
 known beforehand; k = 1: they rate what they turn out to love. No log can tell k.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

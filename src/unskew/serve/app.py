@@ -1,7 +1,5 @@
 """The doors of a served model: what can be asked, in which words, and how it is answered."""
 
-from __future__ import annotations
-
 import json
 import logging
 import secrets

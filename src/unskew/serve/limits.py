@@ -1,7 +1,5 @@
 """What keeps one client from hurting others: sizes of requests, time for them, and what was answered, counted."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

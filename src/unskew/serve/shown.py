@@ -4,8 +4,6 @@ A line is an item at a place, with the columns of `COLUMNS`. The lines of a list
 is answered, its first place last: a list whose first place is there is whole. Each process begins parts of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

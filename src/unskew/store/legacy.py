@@ -1,7 +1,5 @@
 """Model folders and recipes of version 1: their names and arrays as they are called and shaped now."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dataclasses as plain data (dicts, lists, numbers, texts), and back with every value checked."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Callable, Collection, Mapping

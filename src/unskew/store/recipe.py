@@ -1,7 +1,5 @@
 """Recipes as plain data and as TOML files: what was fitted, without the fit."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -4,8 +4,6 @@ Each check raises an AssertionError whose sentence names the part, the claim and
 what the part itself raised.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 import tempfile

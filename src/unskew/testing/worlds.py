@@ -1,7 +1,5 @@
 """Tiny worlds: every pattern of seen pairs with its probability, views of listed pairs in float64, and small logs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache

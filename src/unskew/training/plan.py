@@ -1,7 +1,5 @@
 """A method as data: what fills each role, what learns from which loss, and in which order."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
