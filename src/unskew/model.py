@@ -26,6 +26,7 @@ from unskew.errors import ParameterError, checked_seed, chosen, flag, whole, wit
 from unskew.explore import CHOICE, explored
 from unskew.losses.batch import Parts
 from unskew.nets.base import Linear, NetSpec, Part
+from unskew.nets.near import Ranked
 from unskew.selection.random_ratings import ROLES, Correction, Line, RandomRatings, in_codes, learn
 from unskew.topk import Candidates, alike, contributions, top_items
 from unskew.training.loop import resolved
@@ -210,7 +211,7 @@ class Recommender:
         if limits is not None and (unknown := int((limits < 0).sum())):
             notes.append(f"{unknown:,} items that the log does not know were left out.")
         if explore is None:
-            found = top_items(score, may, k, chances=by == CHOICE, form=self.form(by))
+            found = top_items(score, may, k, chances=by == CHOICE, ranked=self.ranked(by))
             notes.append(found.sameness(log))
         else:
             found, chances["pscore"] = explored(self.part("prediction"), by, score, may, k, explore, seed)
@@ -292,10 +293,10 @@ class Recommender:
         part, rng = self.part("prediction"), np.random.default_rng(seed)
         return lambda users, items: np.asarray(part.order_scores(by, users, items, rng), np.float64)
 
-    def form(self, by: str) -> Linear | None:
-        """Return inner products whose logistic function lists are ranked by, if there are any."""
-        part, maps = self.part("prediction"), (*self.corrections, *self.parts.calibrators)
-        return part.linear() if by == "liking" and "prediction" not in maps and part.orders == (by,) else None
+    def ranked(self, by: str) -> Ranked | None:
+        """Return the same for users and all items at once, up to a known error, where that is told."""
+        mapped = by == "liking" and "prediction" in (*self.corrections, *self.parts.calibrators)
+        return None if mapped else self.part("prediction").ranked(by)
 
     def with_random_ratings(self, random: RatingLog) -> Recommender:
         """Correct the model by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""

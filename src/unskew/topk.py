@@ -6,18 +6,20 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.losses.columns import sigmoid
 from unskew.nets.base import Linear
+from unskew.nets.near import EPS, Ranked
 
 Values = NDArray[np.float64]
-CELLS_AT_ONCE = 1 << 21
+CELLS_AT_ONCE, CELLS_IN_CACHE = 1 << 21, 1 << 19
 ROWS_AT_ONCE = 1 << 9
 FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the share of them that one item may be in
 BLOCKS = 8  # of the catalogue for each place of a list, whose maxima bound the last place
-EPS, LARGEST = float(np.finfo(np.float32).eps), float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 _SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
 
 
@@ -76,34 +78,38 @@ class Candidates:
             if codes is not None:
                 self._free[codes[codes >= 0]] = may
 
-    def shortlists(self, form: Linear, start: int, end: int, k: int) -> list[NDArray[np.int64]]:
-        """Return what may be among the k best of each user from `start` to `end` if logits are inner products.
+    def shortlists(
+        self, ranked: Ranked, start: int, end: int, k: int, chances: bool
+    ) -> tuple[list[NDArray[np.int64]], Values]:
+        """Return what may be among the k best of each user from `start` to `end`, and what all others add up to.
 
-        The k-th largest of the maxima of blocks is at most the k-th best: whatever is below it, by more than rounding
-        can do, is not among the k. Equal answers of unequal logits, near 1, count as equal.
+        The k-th largest of the maxima of blocks is at most the k-th best: whatever is surely below it is not among the
+        k. Where `chances` are asked for, others add up to the logarithm of their sum of exponentials.
         """
-        users, n = self.users[start:end], len(self._free)
-        vectors, items, offsets = form.users[users], form.items[:n], form.offsets[:n]
-        ones = np.ones((len(users), 1), np.float32)
-        logits = np.hstack([vectors, ones]) @ np.hstack([items, offsets[:, None]]).T
-        logits[:, ~self._free] = -np.inf
-        if self._seen is not None:
-            for row, user in enumerate(users):
-                if user >= 0:
-                    logits[row, self._seen.of_user(int(user))] = -np.inf
-        width = n // (BLOCKS * k)
-        if width < 2:
-            return [np.flatnonzero(row > -np.inf) for row in logits]
-        tops = logits[:, : n // width * width].reshape(len(users), -1, width).max(axis=2)
-        least = -np.partition(-tops, k - 1, axis=1)[:, k - 1].astype(float)
-        lengths = [np.sqrt(np.square(side, dtype=float).sum(axis=1)) for side in (vectors, items)]
-        rounding = 4 * EPS * (items.shape[1] + 2) * (lengths[0] * lengths[1].max() + np.abs(offsets).max())
-        with np.errstate(divide="ignore", over="ignore"):
-            answer = (1 - 8 * EPS) / (1 + np.exp(rounding - least))
-            bound = np.log(answer) - np.log1p(-answer) - rounding
-        good = logits >= np.maximum(bound, -LARGEST).astype(np.float32)[:, None]
-        places, best = np.divmod(np.flatnonzero(good), n)
-        return np.split(best, np.searchsorted(places, np.arange(1, len(users))))
+        n, found = len(self._free), list[NDArray[np.int64]]()
+        hidden, width, rest = np.flatnonzero(~self._free), n // (BLOCKS * k), np.full(end - start, -np.inf)
+        at_once = max(1, CELLS_IN_CACHE // max(n, 1))
+        for first in range(start, end, at_once):
+            users = self.users[first : min(first + at_once, end)]
+            values, slack = ranked(users)
+            values[:, hidden] = -np.inf
+            if self._seen is not None:
+                for row, user in enumerate(users):
+                    if user >= 0:
+                        values[row, self._seen.of_user(int(user))] = -np.inf
+            bound = np.full(len(users), -LARGEST, np.float32)
+            if width > 1:
+                tops = values[:, : n // width * width].reshape(len(users), -1, width).max(axis=2)
+                least = np.partition(tops, -k, axis=1)[:, -k].astype(float)
+                least -= slack(least) + EPS * np.abs(least)
+                bound = np.where(least > -LARGEST, least, -LARGEST).astype(np.float32)
+            good = np.flatnonzero(values >= bound[:, None])
+            places, best = np.divmod(good, n)
+            found += np.split(best, np.searchsorted(places, np.arange(1, len(users))))
+            if chances:
+                values.flat[good] = -np.inf
+                rest[first - start : first - start + len(users)] = log_sums(values)
+        return found, rest
 
     def __call__(self, place: int) -> NDArray[np.int64]:
         """Return what the user at this place among the users may get."""
@@ -122,20 +128,22 @@ def top_items(
     k: int,
     *,
     chances: bool = False,
-    form: Linear | None = None,
+    ranked: Ranked | None = None,
 ) -> TopItems:
     """Return the k best candidates of each user; equal scores go by the order of the catalogue.
 
-    With `chances` scores become log-chances: those of all that a user may get add up to 1. Scores that are the
-    logistic function of a `form` are computed for the best alone.
+    With `chances` scores become log-chances: those of all that a user may get add up to 1. By what they are `ranked`,
+    scores are computed for the best alone.
     """
     users, at_once = candidates.users, max(1, CELLS_AT_ONCE // max(candidates.most, 1))
     nothing = np.empty(0, np.int64)
     parts = [TopItems(nothing, nothing, np.empty(0), nothing)]
     for start in range(0, len(users), at_once):
         end = min(start + at_once, len(users))
-        if form is not None and candidates.by_catalogue:
-            lists = candidates.shortlists(form, start, end, k)
+        rest = np.full(end - start, -np.inf)
+        if ranked is not None and candidates.by_catalogue:
+            with threadpool_limits(1, "blas"):  # sums of others, and so chances, depend on how many share them out
+                lists, rest = candidates.shortlists(ranked, start, end, k, chances)
         else:
             lists = [candidates(place) for place in range(start, end)]
         counts, items = np.array([len(each) for each in lists]), np.concatenate(lists)
@@ -145,7 +153,7 @@ def top_items(
         column = np.arange(len(items)) - np.repeat(np.cumsum(counts) - counts, counts)
         table = np.full((len(lists), counts.max()), -np.inf)
         table[row, column] = score(users[start + row], items)
-        table = log_chances(table) if chances else table
+        table = log_chances(table, rest[:, None]) if chances else table
         last = min(k, counts.max()) - 1
         # Among items tied at the threshold the first of the catalogue win: sort all that reach it, keep k.
         scores = table[row, column]
@@ -154,9 +162,17 @@ def top_items(
     return TopItems(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def log_chances(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log-weights of rows less the log of their sum; a row of nothing but -inf stays one."""
-    total = np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+def log_sums(values: NDArray[np.float32]) -> Values:
+    """Return the logarithm of the sum of exponentials of every row, which are lost."""
+    top = np.maximum(values.max(axis=1), -LARGEST)
+    values -= top[:, None]
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(np.exp(values, out=values).sum(axis=1, dtype=float)))
+
+
+def log_chances(scores: Values, rest: Any = -np.inf) -> Values:
+    """Return log-weights of rows less the log of their sum, with the `rest`; a row of nothing but -inf stays one."""
+    total = np.logaddexp(np.logaddexp.reduce(scores, axis=-1, keepdims=True), rest)
     return np.asarray(scores - np.where(np.isneginf(total), 0, total))
 
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+import unskew
+from unskew.errors import DataError
 from unskew.methods.bayesian import Corrected, corrected
 from unskew.posterior.answers import Rows
+from unskew.posterior.chain import Chain
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.posterior.flat import unflat
@@ -190,6 +193,23 @@ def test_of_a_large_log_some_users_tell_what_folds_are_asked(monkeypatch):
     assert np.isfinite(order).all()
     rates = np.exp(-np.logaddexp(0, -found[1].exposure.logits(*np.indices(seen.shape).reshape(2, -1)).astype(float)))
     assert rates.reshape(seen.shape).sum(axis=1) == pytest.approx(seen.sum(axis=1), rel=0.01, abs=0.011)
+
+
+def test_a_log_of_which_nothing_can_be_held_out_is_refused_before_the_fit(monkeypatch):
+    """Of two liked ratings lists by choice learn nothing: the fit goes on without them."""
+    monkeypatch.setattr(Chain, "run", lambda *_: pytest.fail("the fit has begun"))
+    log = unskew.RatingLog.from_arrays(np.arange(10), np.arange(10), np.arange(10) % 5 + 1.0, positive=3)
+    with pytest.raises(DataError, match="no item has two ratings"):
+        unskew.make("dce-bayes").fit(log)
+
+
+def test_few_liked_ratings_leave_lists_without_choice():
+    users, items = np.divmod(np.arange(60), 6)
+    liked = (users == items).astype(float)
+    log = unskew.RatingLog.from_arrays(users, items, liked, positive=1)
+    model = unskew.make("dce-bayes", factors=SETTINGS).fit(log)
+    assert model.order() == "liking"
+    assert any("lists go by liking" in note for note in model.history.notes)
 
 
 def test_liking_that_drives_seeing_is_found_and_the_level_falls():

@@ -56,7 +56,7 @@ def some_users(model: Recommender) -> NDArray[np.int64]:
 def shown_by(model: Recommender, users: NDArray[np.int64]) -> TopLists:
     """Return the first ten items of these users in the model's usual order."""
     log = model.log
-    found = top_items(model.ranking(model.order()), Candidates(log, users), K)
+    found = top_items(model.ranking(model.order()), Candidates(log, users), K, ranked=model.ranked(model.order()))
     return TopLists(found.position, found.items, found.rank, np.bincount(log.items, minlength=log.n_items))
 
 

@@ -7,6 +7,7 @@ seeing on liking exceeds two standard errors. Each says in a line whether it act
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,16 +16,37 @@ from numpy.typing import NDArray
 
 from unskew.data.log import RatingLog
 from unskew.data.population import draw_unseen
-from unskew.errors import ParameterError
+from unskew.errors import DataError, ParameterError
 from unskew.methods.base import Method
 from unskew.nets.base import Part, State
+from unskew.nets.near import (
+    EPS,
+    LOG_CHANCE,
+    LOGIT,
+    PROBIT_SLOPE,
+    QUANTILE,
+    Curve,
+    Near,
+    Ranked,
+    by_logits,
+    by_scores,
+)
 from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.factors import BayesianFactors, Fitted, Problem, Sampled, one_blas_thread, sample
 from unskew.posterior.targeted import Targeted, group_users, target
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
-from unskew.propensity.exposure import Choice, FittedExposure, Folded, Joint, fit_choice, with_rates
+from unskew.propensity.exposure import (
+    ALONE,
+    Choice,
+    FittedExposure,
+    Folded,
+    Joint,
+    can_be_held_out,
+    fit_choice,
+    with_rates,
+)
 from unskew.propensity.scorers import SpectralScorer
 from unskew.selection.slope import Slope, estimate_slope, level, shift
 from unskew.settings import check_settings, setting
@@ -67,6 +89,50 @@ class Corrected(Posterior):
             k = self.unexplained if unexplained is None else unexplained
             z[known] -= shift(self, u, i, self.slope.used, k) / self.spread(u, i)
         return z
+
+    def ranked(self, by: str) -> Ranked | None:
+        exposure, platt, margin = self.exposure, self.platt, self.near_margin()
+        of_all = exposure if isinstance(exposure, FittedExposure) and exposure.n_items == self.sizes()[1] else None
+        if by == "choice" and self.choice is not None and of_all is not None:
+            near = self.choice.near(of_all.scorer, lambda users: margin(users)[0])
+            return lambda users: by_scores(self._of_known(near, users))
+        if by != "liking" or self.scale is not None:
+            return None
+        if (self.targeted is not None and self.targeted.applied) or (self.slope is not None and self.slope.used):
+            return None if of_all is None else self._ranked_by_answers(of_all)
+        if platt is None:
+            return super().ranked(by)
+        start, rise = platt.coefficients[:2] + platt.deviations[0]
+        logits = lambda z: start + rise * LOGIT.function(z)  # noqa: E731
+        return (lambda users: by_logits(margin(users)[0], logits, PROBIT_SLOPE * rise)) if rise > 0 else None
+
+    def _of_known(self, near: Callable[[Array], Near], users: Array) -> Near:
+        """Return what is told of users and all items at once; of users whom the exposure does not know nothing is."""
+        known = self.exposure.known(users, 0 * users)
+        found = near(np.where(known, users, 0))
+        return found._replace(error=np.where(known, found.error, np.inf))
+
+    def _ranked_by_answers(self, exposure: FittedExposure) -> Ranked:
+        """Rank by all that acts: calibration, targeted correction, level shift."""
+        margin, platt, targeted, slope = self.near_margin(), self.platt, self.targeted, self.slope
+        size = np.sqrt(self.noise) * self.users.scale, self.items.scale[:-1]
+        calibrated = None if platt is None else Curve(lambda z: mapped(platt, z, 0.0, np.zeros(len(z), int)), -12, 12)
+        log_odds = exposure.near_logits()
+
+        def corrected(users: Array) -> Near:
+            z, share = margin(users)
+            z = z if calibrated is None else calibrated(z)
+            if targeted is not None and targeted.applied:
+                log_p = LOG_CHANCE(log_odds(users)).line(0.0, targeted.coefficients[2])
+                z = QUANTILE(targeted.near(LOGIT(z), users).plus(log_p))
+            if slope is not None and slope.used:
+                moved = (share + np.float32(self.unexplained)) / np.sqrt(share + np.float32(1))
+                moved *= np.outer(-slope.used * size[0][users], size[1]).astype(np.float32)
+                most = -moved.min(axis=1).astype(float)
+                z = z.plus(Near(moved, 8 * EPS * most, most))
+            return z
+
+        return lambda users: by_logits(self._of_known(corrected, users), LOGIT.function, PROBIT_SLOPE)
 
     def answer(self, users: Array, items: Array, unexplained: float | None = None) -> Array:
         """Return P(liked) of pairs that nobody chose."""
@@ -167,7 +233,9 @@ def corrected(
         share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]
-    if like is None and liked.any() and folded is not None:
+    if like is None and folded is not None and not can_be_held_out(log.rows(liked == 1), fold[liked == 1]):
+        notes.append("Liked ratings are too few to tell what is chosen: lists go by liking.")
+    elif like is None and folded is not None:
         chances = {k: model.probability for k, model in by_fold.items()}
         choice = fit_choice(log, liked, fold, folded, chances, rng)
         if choice.ridge is not None and part.log is not problem.log:
@@ -241,6 +309,9 @@ class CorrectedFactors(Sampled):
         random, problem = context.random_ratings, Problem.in_context(context, self.factors)
         if context.log.target == "implicit":
             return fit_positives(problem)
+        part, _ = problem.of_some()
+        if problem.shown is None and not can_be_held_out(part.log, part.folds()):
+            raise DataError(ALONE)
         return corrected(
             sample(problem), corrections=self.corrections, unexplained=self.unexplained,
             random=None if random is None else Pairs.of(random, random.ratings),

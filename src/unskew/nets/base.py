@@ -11,6 +11,7 @@ import numpy as np
 from unskew.errors import ParameterError
 from unskew.losses.columns import Array, logit
 from unskew.nets.kernels import CORRECTIONS, adam, scatter
+from unskew.nets.near import Products, Ranked, by_logits
 from unskew.settings import check_settings
 
 State = Mapping[str, Array]
@@ -64,6 +65,13 @@ class Part:
         )
 
     std = liked = expected = continued = order_moments = level_chances  # what a posterior knows besides
+
+    def ranked(self, by: str) -> Ranked | None:
+        """Return what lists are ranked by for users and all items at once; None if it is only told of pairs."""
+        if by != "liking" or (form := self.linear()) is None:
+            return None
+        products = Products(np.column_stack([form.items, form.offsets])[:-1])
+        return lambda users: by_logits(products(np.column_stack([form.users[users], np.ones(len(users))])))
 
     def linear(self) -> Linear | None:
         """Return the part as inner products of users and items, the unknown ones last; None if it has no such form."""

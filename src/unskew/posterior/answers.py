@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.nets.base import Linear, Part, pair_products
+from unskew.nets.near import LOGIT, PROBIT_SLOPE, Near, Products, Ranked, by_logits
 from unskew.posterior import defaults
 from unskew.posterior.flat import flat
 from unskew.posterior.kernels import Float, Float32, Int
@@ -225,6 +227,28 @@ class Posterior(Part):
         noise = np.sqrt(self.noise_variance(users, items))
         mean = (self.scores(users, items) - self.threshold()) / noise
         return mean, np.sqrt(self.variance(users, items)) / noise
+
+    def near_margin(self) -> Callable[[Codes], tuple[Near, Float32]]:
+        """Return the margin of users and all items at once, and the variance of f over that of the noise."""
+        size, own = np.sqrt(self.noise) * self.users.scale, self.items.scale[:-1, None]
+        offset = np.full((len(own), 1), -self.threshold())
+        products = Products(np.hstack([self.items.vectors[:-1], offset]) / own)
+        left = np.exp(self.users.log_variance) / size**2, np.exp(self.items.log_variance[:-1]) / own[:, 0] ** 2
+        sides = np.column_stack([self.users.vectors, np.ones(len(size))]) / size[:, None]
+
+        def margin(users: Codes) -> tuple[Near, Float32]:
+            found, share = products(sides[users]), np.outer(*(x.astype(np.float32) for x in (left[0][users], left[1])))
+            spread = np.sqrt(share + np.float32(1))
+            np.divide(found.values, spread, out=found.values)
+            return found, share
+
+        return margin
+
+    def ranked(self, by: str) -> Ranked | None:
+        if by != "liking" or self.scale is not None:
+            return None
+        margin = self.near_margin()
+        return lambda users: by_logits(margin(users)[0], LOGIT.function, PROBIT_SLOPE)
 
     def user_vectors(self, users: Codes) -> Float32:
         return self.users.vectors[users]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from unskew.metrics.intervals import effective_sample_size, two_way_error
+from unskew.nets.near import Near
 from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 from unskew.special import expit
@@ -47,6 +48,11 @@ class Targeted:
             return logit_q
         (a, b, c), own = self.coefficients, self.deviations[self.experts[users]].T
         return np.asarray(a + own[0] + (b + own[1]) * logit_q + c * log_p)
+
+    def near(self, logit_q: Near, users: Int) -> Near:
+        """Return the same of users and all items at once, without what log p adds."""
+        (a, b, _), own = self.coefficients, self.deviations[self.experts[users]]
+        return logit_q.line(a + own[:, :1], b + own[:, 1])
 
     def with_new(self, n_users: int) -> Targeted:
         """Return the same with more users, whose expert deviates in nothing."""

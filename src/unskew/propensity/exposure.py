@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from unskew.data.population import draw_unseen
 from unskew.errors import DataError
 from unskew.losses.columns import logit
+from unskew.nets.near import LOG_LIKED, Near
 from unskew.posterior.defaults import FOLDS
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import one_blas_thread
@@ -26,6 +27,7 @@ from unskew.propensity.scorers import Gram, JointScorer, RidgeScorer, Scorer, Sp
 from unskew.settings import setting
 from unskew.special import expit
 
+ALONE = "no item has two ratings that could be held out in turn: nothing tells who sees what; give more ratings."
 UNSEEN = 40_000
 """Unseen pairs that are drawn for a fold, within 50 and 500 a user."""
 MOST_USERS = 4000
@@ -65,8 +67,10 @@ def calibrate(
     chosen = np.zeros(log.n_users, bool)
     chosen[rng.permutation(log.n_users)[:MOST_USERS]] = True
     draws = int(np.clip(unseen / max(int(chosen.sum()), 1), 50, 500))
-    seen, parts, places = log.seen(), [], []
-    for k in range(int(fold.max()) + 1 if n_folds is None else n_folds):
+    seen, parts, places = log.seen(), list[Any](), list[Int]()
+    for k in range(int(fold.max()) + 1):
+        if len(parts) == n_folds:
+            break
         known = np.bincount(log.items[fold != k], minlength=log.n_items) > 0
         held = np.flatnonzero((fold == k) & events & known[log.items] & chosen[log.users])
         if len(held) == 0:
@@ -78,12 +82,18 @@ def calibrate(
         parts.append((columns(k, a, b), y, np.r_[np.ones(len(held)), weight], a + k * log.n_users))
         places.append(held)
     if not parts:
-        raise DataError("no user has a pair to hold out among items that others have seen; give more pairs.")
+        raise DataError(ALONE)
     x, y, w, group = (np.concatenate(column) for column in zip(*parts, strict=True))
     coefficients, likelihood = conditional_logit(x, y, w, group)
     held_out = np.full(len(log.users), np.nan)
     held_out[np.concatenate(places)] = x[y == 1] @ coefficients
     return coefficients, likelihood, held_out
+
+
+def can_be_held_out(log: Pairs, fold: Int) -> bool:
+    """Return whether any pair is of an item that another fold knows."""
+    by_fold = np.unique(fold * log.n_items + log.items) % log.n_items
+    return bool(np.bincount(by_fold).max(initial=0) > 1)
 
 
 def conditional_logit(x: Float, y: Float, weight: Float, group: Int) -> tuple[Float, float]:
@@ -161,6 +171,18 @@ class Choice:
         known = exposure.columns(users, items), liked(users, items)
         return np.asarray(choice_columns(*known, self.ridge, users, items) @ self.coefficients)
 
+    def near(self, exposure: Scorer, margin: Callable[[Int], Near]) -> Callable[[Int], Near]:
+        """Return the same for users and all items at once."""
+        first = exposure.ridge if isinstance(exposure, JointScorer) else exposure
+        seeing = first.near(self.coefficients[:3])
+        ridge = None if self.ridge is None else self.ridge.near(np.r_[0.0, 0.0, self.coefficients[4:]])
+
+        def near(users: Int) -> Near:
+            found = LOG_LIKED(margin(users)).line(0.0, self.coefficients[3]).plus(seeing(users))
+            return found if ridge is None else found.plus(ridge(users))
+
+        return near
+
 
 def choice_columns(exposure: Float, liked: Float, ridge: RidgeScorer | None, users: Int, items: Int) -> Float:
     """Join exposure's columns, of two kinds those of the ridge, log P(liked), log z of liked pairs."""
@@ -203,6 +225,11 @@ class FittedExposure(OfKnown):
 
     def known_logits(self, users: Int, items: Int) -> Float:
         return np.asarray(self.rates[users] + self.scorer.columns(users, items) @ self.coefficients)
+
+    def near_logits(self) -> Callable[[Int], Near]:
+        """Return the same for users and all items at once."""
+        near = self.scorer.near(self.coefficients)
+        return lambda users: near(users).line(self.rates[users, None], 1.0)
 
 
 def with_rates(log: Pairs, found: Folded | FittedExposure, rng: np.random.Generator) -> FittedExposure:

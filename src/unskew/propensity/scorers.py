@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from unskew.compiled import njit
 from unskew.errors import ParameterError
 from unskew.nets.base import pair_products
+from unskew.nets.near import EPS, Near, Products
 from unskew.posterior.exposure import Pairs, directions
 from unskew.posterior.kernels import Float, Float32, Int
 
 MOST_SIDE = 3000
 MOST_BY_NUMPY = 1 << 20
+ROUNDED = 1e-9  # by how much scores by a ridge may differ, however they are summed up
 
 
 def sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: Int) -> tuple[Float, Float]:
@@ -66,8 +70,30 @@ class RidgeScorer:
 
     def columns(self, users: Int, items: Int) -> Float:
         """Return log count, root of the score, log of the score."""
-        z = np.maximum(self.scores(users, items), 0)
-        return np.stack([np.log(np.maximum(self.counts[items], 0.5)), np.sqrt(z), np.log(z + 0.01)], axis=1)
+        return self._columns(np.maximum(self.scores(users, items), 0), items)
+
+    def _columns(self, z: Float, items: Any) -> Float:
+        return np.stack([np.log(np.maximum(self.counts[items], 0.5)) + 0 * z, np.sqrt(z), np.log(z + 0.01)], axis=-1)
+
+    def near(self, coefficients: Float) -> Callable[[Int], Near]:
+        """Return the weighted sum of the columns for users and all items at once."""
+        from scipy.sparse import csr_array  # slow to import
+
+        sides = len(self.pointer) - 1, len(self.square)
+        seen = csr_array((np.ones(len(self.members)), self.members, self.pointer), shape=sides)
+
+        def near(users: Int) -> Near:
+            if self.by_users:
+                total, own = (seen @ self.square[:, users]).T, seen[:, users].toarray().T
+            else:
+                total, own = seen[users] @ self.square, seen[users].toarray()
+            z = np.maximum((own - total / self.diagonal) / self.share, 0)
+            columns = self._columns(z, slice(None)) @ coefficients
+            size = np.abs(columns).max(axis=1)
+            error = np.abs(coefficients) @ [0, np.sqrt(ROUNDED), 100 * ROUNDED] + EPS * size
+            return Near(columns.astype(np.float32), error, size)
+
+        return near
 
 
 class Gram:
@@ -134,6 +160,25 @@ class SpectralScorer:
         ratio = np.maximum(1 + pair_products(users, items, self.left, self.right).astype(float), 0)
         return np.stack([self.log_counts[items], np.log(ratio + 0.1), ratio / (3 + ratio)], axis=1)
 
+    def near(self, coefficients: Float) -> Callable[[Int], Near]:
+        """Return the weighted sum of the columns for users and all items at once."""
+        products, (_, b, c) = Products(self.right), np.abs(coefficients)
+        of_items = self.log_counts * coefficients[0] + coefficients[2]
+
+        def near(users: Int) -> Near:
+            ratio, error, size = products(self.left[users])
+            error = error + EPS * (1 + size)
+            ratio += np.float32(1)
+            np.maximum(ratio, 0, out=ratio)
+            found = np.log(ratio + np.float32(0.1))
+            size = b * np.maximum(np.log(1.1 + size), -np.log(0.1))
+            ratio += np.float32(3)
+            np.divide(np.float32(-3 * coefficients[2]), ratio, out=ratio)
+            log = Near(found, 10 * error, size).line(0.0, coefficients[1])
+            return log.plus(Near(ratio, c * (error / 3 + 2 * EPS), c + 0 * size)).line(of_items, 1.0)
+
+        return near
+
 
 @dataclass(frozen=True)
 class JointScorer:
@@ -150,6 +195,11 @@ class JointScorer:
     def columns(self, users: Int, items: Int) -> Float:
         """Return the columns of both, log count once."""
         return np.concatenate([self.ridge.columns(users, items), self.spectral.columns(users, items)[:, 1:]], axis=1)
+
+    def near(self, coefficients: Float) -> Callable[[Int], Near]:
+        """Return the weighted sum of the columns for users and all items at once."""
+        ridge, spectral = self.ridge.near(coefficients[:3]), self.spectral.near(np.r_[0.0, coefficients[3:]])
+        return lambda users: ridge(users).plus(spectral(users))
 
 
 Scorer = RidgeScorer | SpectralScorer | JointScorer
