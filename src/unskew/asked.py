@@ -80,11 +80,12 @@ def listed(ids: Any) -> Any:
     return [ids] if isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool) else ids
 
 
-def named_items(log: RatingLog, items: NDArray[Any], prefix: str = "") -> dict[str, Any]:
-    """Return columns of ids and, if there are any, titles."""
-    columns = {f"{prefix}{log.names.item}": log.item_ids.take(items)}
-    if log.titles is not None:
-        columns[f"{prefix}{log.names.title}"] = log.titles.take(pa.array(np.asarray(items, np.int64)))
+def named(log: RatingLog, side: str, codes: NDArray[Any], prefix: str = "") -> dict[str, Any]:
+    """Return columns of ids and, if there are any, titles of items."""
+    ids = log.item_ids if side == "item" else log.user_ids
+    columns = {f"{prefix}{getattr(log.names, side)}": ids.take(codes)}
+    if side == "item" and log.titles is not None:
+        columns[f"{prefix}{log.names.title}"] = log.titles.take(pa.array(np.asarray(codes, np.int64)))
     return columns
 
 

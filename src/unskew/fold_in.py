@@ -160,7 +160,7 @@ def _weights(model: Recommender, folded: Recommender) -> Values:
         )
     fitted, own = model.log.take(model.log.users < model.n_fitted), folded.log.take(np.arange(n_known, len(folded.log)))
     w, base = (
-        np.asarray(one.parts.inverse("propensity", log.users, log.items, log.ratings), np.float64)
+        np.asarray(one.parts.weights("propensity", log.users, log.items, log.ratings), np.float64)
         for one, log in ((folded, own), (model, fitted))
     )
     return np.asarray(w / base.mean())

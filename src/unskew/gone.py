@@ -85,6 +85,7 @@ FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},
+    "RoleCalibration": {"collapsed": None},
     "Training": {"checkpoint": ("",), "member": (0,), "part": (0,)}
     | dict.fromkeys(("checkpoint_every", "device", "engine", "spread", "workers")),
 }

@@ -132,8 +132,8 @@ class Recommender:
             (user, item), table = asked.columns_of_pairs(self.log, users)
             rules: Any = {"as_": as_, "liked_from": liked_from, "return_std": return_std, "on_unknown": on_unknown}
             answers = self.predict(table[user], table[item], **rules)
-            added = {"prediction": answers[0], "std": answers[1]} if return_std else {"prediction": answers}
-            return asked.framed(pa.table(table | added), library_of(users))
+            added = zip(("prediction", "std"), answers if return_std else (answers,), strict=False)
+            return asked.framed(pa.table(table | dict(added)), library_of(users))
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
         codes, part = asked.pairs_of(self.log, users, items, on_unknown), self.part("prediction")
         if liked_from is not None and not isinstance(liked_from, Real):
@@ -218,7 +218,7 @@ class Recommender:
         if any(notes):
             warnings.warn(" ".join(filter(None, notes)), stacklevel=2)
         scores = np.asarray(log.scale.from_unit(found.scores)) if by == "liking" else found.scores
-        columns = {log.names.user: ids.take(pa.array(found.position)), **asked.named_items(log, found.items)}
+        columns = {log.names.user: ids.take(pa.array(found.position)), **asked.named(log, "item", found.items)}
         table = pa.table(columns | {"score": scores, "rank": found.rank} | chances)
         return asked.framed(table.replace_schema_metadata({"order": by}), into)
 
@@ -232,18 +232,13 @@ class Recommender:
         if (items is None) == (users is None):
             raise ParameterError("similar needs items or users: give one of the two.")
         log, into, form = self.log, asked.library_for(self.log, library), self._known_products()
-        if users is None:
-            codes, rows, others = asked.codes_of(log, "item", items, limit=True), form.items, form.users
-        else:
-            codes, rows, others = asked.codes_of(log, "user", users), form.users, form.items
+        side, given = ("item", items) if users is None else ("user", users)
+        codes = asked.codes_of(log, side, given, limit=side == "item")
+        rows, others = (form.items, form.users) if side == "item" else (form.users, form.items)
         places, found = alike(rows - rows.mean(0), others, codes, whole(k, "k", 1))
-        each, count = np.repeat(codes, places.shape[1]), places.shape[1]
-        if users is None:
-            columns = asked.named_items(log, each) | asked.named_items(log, places.ravel(), "similar_")
-        else:
-            alike_ids = log.user_ids.take(places.ravel())
-            columns = {log.names.user: log.user_ids.take(each), f"similar_{log.names.user}": alike_ids}
-        rank = np.tile(np.arange(1, count + 1), len(codes))
+        columns = asked.named(log, side, np.repeat(codes, places.shape[1]))
+        columns |= asked.named(log, side, places.ravel(), "similar_")
+        rank = np.tile(np.arange(1, places.shape[1] + 1), len(codes))
         return asked.framed(pa.table(columns | {"similarity": found.ravel(), "rank": rank}), into)
 
     def explain(self, user: Any, item: Any, k: int = 5, *, library: Library | None = None) -> Any:
@@ -259,7 +254,7 @@ class Recommender:
         given = contributions(form, log.items[rows], log.ratings[rows].astype(np.float64), what)
         order = np.argsort(-np.abs(given), kind="stable")[: whole(k, "k", 1)]
         held = log.scale.from_unit(log.ratings) if log.stars is None else log.stars
-        columns = asked.named_items(log, log.items[rows[order]])
+        columns = asked.named(log, "item", log.items[rows[order]])
         columns |= {log.names.rating: np.asarray(held)[rows[order]], "contribution": given[order]}
         return asked.framed(pa.table(columns), into)
 
@@ -301,12 +296,11 @@ class Recommender:
     def with_random_ratings(self, random: RatingLog) -> Recommender:
         """Correct the model by ratings of random pairs, as far as they bear it out; see `model.random_ratings`."""
         known, n_unknown, n_in_log = in_codes(self.log, random)
-        lines, found = dict[str, Line](), list[Correction]()
-        for role in ROLES:
-            if role in self.parts:
-                answers = self.uncorrected(role, known.users, known.items)
-                lines[role], tried = learn(role, answers, known.ratings, self.seed)
-                found += tried
+        lines, found, as_fitted = dict[str, Line](), list[Correction](), replace(self, corrections={})
+        for role in (role for role in ROLES if role in self.parts):
+            answers = as_fitted.scores(role, known.users, known.items)
+            lines[role], tried = learn(role, answers, known.ratings, self.seed)
+            found += tried
         report = RandomRatings(len(known), n_unknown, n_in_log, known.positive_rate, tuple(found))
         return replace(self, random_ratings=report, corrections=lines)
 
@@ -314,42 +308,27 @@ class Recommender:
         """Return predictions in [0, 1] by codes; the code -1 is somebody or something unknown."""
         return self.scores("prediction", users, items)
 
-    def scores(
-        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Ask a role about pairs by codes, in [0, 1]; a propensity that can tell uses the `ratings`, if given."""
-        found = self.uncorrected(role, users, items, ratings)
-        return found if role not in self.corrections else self.corrections[role](found)
-
-    def uncorrected(
-        self, role: str, users: NDArray[Any], items: NDArray[Any], ratings: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the same without what random ratings have made of it."""
-        part = self.part(role)
-        found = np.empty(len(users))
+    def scores(self, role: str, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.float64]:
+        """Ask a role about pairs by codes, in [0, 1]."""
+        part, found = self.part(role), np.empty(len(users))
         for start in range(0, len(users), CHUNK):
             chunk = slice(start, start + CHUNK)
             u, i = (np.asarray(codes[chunk], np.int32) for codes in (users, items))
-            if ratings is not None and part.knows_ratings:
-                found[chunk] = 1 / self.parts.inverse(role, u, i, np.asarray(ratings[chunk], np.float32))
-            else:
-                found[chunk] = self.parts.answer(role, u, i, part.answers(u, i))
-        return found
+            found[chunk] = self.parts.answer(role, u, i, part.answers(u, i))
+        return self.corrections[role](found) if role in self.corrections else found
 
     def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
         """Return a model that knows new users too, by the few ratings they have given and without training.
 
         `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
-        on the scale of the model's log. Items stay as they are, and so does every answer about known users. Each new
-        user gets the row that is most likely given the ratings, weighted by inverse propensity where the method weighs,
-        and given how fitted users are spread around their average; `shrinkage` multiplies the pull of the latter. A
-        user without ratings is the average user. Other roles take new users for the average user, propensities with
-        their activity. Ratings of unknown items are refused or, with on_unknown="fallback", left out and counted.
+        on the scale of the model's log. Every answer about known users stays. Each new user gets the row that is most
+        likely given the ratings, weighted by inverse propensity where the method weighs, and given how fitted users
+        are spread around their average; `shrinkage` multiplies the pull of the latter. Ratings of unknown items are
+        refused or, with on_unknown="fallback", left out and counted.
         """
         from unskew.fold_in import fold_in  # which imports this module
 
-        rules: Any = {"on_unknown": on_unknown, "shrinkage": shrinkage}
-        return fold_in(self, user_log, **rules)
+        return fold_in(self, user_log, on_unknown=on_unknown, shrinkage=shrinkage)
 
     def part(self, role: str) -> Part:
         """Return what fills a role."""
@@ -371,12 +350,11 @@ class Recommender:
         sweeps = whole(sweeps, "sweeps", 1, MOST_SWEEPS)
         if self.n_fitted_users is not None:
             raise ParameterError("Users were folded into this model, whose log holds none of their ratings; fit anew.")
-        sampled = self.part("prediction").continued(self.log, sweeps)
-        notes = [*(note for note in self.history.notes if note not in self.part("prediction").notes), *sampled.notes]
-        history = replace(self.history, notes=notes)
-        parts = copy(self.parts)
+        before, parts = self.part("prediction"), copy(self.parts)
+        sampled = before.continued(self.log, sweeps)
+        notes = [*(note for note in self.history.notes if note not in before.notes), *sampled.notes]
         parts.parts = {**self.parts.parts, "prediction": sampled}
-        return replace(self, parts=parts, history=history)
+        return replace(self, parts=parts, history=replace(self.history, notes=notes))
 
     def update(self, source: Any, *, sweeps: int | None = None) -> Recommender:
         """Return the model of a Bayesian method with more ratings, those of new users and items included.

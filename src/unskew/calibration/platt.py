@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unskew.losses.batch import View
 from unskew.losses.columns import Array, root, sigmoid
-from unskew.nets.base import Part, State, extended_rows
+from unskew.nets.base import Part, extended_rows
 from unskew.settings import setting
 from unskew.training.plan import FitContext, FitSpec
 
@@ -40,14 +40,9 @@ class PlattMaps(Part):
     ) -> None:
         self.tables = tuple(np.ascontiguousarray(table, np.float32) for table in (weights, slopes, intercepts))
         self.n_parameters, self.usage, self.entropy = int(n_parameters), np.asarray(usage), float(entropy)
-        if self.collapsed:
+        if len(self.usage) > 1 and self.usage.max() > 0.99:
             share = f"{self.usage.max():.1%}"
             self.notes = (f"The experts' assignment has collapsed: {share} of the users share one expert.",)
-
-    @property
-    def collapsed(self) -> bool:
-        """More than one expert, and all users but one in a hundred with the same."""
-        return len(self.usage) > 1 and bool(self.usage.max() > 0.99)
 
     def calibrated(self, logits: Array, users: Array) -> Array:
         own = (table if len(table) == 1 else table.take(users, axis=0) for table in self.tables)
@@ -164,6 +159,7 @@ class Calibrator(FitSpec):
     """
 
     kind: ClassVar[str] = "calibrator"
+    fitted = PlattMaps
 
     step_back: bool = True
 
@@ -207,9 +203,6 @@ class Calibrator(FitSpec):
         examples = examples_for(context.calibrates, context.view, context.log.n_users)
         held_out = examples_for(context.calibrates, context.holdout)
         return self.fit(examples, held_out, rng=context.rng, planned=context.planned, previous=context.previous)
-
-    def from_state(self, state: State, owner: Part | None = None) -> PlattMaps:
-        return PlattMaps(**state)  # type: ignore[arg-type]
 
 
 def one_map(a: float = 1.0, b: float = 0.0, n_parameters: int = 0) -> PlattMaps:

@@ -95,7 +95,6 @@ class RoleCalibration:
     after: Figures
     usage: tuple[float, ...] = ()
     entropy: float | None = None
-    collapsed: bool = False
 
     def __str__(self) -> str:
         lines = [
@@ -107,8 +106,6 @@ class RoleCalibration:
         if self.usage:
             shares = ", ".join(f"{share:.0%}" for share in self.usage)
             lines.append(f"  experts have {shares} of the users; entropy {self.entropy:.2f} of the largest possible")
-        if self.collapsed:
-            lines.append("  the assignment has collapsed: nearly all users share one expert")
         return "\n".join(lines)
 
 
@@ -138,7 +135,6 @@ def report_of(view: View) -> CalibrationReport | None:
             Figures.of(examples.calibrated(fitted), examples),
             usage=tuple(fitted.usage.tolist()),
             entropy=fitted.entropy if len(fitted.usage) else None,
-            collapsed=fitted.collapsed,
         )
 
     by_role = view.parts.calibrators

@@ -41,16 +41,13 @@ class Parts:
         calibrator = self.parts.get(self.calibrators.get(role, ""))
         return np.asarray(sigmoid(logits) if calibrator is None else calibrator.calibrated(logits, users))
 
-    def inverse(self, role: str, users: Array, items: Array, ratings: Array | None) -> Array:
-        """1 / max(p, clip) of a role at rest."""
-        return self.weights(role, self.answer(role, users, items), users, items, ratings)
-
-    def weights(self, role: str, p: Array, users: Array, items: Array, ratings: Array | None) -> Array:
-        """1 / max(p, clip), p given the rating where it is known and the part tells it apart.
+    def weights(self, role: str, users: Array, items: Array, ratings: Array | None, p: Array | None = None) -> Array:
+        """1 / max(p, clip) of a role at rest, p given the rating where it is known and the part tells it apart.
 
         The clip comes first: it bounds for how many pairs a rating may stand because of where it was found, not what
         the rating itself tells.
         """
+        p = self.answer(role, users, items) if p is None else p
         p = np.maximum(p, p.dtype.type(self.clips.get(role, 0.0)))
         if ratings is not None and self[role].knows_ratings:
             p = np.minimum(p * self[role].rating_ratio(users, items, ratings), p.dtype.type(1))
@@ -136,7 +133,7 @@ class Rows:
         found = self._found.setdefault(role, {})
         if "1/p" not in found:
             ratings = self.ratings if "ratings" in self.block.columns else None
-            found["1/p"] = self.parts.weights(role, self._at_rest(role), self.users, self.items, ratings)
+            found["1/p"] = self.parts.weights(role, self.users, self.items, ratings, self._at_rest(role))
         return found["1/p"]
 
     def _at_rest(self, role: str) -> Array:

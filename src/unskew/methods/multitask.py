@@ -1,6 +1,7 @@
 """Multi-task methods: propensity, prediction and imputation as towers on shared vectors, moved in one step."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +14,7 @@ from unskew.methods.settings import CLIP, LogUniform
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, Tower
 from unskew.settings import setting
-from unskew.training.plan import Plan, Role, Stage, Step, Update
+from unskew.training.plan import Plan, Role, Stage, Update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class MultiTask(NetMethod):
     pairs_per_row: float = setting(2.0, above=0)
 
     @abstractmethod
-    def step(self) -> Step:
+    def step(self) -> Iterator[Update]:
         """Return what learns from which loss; every role that is named is a tower."""
 
     def validation(self) -> Loss:
@@ -33,7 +34,7 @@ class MultiTask(NetMethod):
 
     def plan(self) -> Plan:
         # As many losses pull at the vectors, so the L2 that stands against one of them counts as often.
-        step = self.step()
+        step = tuple(self.step())
         towers = dict.fromkeys(role for update in step for role in update.trains)
         vectors = self.learner()._replace(l2_factor=float(len(towers)))
         tower = vectors._replace(part=Tower(), shares_with="vectors")
@@ -54,12 +55,10 @@ class MultiDR(MultiTask):
     prediction_weight: float = setting(1.0, least=0, search=LogUniform(0.1, 10.0))
     imputation_weight: float = setting(1.0, least=0, search=LogUniform(0.1, 10.0))
 
-    def step(self) -> Step:
-        return (
-            Update(("propensity",), seen_likelihood),
-            Update(("prediction",), dr, self.prediction_weight),
-            Update(("imputation",), imputation_error, self.imputation_weight),
-        )
+    def step(self) -> Iterator[Update]:
+        yield Update(("propensity",), seen_likelihood)
+        yield Update(("prediction",), dr, self.prediction_weight)
+        yield Update(("imputation",), imputation_error, self.imputation_weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +72,9 @@ class ESCM2DR(MultiDR):
 
     entire_space_weight: float = setting(0.1, least=0, search=LogUniform(0.01, 1.0))
 
-    def step(self) -> Step:
-        return (*super().step(), Update(("propensity", "prediction"), entire_space, self.entire_space_weight))
+    def step(self) -> Iterator[Update]:
+        yield from super().step()
+        yield Update(("propensity", "prediction"), entire_space, self.entire_space_weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,15 +95,11 @@ class EntireSpace(MultiTask):
     def validation(self) -> Loss:
         return entire_space if self.risk == "none" else snips
 
-    def step(self) -> Step:
-        risks: dict[str, tuple[Loss, ...]] = {"none": (), "ips": (ips,), "snips": (snips,)}
-        against = (
-            Update(("counterfactual",), counterfactual, self.prediction_weight),
-            Update(("prediction", "counterfactual"), opposition, self.counterfactual_weight),
-        )
-        return (
-            Update(("propensity",), seen_likelihood),
-            *(Update(("prediction",), risk, self.prediction_weight) for risk in risks[self.risk]),
-            *(against if self.counterfactual_weight else ()),
-            Update(("propensity", "prediction"), entire_space, self.entire_space_weight),
-        )
+    def step(self) -> Iterator[Update]:
+        yield Update(("propensity",), seen_likelihood)
+        if self.risk != "none":
+            yield Update(("prediction",), ips if self.risk == "ips" else snips, self.prediction_weight)
+        if self.counterfactual_weight:
+            yield Update(("counterfactual",), counterfactual, self.prediction_weight)
+            yield Update(("prediction", "counterfactual"), opposition, self.counterfactual_weight)
+        yield Update(("propensity", "prediction"), entire_space, self.entire_space_weight)

@@ -1,7 +1,7 @@
 """Where a search looks for the settings of a method."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,10 +11,11 @@ from unskew.registry import settings_of
 from unskew.training.loop import L2_PER_SCARCITY
 
 
+@dataclass(frozen=True)
 class Dimension:
     """What a search may choose for a setting; `when_none` is what a method's None amounts to."""
 
-    when_none: Any = None
+    when_none: Any = field(default=None, kw_only=True)
 
     def at_rule(self, log: RatingLog) -> Any:
         """Return what a setting that is left to its rule amounts to for a log."""
@@ -34,7 +35,6 @@ class LogUniform(Dimension):
 
     low: float
     high: float
-    when_none: float | None = None
 
     def __contains__(self, chosen: Any) -> bool:
         return chosen is not None and self.low <= chosen <= self.high
@@ -63,7 +63,6 @@ class Choice(Dimension):
     """One of a few values."""
 
     values: tuple[Any, ...]
-    when_none: Any = None
 
     def __contains__(self, chosen: Any) -> bool:
         return chosen in self.values
@@ -73,7 +72,7 @@ class Choice(Dimension):
 class TimesDensity(Choice):
     """One of a few multiples of the log's density |O|/|D|, as a probability at most 1; the density itself is None."""
 
-    when_none: float = 1.0
+    when_none: Any = field(default=1.0, kw_only=True)
 
     def setting(self, chosen: Any, log: RatingLog) -> Any:
         return None if chosen == 1 else float(f"{min(1.0, chosen * log.density):.4g}")
@@ -105,11 +104,11 @@ def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | N
 def with_chosen(method: Any, space: Space, chosen: Mapping[str, Any], log: RatingLog) -> Any:
     """Return the method with the settings that were chosen from its space for a log."""
     for name, value in chosen.items():
-        method = changed(method, name.split("."), space[name].setting(value, log))
+        method = _changed(method, name, space[name].setting(value, log))
     return method
 
 
-def changed(part: Any, path: list[str], value: Any) -> Any:
+def _changed(part: Any, name: str, value: Any) -> Any:
     """Return the part with another value for a setting, which may be inside another."""
-    first, *rest = path
-    return replace(part, **{first: changed(getattr(part, first), rest, value) if rest else value})
+    first, _, rest = name.partition(".")
+    return replace(part, **{first: _changed(getattr(part, first), rest, value) if rest else value})
