@@ -61,8 +61,7 @@ def pairs_of(log: RatingLog, users: Any, items: Any, on_unknown: OnUnknown | Non
 
 def columns_of_pairs(log: RatingLog, frame: Any) -> tuple[tuple[str, str], dict[str, pa.Array]]:
     """Return the columns of a frame of pairs, and the names of those of users and items."""
-    sides, like = dict.fromkeys(("user", "item")), log.names._asdict()
-    columns, found, _ = frame_columns(frame, sides, "the frame of pairs", like=like)
+    columns, found = frame_columns(frame, ("user", "item"), "the frame of pairs", like=log.names)
     return (found["user"], found["item"]), {name: as_arrow(held, f"column {name!r}") for name, held in columns.items()}
 
 

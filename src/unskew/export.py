@@ -4,9 +4,8 @@ Both are the model's inner products of users and items, and exist for models tha
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +29,7 @@ MAPPED = (
 )
 
 
-@dataclass(frozen=True)
-class Vectors:
+class Vectors(NamedTuple):
     """What was written where, and what to know of it."""
 
     folder: Path
@@ -41,8 +39,7 @@ class Vectors:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Scorer:
+class Scorer(NamedTuple):
     """Where the scorer is, and by how much it differed from the model on random pairs, a share of the scale."""
 
     path: Path

@@ -14,7 +14,7 @@ from unskew.data.ids import Vocabulary, encoded
 from unskew.data.log import RatingLog
 from unskew.data.rows import as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
-from unskew.errors import DataError, ParameterError, chosen, within
+from unskew.errors import DataError, ParameterError, chosen
 from unskew.losses.columns import ERRORS
 from unskew.model import Recommender
 from unskew.nets.base import Linear, Net, Part
@@ -28,9 +28,8 @@ LEAST_GAIN = 1e-12  # a step that would gain less than half of this is not taken
 SMALLEST_STEP = 1e-8
 
 
-def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise") -> Recommender:
     """See `Recommender.fold_in`."""
-    within(0, float("inf"), shrinkage=shrinkage)
     chosen(on_unknown, "on_unknown", get_args(OnUnknown))
     log, prediction = model.log, model.part("prediction")
     new, n_left_out = _of_new_users(log, given_ratings(log, source), leave_out=on_unknown == "fallback")
@@ -59,7 +58,7 @@ def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise",
             mine = order[starts[user] : starts[user + 1]]
             x, offsets = (side[new.items[mine]].astype(np.float64) for side in (form.items, form.offsets))
             given = new.ratings[mine].astype(np.float64), weights[mine]
-            rows[user] += root @ _most_likely(x @ root, offsets + x @ mean, *given, shrinkage, squared)
+            rows[user] += root @ _most_likely(x @ root, offsets + x @ mean, *given, squared)
         cast(Net, folded.part("prediction")).know_users(rows.astype(np.float32))
     return folded
 
@@ -86,7 +85,7 @@ def given_ratings(log: RatingLog, source: Any) -> Given:
             )
         return Given(*(getattr(source, name) for name in Given._fields))
     roles = (*ROLES, "time") if log.times is not None else ROLES
-    columns, found, _ = frame_columns(source, dict.fromkeys(roles), like=log.names._asdict(), optional=("time",))
+    columns, found = frame_columns(source, roles, like=log.names, optional=("time",))
     where = {role: f"column {name!r}" for role, name in found.items()}
     (users, ids), (items, item_ids) = (encoded(columns[found[role]], where[role]) for role in ROLES[:2])
     given = as_ratings(columns[found["rating"]], where["rating"])
@@ -166,12 +165,10 @@ def _weights(model: Recommender, folded: Recommender) -> Values:
     return np.asarray(w / base.mean())
 
 
-def _most_likely(
-    x: Values, offsets: Values, ratings: Values, weights: Values, shrinkage: float, squared: bool
-) -> Values:
+def _most_likely(x: Values, offsets: Values, ratings: Values, weights: Values, squared: bool) -> Values:
     """Return the maximum a posteriori of what is known of one user, in units of the prior's root.
 
-    minimise  sum_i w_i e(x_i . beta + c_i, r_i) + shrinkage / 2 |beta|^2
+    minimise  sum_i w_i e(x_i . beta + c_i, r_i) + |beta|^2 / 2
 
     by Newton steps, Gauss and Newton's for squared errors, halved until they lower it. With theta = mean + root beta
     this is the penalty (theta - mean)' covariance^-1 (theta - mean), for singular covariances too: directions in which
@@ -181,19 +178,19 @@ def _most_likely(
     def objective(beta: Values) -> float:
         z = offsets + x @ beta
         error = (expit(z) - ratings) ** 2 if squared else np.logaddexp(0, z) - ratings * z
-        return float(weights @ error + shrinkage / 2 * beta @ beta)
+        return float(weights @ error + beta @ beta / 2)
 
     if len(x) < x.shape[1]:  # beta is a sum of the rows of x, as whatever is orthogonal to them only costs
         basis = np.linalg.qr(x.T)[0]
-        return np.asarray(basis @ _most_likely(x @ basis, offsets, ratings, weights, shrinkage, squared))
+        return np.asarray(basis @ _most_likely(x @ basis, offsets, ratings, weights, squared))
     beta, size = np.zeros(x.shape[1]), 1.0
     for _ in range(MAX_STEPS):
         p = expit(offsets + x @ beta)
         slope, curvature = p - ratings, p * (1 - p)
         if squared:
             slope, curvature = 2 * slope * curvature, 2 * curvature**2
-        gradient = x.T @ (weights * slope) + shrinkage * beta
-        step = np.linalg.solve((x.T * (weights * curvature)) @ x + shrinkage * np.eye(len(beta)), gradient)
+        gradient = x.T @ (weights * slope) + beta
+        step = np.linalg.solve((x.T * (weights * curvature)) @ x + np.eye(len(beta)), gradient)
         if step @ gradient <= LEAST_GAIN:
             break
         size, value = 1.0, objective(beta)

@@ -317,18 +317,18 @@ class Recommender:
             found[chunk] = self.parts.answer(role, u, i, part.answers(u, i))
         return self.corrections[role](found) if role in self.corrections else found
 
-    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise", shrinkage: float = 1.0) -> Recommender:
+    def fold_in(self, user_log: Any, *, on_unknown: OnUnknown = "raise") -> Recommender:
         """Return a model that knows new users too, by the few ratings they have given and without training.
 
         `user_log` is a `RatingLog` read as the model's own was, or a frame with the columns user_id, item_id and rating
         on the scale of the model's log. Every answer about known users stays. Each new user gets the row that is most
         likely given the ratings, weighted by inverse propensity where the method weighs, and given how fitted users
-        are spread around their average; `shrinkage` multiplies the pull of the latter. Ratings of unknown items are
-        refused or, with on_unknown="fallback", left out and counted.
+        are spread around their average. Ratings of unknown items are refused or, with on_unknown="fallback", left out
+        and counted.
         """
         from unskew.fold_in import fold_in  # which imports this module
 
-        return fold_in(self, user_log, on_unknown=on_unknown, shrinkage=shrinkage)
+        return fold_in(self, user_log, on_unknown=on_unknown)
 
     def part(self, role: str) -> Part:
         """Return what fills a role."""

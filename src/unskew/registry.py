@@ -62,9 +62,7 @@ class Entry:
         made = self.defaults() if isinstance(self.defaults, type) else self.defaults
         own = settings_of(made)
         wrapped_by = next((name for name in ("base", "factors") if name in own), "")
-        inner = own.get(wrapped_by)
-        of_base = settings_of(inner) if inner is not None else {}
-        known = own | of_base
+        known = own | settings_of(own.get(wrapped_by))
         listed = f": it has {', '.join(name for name in known if name != wrapped_by)}."
         for name in settings:
             refuse_gone("setting", name)
@@ -74,8 +72,7 @@ class Entry:
                 )
         mine = {name: value for name, value in settings.items() if name in own}
         if base := {name: value for name, value in settings.items() if name not in own}:
-            wrapped: Any = mine.get(wrapped_by, inner)
-            mine[wrapped_by] = replace(wrapped, **base)
+            mine[wrapped_by] = replace((own | mine)[wrapped_by], **base)
         return replace(made, **mine)
 
 

@@ -1,17 +1,15 @@
 """What is known about users or items besides their ratings, and how it becomes the numbers that methods read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from unskew.data.guess import frame_columns, looks_like_titles
+from unskew.data.guess import Names, frame_columns, looks_like_titles
 from unskew.data.ids import Vocabulary, as_arrow, as_text, is_number, is_text, plain
 from unskew.errors import DataError
 
@@ -69,7 +67,7 @@ class Features:
         length = np.sqrt(squares[squares > 0].mean()) if squares.any() else 1.0
         return np.asarray(encoded / length, np.float32)
 
-    def with_unknown(self, count: int) -> Features:
+    def with_unknown(self, count: int) -> Self:
         """Return the same, and rows for `count` more ids of which nothing is known."""
         nothing = np.full((count, len(self.names)), np.nan, np.float32)
         return replace(self, values=np.vstack([self.values, nothing]))
@@ -84,14 +82,14 @@ class FeatureFrame(NamedTuple):
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, frame: Any, side: str, key: str) -> FeatureFrame:
+    def of(cls, frame: Any, side: str, key: str) -> Self:
         """Read a pandas, polars or pyarrow frame keyed by its column `key` or, without one, by that of such ids.
 
         Numbers and booleans are numbers; text, categoricals and lists such as Action|Comedy become a column for each
         value. Identifiers, titles and URLs tell ids apart and nothing else: they are left out.
         """
         where = f"the frame of {side} features"
-        given, found, _ = frame_columns(frame, {side: None}, where, (side,), {side: key})
+        given, found = frame_columns(frame, (side,), where, (side,), Names(**{side: key}))
         if side not in found and list(given)[:1] == ["1"]:  # of a file without a header
             found[side] = "1"
         if side not in found:

@@ -6,7 +6,7 @@ A guess is made only where there is one answer, and every guess comes with a sen
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,9 @@ class Names(NamedTuple):
     rating: str = "rating"
     time: str = "timestamp"
     title: str = "title"
+
+
+NAMES = Names()
 
 
 # Names of columns by role, without case and punctuation; the first is the documented one, and goes before all others.
@@ -59,7 +62,7 @@ _KNOWN = {
     "sample_rate": "samplerate samplingrate",
 }
 KNOWN = {role: tuple(names.split()) for role, names in _KNOWN.items()}
-DOCUMENTED = {role: role for role in (*KNOWN, "seen")} | Names()._asdict()
+DOCUMENTED = {role: role for role in (*KNOWN, "seen")} | NAMES._asdict()
 PLURAL = {role: f"{role}s" for role in KNOWN} | {"seen": "what was seen", "clicked": "clicks"}
 PLURAL |= {
     "converted": "conversions",
@@ -135,21 +138,16 @@ def _splits(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def frame_columns(
-    frame: Any,
-    given: Mapping[str, str | None],
-    where: str = "the frame",
-    optional: Sequence[str] = (),
-    like: Mapping[str, str] | None = None,
-) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """Return the columns of a frame by name, the names of those that have the roles, and the guesses in words."""
+    frame: Any, roles: Iterable[str], where: str = "the frame", optional: Sequence[str] = (), like: Names = NAMES
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the columns of a frame by name, and the names of those that have the roles."""
     columns = columns_of(frame, where)
-    found, guessed = find_columns(samples_of(columns), named_as(given, columns, like or {}), where, optional)
-    return columns, found, guessed
+    return columns, find_columns(samples_of(columns), named_as(dict.fromkeys(roles), columns, like), where, optional)[0]
 
 
-def named_as(given: Mapping[str, str | None], columns: Any, like: Mapping[str, str]) -> dict[str, str | None]:
+def named_as(given: Mapping[str, str | None], columns: Any, like: Names) -> dict[str, str | None]:
     """Return names of columns by role; those that are not given are as in `like`, where there are such columns."""
-    known = {role: name for role, name in like.items() if name in columns}
+    known = {role: name for role, name in like._asdict().items() if name in columns}
     return {role: known.get(role) if name is None else name for role, name in given.items()}
 
 

@@ -1,8 +1,6 @@
 """External ids outside, integer codes inside: the one place that knows how the two are matched."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +15,6 @@ LARGEST_CODE = 2**31 - 1
 LARGEST_EXACT_FLOAT = 2**53
 FEWEST_COUNTED = 100_000  # rows
 SLICE = 1 << 16  # rows handled at once: what stays in a processor's cache is as good as free
-Row = Callable[[int], int]  # the number of the row, from 1, in which a value stands
 
 
 class Vocabulary:
@@ -64,7 +61,7 @@ class Vocabulary:
         codes: NDArray[np.int32] = pc.index_in(wanted, value_set=known).fill_null(-1).to_numpy()
         return codes
 
-    def extended(self, ids: Any) -> Vocabulary:
+    def extended(self, ids: Any) -> "Vocabulary":
         """Return these ids and, behind them, those of others that are not among them."""
         more = as_ids(ids)
         more = more.filter(pa.array(self.codes(more) < 0))
@@ -98,10 +95,13 @@ def encoded(values: Any, where: str, narrow: bool = False, known: Any = None) ->
         used = pc.unique(codes.drop_null())  # a dictionary may also hold what stands nowhere in the column
         codes, ids = pc.index_in(codes, value_set=used), ids.take(used)
     if codes.null_count:
-        raise _no_id(where, 1 + pc.index(codes.is_null(), True).as_py())
+        raise _no_id(where, pc.index(codes.is_null(), True).as_py())
     numbers = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    ids = as_ids(ids, where, lambda place: 1 + int((numbers == place).argmax()))
-    found = Vocabulary(narrowed(ids) if narrow else ids, where)
+    try:
+        found = Vocabulary(narrowed(ids) if narrow else ids, where)
+    except DataError:
+        as_ids(column, where)  # the sentence names the row, not the place among different ids
+        raise
     if known is None:
         return numbers, found
     catalogue = known if isinstance(known, Vocabulary) else Vocabulary(known, f"the catalogue of {where}")
@@ -137,26 +137,26 @@ def _numbered(column: Any) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None
     return found, ids + low
 
 
-def as_ids(values: Any, where: str = "ids", row: Row = lambda place: place + 1) -> pa.Array:
+def as_ids(values: Any, where: str = "ids") -> pa.Array:
     """Return the ids as int64 or large_string, or a DataError that names the first row that holds no usable id."""
     ids = plain(as_arrow(values, where))
     if ids.null_count:
-        raise _no_id(where, row(pc.index(ids.is_null(), True).as_py()))
+        raise _no_id(where, pc.index(ids.is_null(), True).as_py())
     if pa.types.is_null(ids.type):
         return ids.cast(pa.int64())
     if pa.types.is_floating(ids.type):
-        return _whole(ids, where, row)
+        return _whole(ids, where)
     if pa.types.is_integer(ids.type):
         try:
             return ids.cast(pa.int64())
         except pa.ArrowInvalid:
             raise DataError(f"{where} holds integers beyond 64 bits: give such ids as strings.") from None
     if is_text(ids.type):
-        text = as_text(ids, where, row)
+        text = as_text(ids, where)
         if (place := pc.index(text, "").as_py()) >= 0:
-            raise _no_id(where, row(place))
+            raise _no_id(where, place)
         if (place := pc.index(pc.match_substring(text, "\0"), True).as_py()) >= 0:
-            raise DataError(f"row {row(place)} of {where} holds a NUL in its id: correct it or remove the row.")
+            raise DataError(f"row {place + 1} of {where} holds a NUL in its id: correct it or remove the row.")
         return text
     raise _no_kind_of_id(where, ids.type)
 
@@ -199,7 +199,7 @@ def plain(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
-def as_text(values: pa.Array, where: str, row: Row = lambda place: place + 1) -> pa.Array:
+def as_text(values: pa.Array, where: str) -> pa.Array:
     """Return text or bytes as large_string, every value valid UTF-8 (which a Parquet file does not promise)."""
     raw = values.cast(pa.large_binary())
     try:
@@ -207,7 +207,7 @@ def as_text(values: pa.Array, where: str, row: Row = lambda place: place + 1) ->
     except pa.ArrowInvalid:
         at = first_uncastable(raw, pa.large_string())
         raise DataError(
-            f"row {row(at)} of {where} holds {raw[at].as_py()!r}, which is not UTF-8: save the data as UTF-8."
+            f"row {at + 1} of {where} holds {raw[at].as_py()!r}, which is not UTF-8: save the data as UTF-8."
         ) from None
 
 
@@ -252,23 +252,23 @@ def narrowed(ids: Any) -> Any:
     return numbers if digits == spelled else ids  # every other spelling is longer
 
 
-def _whole(ids: pa.Array, where: str, row: Row) -> pa.Array:
+def _whole(ids: pa.Array, where: str) -> pa.Array:
     """Float ids as integers: what pandas makes of an integer column with missing values."""
     values = ids.cast(pa.float64()).to_numpy(zero_copy_only=False)
     if np.isnan(values).any():
-        raise _no_id(where, row(int(np.isnan(values).argmax())))
+        raise _no_id(where, int(np.isnan(values).argmax()))
     bad = ~(np.abs(values) <= LARGEST_EXACT_FLOAT) | (values != np.trunc(values))
     if bad.any():
         at = int(bad.argmax())
         raise DataError(
-            f"row {row(at)} of {where} holds the float {values[at]}, which is no exact whole number: "
+            f"row {at + 1} of {where} holds the float {values[at]}, which is no exact whole number: "
             "give ids as strings or integers."
         )
     return pa.array(values.astype(np.int64))
 
 
-def _no_id(where: str, row: int) -> DataError:
-    return DataError(f"row {row} of {where} has no id: give it one or remove the row.")
+def _no_id(where: str, at: int) -> DataError:
+    return DataError(f"row {at + 1} of {where} has no id: give it one or remove the row.")
 
 
 def _no_kind_of_id(where: str, kind: pa.DataType) -> DataError:

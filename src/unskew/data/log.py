@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.data.features import Features
-from unskew.data.guess import Names
+from unskew.data.guess import NAMES, Names
 from unskew.data.ids import Vocabulary
 from unskew.data.impressions import OVER_ALL
 from unskew.data.pairs import pair_fold
@@ -21,8 +21,6 @@ from unskew.errors import DataError
 
 if TYPE_CHECKING:
     from unskew.data.rows import LogSettings
-
-NAMES = Names()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

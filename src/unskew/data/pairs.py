@@ -4,8 +4,6 @@ A generator hands out numbers in the order of asking, so giving every pair of a 
 storing them all. A counter-based generator (Salmon et al., SC'11) computes the number from the pair instead.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,7 @@ def pair_keys(users: Codes, items: Codes, n_items: int) -> NDArray[np.int64]:
 class SeenPairs:
     """Answers "was this pair seen?" for many pairs at once; holds 5 bytes a rating and 8 a user."""
 
-    def __init__(self, log: RatingLog) -> None:
+    def __init__(self, log: "RatingLog") -> None:
         keys = np.sort(pair_keys(log.users, log.items, log.n_items))
         keys = keys[np.diff(keys, prepend=-1) > 0]  # a pair may have several rows
         self._shape = log.n_users, log.n_items

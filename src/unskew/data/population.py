@@ -4,8 +4,6 @@ All users with all items, by arithmetic and without an array; or the rows of a f
 that was shown where only what was clicked can have been bought.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,11 +42,11 @@ class AllPairs(NamedTuple):
     def n_rows(self) -> int:
         return self.n_pairs
 
-    def divided(self, held_out: Any) -> tuple[AllPairs, AllPairs]:
+    def divided(self, held_out: Any) -> tuple[Self, Self]:
         """Return what is trained on and what is held out: unseen pairs are too many to be met twice."""
         return self, self
 
-    def halves(self, rng: np.random.Generator) -> tuple[AllPairs, AllPairs]:
+    def halves(self, rng: np.random.Generator) -> tuple[Self, Self]:
         return self, self
 
     def draw(self, n_batches: int, size: int, rng: np.random.Generator) -> Drawn:
@@ -94,7 +92,7 @@ class ListedRows:
         return known if self.cells is None else known | {"cells": self.cells}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> ListedRows:
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the rows of these columns."""
         own = {name: arrays[name] for name in ("users", "items", "seen", "cells") if name in arrays}
         return cls(**own, columns={name: column for name, column in arrays.items() if name not in own})

@@ -19,19 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from unskew.data.guess import (
-    Layout,
-    columns_of,
-    find_columns,
-    is_number,
-    layout_of,
-    library_of,
-    missing_column,
-    samples_of,
-)
+from unskew.data import guess
 from unskew.data.ids import as_text, is_text, narrowed
 from unskew.data.impressions import NAMED
-from unskew.data.log import NAMES, RatingLog
+from unskew.data.log import RatingLog
 from unskew.data.rows import LogSettings, check_settings, find_rows
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
 
@@ -100,10 +91,10 @@ def read_log(
     if isinstance(source, (tuple, list)) and len(source) == 3:
         return RatingLog.from_arrays(*source, **settings)
     check_settings(settings)
-    columns = columns_of(source, wanted=SOURCES)
-    rows, held = find_rows(samples_of(columns), given, "the frame", settings)
-    held_columns = {role: columns[name] for role, name in held.items()}
-    return rows._replace(columns=held_columns, library=library_of(source)).log(settings)
+    columns = guess.columns_of(source, wanted=SOURCES)
+    rows, held = find_rows(guess.samples_of(columns), given, "the frame", settings)
+    rows = rows._replace(columns={role: columns[name] for role, name in held.items()})
+    return rows._replace(library=guess.library_of(source)).log(settings)
 
 
 def as_log(source: Any, model: Any = None) -> RatingLog:
@@ -136,7 +127,7 @@ def named_frame(
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     columns = {name: table[name] for name in table.column_names}
     samples = {name: held[:100].to_pylist() for name, held in columns.items()}
-    found, guessed = find_columns(samples, given, Path(path).name, optional)
+    found, guessed = guess.find_columns(samples, given, Path(path).name, optional)
     ids, texts = (
         {name for role, name in found.items() if role != "rating"},
         set[str]().union(*(f.tokens for f in files)),
@@ -168,7 +159,7 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
             continue
         if words <= {"true", "false"}:
             kinds[name] = pa.bool_()
-        elif role != "time" or all(map(is_number, words)):
+        elif role != "time" or all(map(guess.is_number, words)):
             kinds[name] = pa.float64()
     files = [first, *(File(other, list(kinds)) for other in paths[1:])]
     table = _joined([file.read(kinds) for file in files], path)
@@ -177,7 +168,7 @@ def _from_files(path: str, given: dict[str, str | None], settings: Any) -> Ratin
     rows = rows._replace(columns={role: table[name] for role, name in held.items()}, notes=(*notes, *rows.notes))
     del table, files, first  # or nothing of them is let go while the log is made
     log = rows._replace(where=where, narrow=layout is not None).log(settings)
-    return log if layout is None or layout.header else replace(log, names=NAMES)
+    return log if layout is None or layout.header else replace(log, names=guess.NAMES)
 
 
 def _joined(tables: list[pa.Table], path: str) -> pa.Table:
@@ -198,7 +189,7 @@ class File:
 
     def __init__(self, path: str, asked: Sequence[str] = ()) -> None:
         self.name = "standard input" if path == STANDARD_INPUT else Path(path).name
-        self.layout: Layout | None = None  # of text
+        self.layout: guess.Layout | None = None  # of text
         self.tokens: set[str] = set()  # columns that RecBole declares to be text
         self.skipped = 0  # lines before the first row of text
         self._rows: pa.Table | None = None  # of records
@@ -244,7 +235,7 @@ class File:
         lines = [line for line in every if line.strip()][:100]
         if not lines:
             raise DataError(f"{self.name} holds nothing but blank lines: it must name its columns and have rows.")
-        self.layout = layout = layout_of(lines, usual, asked)
+        self.layout = layout = guess.layout_of(lines, usual, asked)
         first, *rest = layout.fields(lines)
         if layout.header and not rest:
             raise DataError(f"{self.name} names its columns but has no rows: there is nothing to read.")
@@ -263,7 +254,7 @@ class File:
         names = self.names if wanted is None else list(wanted)
         for name in names:
             if name not in times:
-                raise missing_column(name, self.names, self.name)
+                raise guess.missing_column(name, self.names, self.name)
             if times[name] > 1:
                 raise DataError(f"{self.name} has {times[name]} columns called {name!r}: rename all but one.")
         with self._in_words():
@@ -287,7 +278,7 @@ class File:
         found.validate(full=True)  # Parquet promises neither valid text nor valid places
         return found
 
-    def _text(self, layout: Layout, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
+    def _text(self, layout: guess.Layout, names: list[str], wanted: dict[str, pa.DataType]) -> pa.Table:
         """Read columns by their places, as names may be shared; the last one shows whether a quote was left open."""
         places, last = [self.names.index(name) for name in names], len(self.names) - 1
         types = {str(at): wanted[name] for at, name in zip(places, names, strict=True)}

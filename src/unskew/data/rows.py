@@ -1,12 +1,10 @@
 """How a table becomes a log: settings, checks, ids and features, scale, times, titles, and pairs with several rows."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, Self, TypedDict, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +15,7 @@ from unskew.data import guess, impressions
 from unskew.data.features import FeatureFrame, Features
 from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
 from unskew.data.impressions import OVER_ALL, Target
-from unskew.data.log import NAMES, RatingLog
+from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
 from unskew.data.scale import Scale, as_ratings
@@ -162,7 +160,7 @@ class Rows(NamedTuple):
             stars=stars,
             times=times,
             titles=named,
-            names=guess.Names(**names_like(settings))._replace(**called),
+            names=names_like(settings)._replace(**called),
             library=self.library,
             notes=tuple(f"{prefix}{note}" for note in notes),
             cells=cells,
@@ -175,7 +173,7 @@ class Rows(NamedTuple):
             log = log.with_random(random)
         return log
 
-    def _closed(self, window: float) -> Rows:
+    def _closed(self, window: float) -> Self:
         """Return the rows at least `window` seconds older than the last one, whose outcomes have had time to come.
 
         What is known to have come later than that has not come.
@@ -198,7 +196,7 @@ class Rows(NamedTuple):
         note = f"{int(late.sum()):,} rows converted later than the window of {window:g}, and count as not converted"
         return rows._replace(columns=rows.columns | {"rating": changed}, notes=(*rows.notes, note))
 
-    def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Rows:
+    def _kept(self, kept: NDArray[np.bool_], others: str, without: str = "") -> Self:
         """Keep some of the rows, and count those left out; `without` is a role that is known of all of them."""
         columns = {
             role: as_arrow(column, self._at(role)).filter(pa.array(kept))
@@ -262,7 +260,7 @@ class Rows(NamedTuple):
             del self.columns[side]  # columns are let go once they are read
         if given is None:
             return codes, ids, None
-        frame = FeatureFrame.of(given, side, self.called.get(side) or getattr(NAMES, side))
+        frame = FeatureFrame.of(given, side, self.called.get(side) or getattr(guess.NAMES, side))
         if known is None and (more := int((ids.codes(frame.ids) < 0).sum())):
             ids = ids.extended(frame.ids)
             notes.append(f"{more:,} {side}s have features and no rating, and are answered from their features")
@@ -281,7 +279,7 @@ class Rows(NamedTuple):
             keys, titles = list(given), list(given.values())
         else:
             where, roles = "the frame of item names", ("item", "title")
-            columns, found, _ = guess.frame_columns(given, dict.fromkeys(roles), where, roles)
+            columns, found = guess.frame_columns(given, roles, where, roles)
             key = found.get("item") or next(iter(columns), "")
             samples = guess.samples_of(columns)
             texts = [name for name, held in samples.items() if held and isinstance(held[0], str) and name != key]
@@ -306,16 +304,16 @@ def find_rows(
 ) -> tuple[Rows, dict[str, str]]:
     """Return rows that have no columns yet, and the names of those they need by role; see `find_roles`."""
     named, title = guess.named_as(given, samples, names_like(settings)), settings.get("item_names")
-    asked = settings.get("target"), settings.get("context")
-    called, notes, target = impressions.find_roles(samples, named, where, *asked)
+    called, notes, target = impressions.find_roles(
+        samples, named, where, settings.get("target"), settings.get("context")
+    )
     titles = {"title": title} if isinstance(title, str) and title in samples else {}
     return Rows({}, called, notes, target), called | titles
 
 
-def names_like(settings: Any) -> dict[str, str]:
-    """Return names of columns by role that are meant where none is given: those of another log."""
-    like = settings.get("like")
-    return {} if like is None else like.names._asdict()
+def names_like(settings: Any) -> guess.Names:
+    """Return what columns are called where no names are given: as those of another log."""
+    return guess.NAMES if settings.get("like") is None else settings["like"].names
 
 
 def check_settings(settings: Any) -> None:

@@ -1,11 +1,9 @@
 """How external ratings map to [0, 1] and back."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +44,7 @@ class Scale:
             )
 
     @classmethod
-    def of(cls, positive: float | None = 3, rating_scale: tuple[float, float] | None = None) -> Scale:
+    def of(cls, positive: float | None = 3, rating_scale: tuple[float, float] | None = None) -> Self:
         """Return the scale that the two settings of a log ask for."""
         threshold = None if positive is None else _number(positive, "positive")
         if rating_scale is None:

@@ -78,13 +78,10 @@ def replaced_folder(target: Path) -> Iterator[Path]:
             if old.exists():
                 shutil.rmtree(old)
             target.rename(old)
-        try:
-            fresh.rename(target)
-        except BaseException:
-            if old.exists():
-                old.rename(target)
-            raise
+        fresh.rename(target)
     except BaseException:
+        if not target.exists() and old.exists():
+            old.rename(target)
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     if old.exists():

@@ -1,7 +1,5 @@
 """A fitted recommender as a folder of safetensors, Arrow and JSON, and back without executing anything."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -9,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +62,7 @@ class LogFacts:
     target: str | None = None
 
     @classmethod
-    def of(cls, log: RatingLog) -> LogFacts:
+    def of(cls, log: RatingLog) -> Self:
         users, items = (None if side is None else dict[str, Any]() for side in log.features)
         return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library, log.target)
 
