@@ -146,6 +146,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "fit ratings.csv --method naive --out no/where": "the folder no does not exist",
     "fit ratings.csv --method naive --out test.csv": "test.csv is a file",
     "fit ratings.csv --method naive": "model is there already: name a folder",
+    "fit none.csv --method naive": "none.csv does not exist",
     "compare model nothing": "nothing does not exist: check the path.",
     "split ratings.csv --test 2 --out new": "'--test': must lie between 0 and 1, both excluded, not '2'",
     "fit model --method naive --out new --user who": "--user is for files, and model is the folder of a model",
@@ -183,7 +184,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "demo --out test.csv": "test.csv ends in none of .svg",
     "diagnose model --positive 3": "--positive is for logs",
     "diagnose ratings.csv --out page.pdf": "ends in none of .html",
-    "compare A.csv B.csv": "give the log that is to judge these two",
+    "compare A.csv B.csv": "give the log that is to judge them by --log.",
     "reproduce table1 --dataset coat --out new": "name the folder of its files too",
 }
 

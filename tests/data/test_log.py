@@ -275,6 +275,8 @@ def test_titles_go_with_ids(names):
     log = small(item_names=names)
     assert log.titles.to_pylist() == ["thirty", "ten", None]
     assert "1 of 3 items have no name" in log.notes
+    with pytest.raises(DataError, match="none of the 3 items is named by item_names="):
+        small(item_names={"thirty": "30"})
 
 
 def test_a_like_log_lends_its_names_and_its_scale():

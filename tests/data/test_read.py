@@ -264,6 +264,7 @@ BROKEN = [
     ("log.xlsx", zipped(**{"[Content_Types].xml": "", "xl/a": ""}), "log.xlsx is a spreadsheet: save it as CSV"),
     ("log.zip", zipped(a=GOOD, b=GOOD), "holds 2 files (a.csv, b.csv): unpack it and name one"),
     ("log.jsonl", RECORDS.replace('"v"', "{").encode(), "row 2 of log.jsonl cannot be read"),
+    ("log.csv", b"<!DOCTYPE html>\n<p>Not found, sorry</p>\n", "log.csv is a web page: get the file itself"),
     ("log.json", json.dumps([FRAME]).encode(), "log.json is a JSON array: write an object a line"),
     ("log.jsonl", NESTED.encode(), "column 'user_id' of log.jsonl is of type struct<0: int64"),
 ]

@@ -70,7 +70,9 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     found = unskew.compare(poor, good, world.log, names=("poor", "good"))
     assert (found.better, found.decision) == ("good", "use")
     assert str(found).startswith("good is better than poor: +")
-    assert unskew.compare(good, poor, world.log, names=("good", "poor")).decision == "stop"
+    turned = unskew.compare(good, poor, world.log, names=("good", "poor"))
+    assert turned.decision == "stop"
+    assert str(turned).startswith("poor is worse than good: -")
     level = unskew.compare(good, good, world.log)
     assert found.by_log == unskew.compare(poor, good, world.log, seed=0).by_log
     assert (level.better, level.needed) == (None, None)
@@ -126,7 +128,7 @@ def test_models_of_one_log_are_fitted_again_without_what_judges_them(world):
     )
     with pytest.raises(unskew.DataError, match="was trained on"):
         unskew.compare(*models, world.draw(0).take(np.arange(2000)))
-    with pytest.raises(unskew.ParameterError, match="only two models of one log need no other"):
+    with pytest.raises(unskew.ParameterError, match="these are not two models of one log: give the log"):
         unskew.compare(models[0], lambda u, i: np.zeros(len(u)))
     other = unskew.make("naive").fit(unskew.simulate(40, 20, density=0.5, seed=9).log, training=QUICK)
     with pytest.raises(unskew.DataError, match="The model does not know 110 of the log's 150 users"):

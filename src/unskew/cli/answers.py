@@ -146,8 +146,9 @@ def _first(table: pa.Table, n_users: int) -> str:
     found = table.slice(0, SHOWN).to_pylist()
     rows = [[f"{row[name]:.4f}" if name == "score" else str(row[name]) for name in names] for row in found]
     shown = len({row[0] for row in rows})
+    what = f"{len(rows)} of {len(table):,} places" if shown == n_users else f"of {shown} of {n_users:,} users"
     more = len(rows) < len(table) or shown < n_users
-    note = f"\nthe first of {shown} of {n_users:,} users; --out FILE writes all of them" if more else ""
+    note = f"\nthe first {what}; --out FILE writes all of them" if more else ""
     return Table("", names, rows).text() + note
 
 

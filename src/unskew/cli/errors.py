@@ -27,6 +27,7 @@ OF_LOG = {*BY_SET, "user", "item", "rating", "time", "seen", "target", "item_nam
 ASSIGNED = re.compile(r"(?<!--set )\b([a-z_]+)(?:=(?:'([^']*)'|([\w-]+(?:\.\w+)*))?| (?=must))")
 SENTENCES = (
     ("random_ratings=random_log to the fit", "--random-ratings FILE"),
+    ("judge them by log=", "judge them by --log"),
     ("Choose another place", "Give another --out"),
     ("choose another place", "give another --out"),
     (" (time= changes this)", ""),  # most commands have no use for times

@@ -56,10 +56,10 @@ def fit(
     """
     settings = Settings(assignments)
     chosen, reading = settings.recipe(method or DEFAULT_METHOD), settings.reading(reading)
-    target = _model_path(out)
     reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
     random = reading.random_ratings(random_ratings, ratings, known=False)
+    target = _model_path(out)
     for what, read in (("", ratings), ("random ratings: ", random)):
         if read is not None:
             merged = f", {read.duplicates_merged:,} duplicates merged" if read.duplicates_merged else ""

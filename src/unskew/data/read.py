@@ -225,6 +225,8 @@ class File:
             raise DataError(f"{self.name} is text in UTF-16: save the file as UTF-8.")
         if b"\0" in head:
             raise DataError(f"{self.name} holds NUL bytes, as no text does: give text, JSON lines or Parquet.")
+        if head.lstrip()[:5].lower() in (b"<!doc", b"<html"):
+            raise DataError(f"{self.name} is a web page: get the file itself.")
         if head.lstrip()[:1] == b"[":
             raise DataError(
                 f"{self.name} is a JSON array: write an object a line (JSON lines), or give text or Parquet."

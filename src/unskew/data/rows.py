@@ -294,7 +294,9 @@ class Rows(NamedTuple):
         column = as_text(column, "item names") if is_text(column.type) else column.cast(pa.large_string())
         row = np.full(len(ids), -1)
         row[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]  # the first of several
-        if missing := int((row < 0).sum()):
+        if (missing := int((row < 0).sum())) == len(ids):
+            raise DataError(f"none of the {len(ids):,} items is named by item_names=: give titles by their ids.")
+        if missing:
             notes.append(f"{missing:,} of {len(ids):,} items have no name")
         return column.take(pa.array(row, mask=row < 0))
 

@@ -144,7 +144,7 @@ def data(log: RatingLog) -> Finding:
     headline = f"{len(log):,} ratings by {log.n_users:,} people on {log.n_items:,} items"
     parts = [f"{silent:,} people and {unrated:,} items have no rating at all" if silent or unrated else ""]
     parts.append(f"{log.duplicates_merged:,} repeated ratings were merged" if log.duplicates_merged else "")
-    meaning = "; ".join(part for part in parts if part) or "Everybody and everything has been rated"
+    meaning = "; ".join(part for part in parts if part) or "Nobody and nothing is without a rating"
     action = f"Ask about the {unrated:,} items without a rating first, or leave them out." if unrated else ""
     return Finding("data", "yes" if enough else "cannot tell", headline, f"{meaning}.", numbers, action=action)
 
@@ -161,9 +161,9 @@ def reach(evidence: Evidence) -> Finding:
         "stand for, of the unseen pairs": Interval(covered, form=".0%"),
         "share of the largest weight": Interval(largest, form=".1%"),
     }
-    meaning = f"Weighted by how rarely their like is seen, they are worth {effective:,.0f} equal ratings"
+    meaning = f"Weighted by how rarely their like is seen, ratings are worth {effective:,.0f} equal ratings"
     meaning += f" and stand for {covered:.0%} of the pairs that nobody rated (100% is ideal)."
-    headline = f"They stand for {covered:.0%} of the pairs that nobody rated"
+    headline = f"Ratings stand for {covered:.0%} of the pairs that nobody rated"
     if covered < LEAST:
         headline += ": some are seen so rarely that nothing stands for them"
     answer: Answer = "yes" if LEAST <= covered <= MOST else "cannot tell"

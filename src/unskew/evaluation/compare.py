@@ -112,9 +112,17 @@ class Comparison:
         n = np.ceil(self.deciding.needed / 10) * 10
         return None if n > MOST_ASKED else max(int(n), 50)
 
+    @property
+    def verdict(self) -> str:
+        """How the second does; figures are its own less those of the first."""
+        first, second = self.names
+        if self.decision == "test":
+            return f"This log cannot tell {second} from {first}"
+        return f"{second} is {'better' if self.decision == 'use' else 'worse'} than {first}"
+
     def sentence(self) -> str:
         """Say what was found, in a sentence or two."""
-        (first, second), found = self.names, self.deciding
+        found = self.deciding
         ends = sorted(0.0 - end for end in found.band[1:3])
         error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
         if found.aligned:
@@ -128,12 +136,12 @@ class Comparison:
             ordered = "no user has a liked and a disliked rating to order"
         figures = f"{ordered}; {error}{basis}"
         if self.decision != "test":
-            return f"{self.better} is better than {first if self.decision == 'use' else second}: {figures}."
+            return f"{self.verdict}: {figures}."
         many = "no affordable number" if self.needed is None else f"{self.needed:,}"
         least = 100 * SHOWN * found.order.error
         able = f"It can show a gain of {least:.1f} points or more; of" if found.ordered else "Of"
         able = "Both order alike; of" if found.order.error == 0 else able
-        return f"This log cannot tell {second} from {first}: {figures}. {able} random ratings, {many} would decide."
+        return f"{self.verdict}: {figures}. {able} random ratings, {many} would decide."
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
@@ -186,12 +194,8 @@ class OfImpressions(Comparison):
     def sentence(self) -> str:
         if self.deciding is self.by_random:
             return super().sentence()
-        first, second = self.names
         figures = "; ".join(f"{name} {WORDS.get(name, 'risen')} by {found}" for name, found in self.gains.items())
-        verdict = f"{self.better} is better than {first if self.decision == 'use' else second}"
-        if self.decision == "test":
-            verdict = f"This log cannot tell {second} from {first}"
-        return " ".join([f"{verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
+        return " ".join([f"{self.verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
 
     def numbers(self) -> dict[str, Interval]:
         return dict(self.gains) | _numbers(self.by_random, "by random ratings")
@@ -283,7 +287,7 @@ def compare(
     models = [source for source in (first, second) if isinstance(source, Recommender)]
     if log is None:
         if len(models) < 2 or fingerprint(models[0].log) != fingerprint(models[1].log):
-            raise ParameterError("only two models of one log need no other: give the log that is to judge these two.")
+            raise ParameterError("these are not two models of one log: give the log that is to judge them by log=.")
         log = models[0].log
     log = as_log(log, models[0] if models else None)
     folder = next((model.folder for model in models if model.folder is not None), None)
