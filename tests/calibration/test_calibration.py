@@ -217,6 +217,12 @@ def test_a_calibrator_that_makes_things_worse_steps_back(rng):
         assert spec.fit(e.take(rng.permutation(300)), held_out, rng=rng).notes == first.notes
 
 
+def test_what_is_as_good_as_the_simple_map_stays(rng):
+    e = labelled(examples(b=1.0), rng, b=1.0)
+    fitted = GlobalPlatt(slope=False).fit(e, e, rng=rng)
+    assert (fitted.notes, fitted.stepped_back) == ((), False)
+
+
 def test_what_was_stepped_back_from_is_tried_again(rng):
     """At its fits 2, 4, 8 and so on, though by then it would help."""
     alike, differing = (labelled(examples(n=4000, seed=2), rng, a=a) for a in (1.0, 0.2))

@@ -10,9 +10,9 @@ import pytest
 
 import unskew
 from unskew.data.pairs import SeenPairs
-from unskew.evaluation import judge
+from unskew.evaluation import fits, judge
+from unskew.evaluation.compare import MOST_ASKED as MOST
 from unskew.evaluation.estimators import ESTIMATORS, LISTS_NEED_ALL, corner_of, estimate, interval_of
-from unskew.evaluation.fits import imputation_of
 from unskew.evaluation.scores import known_propensity, scores_of
 from unskew.metrics import find, roc_auc
 
@@ -42,6 +42,7 @@ def test_every_estimator_is_its_formula(evidence, scores, estimator):
         assert estimate(one, find("log_loss"), estimator, s).value == pytest.approx(of_probabilities)
         ends = interval_of(one, find("auc"), estimator, y)[:3]
         assert ends == pytest.approx((1, 1, 1), abs=1e-12)  # the end of the range belongs to it
+        assert np.isfinite(estimate(one, find("log_loss"), estimator, y).value)  # 0 and 1 are probabilities
         with pytest.raises(unskew.DataError, match="log_loss needs probabilities of a binary log"):
             estimate(one, find("log_loss"), estimator, s - 1)
 
@@ -77,6 +78,8 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     assert found.by_log == unskew.compare(poor, good, world.log, seed=0).by_log
     assert (level.better, level.needed) == (None, None)
     assert (found.finding().action, level.finding().action) == ("", "An A/B test")
+    asked = [replace(found, by_log=found.by_log._replace(needed=n)) for n in (1.0, MOST - 9, MOST, MOST + 1)]
+    assert [each.needed for each in asked] == [50, MOST, MOST, None]
     assert str(level).startswith("This log cannot tell B from A")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
     assert "an evaluation counts all unseen pairs alike" in found.finding().rests_on
@@ -135,7 +138,7 @@ def test_models_of_one_log_are_fitted_again_without_what_judges_them(world):
         unskew.estimate_risk(other, world.log)
 
 
-def test_graded_logs_are_judged_on_their_scale():
+def test_graded_logs_are_judged_on_their_scale(monkeypatch):
     world = unskew.simulate(120, 60, density=0.3, selection="popularity", interaction=1.5, seed=3)
     stars = 1 + 4 * np.clip(world.preference(world.log.users, world.log.items) * 0.6 + 0.4 * world.log.ratings, 0, 1)
     log = unskew.RatingLog.from_arrays(
@@ -146,9 +149,13 @@ def test_graded_logs_are_judged_on_their_scale():
     assert unskew.compare(poor, good, log).decision == "use"
     assert scores_of(poor, log)(log.users[:2], log.items[:2]).tolist() == [0.5, 0.5]
     assert 0 < unskew.estimate_risk(good, log, metrics=("mse",))["mse", "dr"].value < 4
-    imputed = imputation_of(log, 0)
+    imputed = fits.imputation_of(log, 0)
     expected = imputed.posterior.expected(log.users[:9], log.items[:9])
     np.testing.assert_allclose(imputed.expected(log.users[:9], log.items[:9]), (expected - 1) / 4)
+    asked = []
+    monkeypatch.setattr(fits, "estimate_slope", lambda pairs, liked, *more: asked.append(liked))
+    fits.slope_of(log, np.zeros(len(log)), [], 0)
+    assert asked[0].tolist() == (np.round(stars) >= 3).tolist()  # the middle of the scale is liked
 
 
 def test_lists_of_a_large_catalogue_are_left_out_with_a_note_and_refused_where_asked_for(world, scores, monkeypatch):

@@ -189,12 +189,14 @@ def gain_of(order: float, *squared: float, stars: float | None = None, aligned: 
         (0, (2.3, 0, 0), None, (-2.4, -2.4, -2.4), "stop"),
         (0, (2.4, -9, -9), None, (-2.4, -2.4, -2.4), "test"),  # the level may outweigh all else
         (2.4, (0, 0, -9), None, (2.4, 2.4, 2.4), "use"),
+        (gains.Z, (0, 0, 0), None, (), "test"),
+        (-gains.Z, (0, 0, 0), None, (), "test"),
     ],
 )
 def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned, decision):
     found = gain_of(order, *squared, stars=stars, aligned=aligned)
     assert found.decision == decision
-    assert bool(found.looks()) == any(min(sign) > 2.39 for sign in ((stars or order,), squared, aligned) if sign)
+    assert bool(found.looks()) == any(min(sign) > gains.Z for sign in ((stars or order,), squared, aligned) if sign)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +205,7 @@ def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned
         ((3, 0, 0, 0), (-3, 0), "stop"),
         ((3, 0, 0, 0), (0.5, 0.5), "use"),
         ((3, 0, 0, 0), (-0.7, 0), "use"),
+        ((3, 0, 0, 0), (-1.0, 0), "use"),
         ((3, 0, 0, 0), (-1.5, 0), "test"),
         ((-3, 0, 0, 0), (1.5, 0), "test"),
         ((-3, 0, 0, 0), (0.7, 0), "stop"),
@@ -319,11 +322,26 @@ def test_a_loaded_model_keeps_what_was_fitted_in_its_folder(world, tmp_path, mon
         nothing.setattr(judge, "imputation_of", None)
         nothing.setattr(unskew.SNIPS, "fit", None)
         assert found() == first  # to the bit
+    for number in range(kept.MOST):
+        kept.kept((number,), dict)
+    assert len(kept._KNOWN) == kept.MOST  # the oldest are forgotten here
     file = tmp_path / "m" / "judge.bin"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     assert found() == first
     assert "judge.bin is damaged" in capsys.readouterr().err
     unskew.load(tmp_path / "m").save(tmp_path / "m")  # what the judge has kept there is no foreign file
+
+
+def test_a_hundred_ratings_of_two_users_can_judge_and_of_two_items_hardly():
+    pairs, liked = np.arange(0, 120, 6)[:, None] + np.arange(5), np.arange(100) % 3 == 0
+    for n_users, n_items in ((2, 60), (60, 2)):
+        ids = {"user_ids": range(n_users), "item_ids": range(n_items)}
+        log = unskew.RatingLog.from_arrays(*np.divmod(pairs.ravel(), n_items), liked, positive=1, **ids)
+        if n_users == 2:
+            assert judge.gather(log).effective > 30
+        else:
+            with pytest.raises(DataError, match=r"are worth [12]\d equal ones"):
+                judge.gather(log)
 
 
 def test_any_seed_is_one(world):
@@ -412,6 +430,8 @@ def test_a_sample_of_unseen_pairs_tells_the_same(world, evidence, monkeypatch):
     assert some.squared[0].value == pytest.approx(whole.squared[0].value, abs=whole.squared[0].error)
     base, all_of = few.corners["alike"].base, evidence.corners["alike"].base
     assert base.sum() == pytest.approx(all_of.sum(), rel=1e-9)
+    monkeypatch.setattr(judge, "MOST_UNSEEN", world.n_pairs - len(world.log))
+    assert judge._few(world.log)
     monkeypatch.setattr(judge, "MOST_UNSEEN", 2000)  # too few for everybody: a user has at least 20
     rows = judge._rows(world.log, evidence.fold_of_ratings, np.random.default_rng(0))
     assert len(np.unique(rows.users[rows.fold == 0])) == 100
@@ -463,8 +483,10 @@ def test_known_propensities_weigh_by_their_odds(world):
             "the log knows only 1 user",
         ),
         (
-            lambda log: unskew.RatingLog.from_arrays(np.repeat(range(20), 10), [*range(10)] * 20, [1, 2] * 100),
-            "Every user has rated every item",
+            lambda log: unskew.RatingLog.from_arrays(
+                np.repeat(range(20), 10), [*range(10)] * 20, [1, 2] * 100, user_ids=range(21)
+            ),
+            "Every user has rated every item, or none",
         ),
     ],
 )

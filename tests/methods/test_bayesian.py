@@ -92,6 +92,7 @@ def test_somebody_unknown_is_the_average_and_a_new_user_is_learned(model):
 
 
 def test_it_can_be_the_imputation_of_a_doubly_robust_method(log):
+    assert BayesianFactors in [entry.cls for entry in unskew.registered("imputation")]
     method = unskew.make("dr-jl", imputation=BayesianFactors(sweeps=20), propensity=unskew.Popularity())
     model = method.fit(log, training=QUIET)
     assert any("imputation is fitted before" in note for note in model.history.notes)

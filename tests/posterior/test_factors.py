@@ -193,14 +193,14 @@ def test_interrupt_keeps_what_there_is(monkeypatch):
     sweep = Sampler.sweep
 
     def stop(sampler):
-        if sampler.sweeps == 30:
+        if sampler.sweeps == 21:  # when two are kept
             raise KeyboardInterrupt
         sweep(sampler)
 
     monkeypatch.setattr(Sampler, "sweep", stop)
     found = sample(Problem(world(n=400)[0], PLAIN)).posterior
-    assert found.sweeps == 30
-    assert any("Interrupted after 30 sweeps" in note for note in found.notes)
+    assert found.sweeps == 21
+    assert any("Interrupted after 21 sweeps: answers rest on the 2 kept" in note for note in found.notes)
 
 
 def test_compression_loses_nothing_that_counts():
@@ -231,6 +231,9 @@ def test_additive_log_variance_is_recovered():
     assert np.mean(variance / np.exp(x[u] + y[i])) == pytest.approx(1)  # the level is that of the variances
     assert np.abs((x[:60, None] + y) - (a[:, None] + b)).max() < 0.3
     assert x[60] == pytest.approx(-2, abs=0.3)  # of whom there is no pair
+    once, log = np.arange(6), rng.standard_normal(6)  # of one pair each: two more stand at the mean
+    _, y = additive_log_variance(once, once, np.exp(log), 6, 6)
+    np.testing.assert_allclose(y, (log - log.mean()) / 4, atol=1e-6)
 
 
 def test_columns_of_the_prior_are_standardised_and_unknown_rows_stand_at_their_means():
@@ -281,6 +284,9 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0
     assert directions(Pairs(np.arange(12) % 4, np.arange(12) % 5, 4, 5), least=16).users.shape == (4, 3)
     everything = Pairs(*np.divmod(np.arange(60), 6), 10, 6)  # seen: counts alone explain it
+    assert directions(Pairs(np.arange(9) % 5, np.arange(9) % 2, 5, 2), least=1).users.shape == (5, 1)
+    for more in ({"n_users": 20_000}, {"n_items": 20_000}):  # of whom nothing is seen: no edge moves
+        assert len(directions(log._replace(**more)).strengths) == 2
     assert len(directions(everything).strengths) == 0
     assert not directions(everything, least=4).users.any()
 
@@ -397,6 +403,9 @@ def test_tiny_and_odd_logs_give_finite_answers():
     fit_small(thirty, 0 * thirty, thirty % 2, 30, 1)
     ten = fit_small(np.arange(10) % 4, np.arange(10) % 5, np.arange(10) % 3, 4, 5)
     assert any("10 ratings teach little" in note for note in ten.notes)
+    log = world(n=100, cuts=(0.0,))[0]._replace(context=np.zeros(100, int))  # all in one place
+    hundred = sample(Problem(log, replace(PLAIN, sweeps=8))).posterior
+    assert not any("teach little" in note or "contexts" in note for note in hundred.notes)
     fit_small(rng.integers(9, size=60), rng.integers(9, size=60), rng.choice([1, 2, 1e300], 60), 9, 9)
     users, items = np.r_[np.zeros(100_000, int), 1, 1, 2, 2], np.r_[np.arange(100_000), 0, 1, 1, 2]
     busy = Pairs(users, items, 3, 100_000, np.arange(100_004) % 3)
@@ -413,6 +422,7 @@ def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
         monkeypatch.setattr(Chain, "unsteadiness", lambda chain, unsteady=unsteady: unsteady)
         found = sample(Problem(world(n=300)[0], replace(PLAIN, sweeps=None))).posterior
         assert ran == expected
+        assert any("may still move" in note for note in found.notes) == (unsteady > 1e-4)
         ran.clear()
     assert "85 sweeps were run, 23 kept; two halves of them differ by 0.021 in a probability." in found.notes
     assert "Answers may still move by that much; sweeps=170 would steady them." in found.notes

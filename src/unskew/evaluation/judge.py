@@ -123,8 +123,11 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
             "Rows of this log share pairs or stand for several, and cannot be left out one by one: read it with "
             "duplicates='last', or judge by random ratings."
         )
-    if len(log) == log.n_pairs:
-        raise DataError("Every user has rated every item: there is no pair that nobody chose, and nothing to judge.")
+    counts = np.bincount(log.users, minlength=log.n_users)
+    if not ((counts > 0) & (counts < log.n_items)).any():
+        raise DataError(
+            "Every user has rated every item, or none: there is no pair that anybody left out, and nothing to judge."
+        )
     if len(log) < FEWEST:
         raise DataError(f"{len(log)} ratings cannot judge anything: at least {FEWEST} are needed.")
     seed = checked_seed(seed) % 2**31  # as seeds of all that is fitted are made of it
