@@ -1,5 +1,6 @@
 """Names of methods and parts, also of other packages, and the settings behind them."""
 
+import re
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 
@@ -87,7 +88,7 @@ def test_every_bound_of_every_setting_is_checked(spec):
     """Generated from the settings themselves: just outside each bound, not a number, an unknown choice."""
     for each in fields(spec):
         bounds = each.metadata.get("bounds")
-        assert bounds or not {"int", "float"} & {*each.type.split(" | ")}, "a number without bounds"
+        assert bounds or not {"int", "float"} & {*re.findall(r"\w+", str(each.type))}, "a number without bounds"
         wrong = [float("nan"), "many", True, 10**39, 1e300] if bounds else []
         wrong += [bound + OUTSIDE[kind] for kind, bound in (bounds or {}).items()]
         wrong += ["nothing of the kind", object()]
