@@ -289,7 +289,7 @@ class Recommender:
         return lambda users, items: np.asarray(part.order_scores(by, users, items, rng), np.float64)
 
     def ranked(self, by: str) -> Ranked | None:
-        """Return the same for users and all items at once, up to a known error, where that is told."""
+        """Return the same for users and all items at once, up to a known error, where that is known."""
         mapped = by == "liking" and "prediction" in (*self.corrections, *self.parts.calibrators)
         return None if mapped else self.part("prediction").ranked(by)
 

@@ -107,7 +107,7 @@ class Corrected(Posterior):
         return (lambda users: by_logits(margin(users)[0], logits, PROBIT_SLOPE * rise)) if rise > 0 else None
 
     def _of_known(self, near: Callable[[Array], Near], users: Array) -> Near:
-        """Return what is told of users and all items at once; of users whom the exposure does not know nothing is."""
+        """Return what is known of users and all items at once; nothing of users that the exposure does not know."""
         known = self.exposure.known(users, 0 * users)
         found = near(np.where(known, users, 0))
         return found._replace(error=np.where(known, found.error, np.inf))

@@ -67,7 +67,7 @@ class Part:
     std = liked = expected = continued = order_moments = level_chances  # what a posterior knows besides
 
     def ranked(self, by: str) -> Ranked | None:
-        """Return what lists are ranked by for users and all items at once; None if it is only told of pairs."""
+        """Return what lists are ranked by for users and all items at once; None if only pairs tell it."""
         if by != "liking" or (form := self.linear()) is None:
             return None
         products = Products(np.column_stack([form.items, form.offsets])[:-1])

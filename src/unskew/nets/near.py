@@ -55,7 +55,7 @@ Ranked = Callable[[NDArray[Any]], Ranking]
 def by_logits(near: Near, logits: Callable[[Float], Float] = lambda x: x, slope: float = 1.0) -> Ranking:
     """Rank by the logistic function, in single precision, of what these are the logits of, rising by `slope` at least.
 
-    A probability is told from p if it is below (1 - 16 EPS) p; -log p rises by 1 - p with the logit, or faster below.
+    A probability differs from p if it is below (1 - 16 EPS) p; -log p rises by 1 - p with the logit, or faster below.
     """
 
     def slack(least: Float) -> Float:
