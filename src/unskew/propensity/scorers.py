@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,11 @@ ROUNDED = 1e-9  # by how much scores by a ridge may differ, however they are sum
 def sum_neighbours(rows: Int, pointer: Int, members: Int, square: Float, place: Int) -> tuple[Float, Float]:
     """Return, for pairs, the sum of square[place, j] over the members j of a row, and whether place is one.
 
-    For few pairs by NumPy, which adds in the same order, to the same bits: importing Numba would take far longer.
+    For few pairs by NumPy, which adds in the same order, to the same bits, unless Numba is there: importing it would
+    take far longer.
     """
     sizes = pointer[rows + 1] - pointer[rows]
-    if sizes.sum() > MOST_BY_NUMPY:
+    if "numba" in sys.modules or sizes.sum() > MOST_BY_NUMPY:
         return _sum_neighbours(rows, pointer, members, square, place)
     pair = np.repeat(np.arange(len(rows)), sizes)
     one = members[np.arange(len(pair)) + np.repeat(pointer[rows] - (np.cumsum(sizes) - sizes), sizes)]
