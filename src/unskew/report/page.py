@@ -76,8 +76,8 @@ def page(findings: Findings, *, command: str = "", log: str = "", seed: int = 0)
     known: dict[str, Finding | None] = dict.fromkeys(KEYS) | {one.key: one for one in findings}
     asked = ((question, known[key]) for key, question in QUESTIONS.items())
     sections = [(question, one) for question, one in asked if one is not None and (one.key != "data" or one.chart)]
-    said = " ".join([one.meaning for _, one in sections] + [one.rests_on for one in findings])
-    facts = {"headline": findings.label, "about": findings.about, "said": said, "findings": findings}
+    stated = " ".join([one.meaning for _, one in sections] + [one.rests_on for one in findings])
+    facts = {"headline": findings.label, "about": findings.about, "stated": stated, "findings": findings}
     made = {"command": command, "log": log, "seed": seed}
     return rendered("page.html", sections=sections, known=known, **facts, **made)
 
