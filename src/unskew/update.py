@@ -121,7 +121,7 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
         return found
     keys = pair_keys(found.users, found.items, found.n_items)
     context, part = stacked({**(log.context or {})}, {**(new.context or {})}), shares(keys)
-    cells = (np.append(weights(log), weights(new)) * (1 if part is None else part)).astype(np.float32)
+    cells = (np.append(log.rows_each, new.rows_each) * (1 if part is None else part)).astype(np.float32)
     several = len(np.unique(context.get("policy", [0]))) > 1
     chances = None
     if log.chances is not None and new.chances is not None and not several:
@@ -166,13 +166,6 @@ def times_of(rows: Any) -> NDArray[np.float64] | None:
     listed = getattr(rows, "listed", None)
     found: NDArray[np.float64] | None = rows.times if listed is None else listed.times
     return found
-
-
-def weights(log: RatingLog) -> NDArray[Any]:
-    """Return how many rows each row stands for, whatever share of its pair it is."""
-    part = shares(pair_keys(log.users, log.items, log.n_items))
-    found = np.ones(len(log), np.float32) if log.cells is None else log.cells
-    return found if part is None else found / part
 
 
 def stacked(old: dict[str, Any], new: dict[str, Any]) -> dict[str, NDArray[Any]]:

@@ -290,7 +290,7 @@ def test_a_like_log_lends_its_names_and_its_scale():
 def test_a_threshold_that_is_asked_for_may_leave_one_class_almost_empty():
     log = RatingLog.from_arrays(AT, OF, np.where(RARE == 5, 99, RARE), positive=50)
     assert log.notes[0].startswith("the rating 99 in 1 row stands out, as all others lie from 1 to 2")
-    assert "only 0.10% of ratings are liked" in log.notes
+    assert "only 0.10% of what was rated is liked" in log.notes
 
 
 def test_a_setting_that_there_is_not_is_refused_with_the_nearest():

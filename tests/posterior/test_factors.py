@@ -348,7 +348,7 @@ def test_new_rows_are_answered_by_features():
     users, items = np.repeat(np.arange(80), 25), rng.integers(50, size=2000)
     log = Pairs(users, items, 100, 50, np.digitize(1.5 * x[users, 0] + rng.standard_normal(2000), [0]))
     posterior = sample(Problem(log, PLAIN, user_features=x)).posterior
-    assert "20 of 100 users have no rating: they are answered as new ones." in posterior.notes
+    assert "20 of 100 users have nothing in the log: they are answered as new ones." in posterior.notes
     assert posterior.shots["known"].tolist() == [1, 0, 0]  # of a new user, features as all have them on average
     f = posterior.scores(np.r_[np.arange(80, 100), -1], np.zeros(21, int))
     assert np.corrcoef(f[:-1], x[80:, 0])[0, 1] > 0.95
@@ -402,7 +402,7 @@ def test_tiny_and_odd_logs_give_finite_answers():
     fit_small(0 * thirty, thirty, thirty % 3, 1, 30)
     fit_small(thirty, 0 * thirty, thirty % 2, 30, 1)
     ten = fit_small(np.arange(10) % 4, np.arange(10) % 5, np.arange(10) % 3, 4, 5)
-    assert any("10 ratings teach little" in note for note in ten.notes)
+    assert any("10 rows teach little" in note for note in ten.notes)
     log = world(n=100, cuts=(0.0,))[0]._replace(context=np.zeros(100, int))  # all in one place
     hundred = sample(Problem(log, replace(PLAIN, sweeps=8))).posterior
     assert not any("teach little" in note or "contexts" in note for note in hundred.notes)

@@ -62,7 +62,7 @@ def test_gate_opens_on_evidence_alone():
         opened += found.applied
         if not found.applied:
             assert np.array_equal(answers, expit(logit(q)))
-            assert "does not act" in found.sentence("The correction", "log-loss")
+            assert "does not act" in found.sentence("The correction", "log-loss", "ratings")
     assert opened <= 1
 
 

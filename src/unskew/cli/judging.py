@@ -126,7 +126,8 @@ def diagnose(
     subject: Any = unskew.load(source) if is_model(source) else reading.log(source)
     log = subject.log if is_model(source) else subject
     random = reading.random_ratings(random_ratings, log)
-    found = unskew.diagnose(subject, random_ratings=random, show_ids=show_ids, called=source, seed=seed)
+    called = [source, *reading.words(for_fit=True)]
+    found = unskew.diagnose(subject, random_ratings=random, show_ids=show_ids, called=called, seed=seed)
     if out is None:
         return Answer(found.text(), found.to_dict())
     from unskew.evaluation.kept import fingerprint

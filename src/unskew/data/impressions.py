@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -25,6 +25,34 @@ OVER_ALL = ("click", "click-and-conversion")  # targets that are wanted over all
 CONTEXT = ("request", "position", "examination", "policy", "pscore", "is_random", "sample_rate")  # what a row may have
 NAMED, MOST_LEVELS = "context.", 1_000  # of columns of context that were asked for by name
 OFF = 3.0  # standard errors from which on logged chances are doubted
+
+
+class Wording(NamedTuple):
+    """How sentences call that the outcome of a pair is known, what it is if it is positive, and what rows are."""
+
+    seen: str = "rated"
+    won: str = "liked"
+    rows: str = "ratings"
+    beforehand: str = "people choose by what can be known beforehand"
+    afterwards: str = "they rate what they turn out to love"
+
+
+RATINGS = Wording()
+OF_ROWS = "rows", "what is shown is chosen by what can be known beforehand", "by how it turns out"
+WORDINGS = {
+    "click": Wording("shown", "clicked", *OF_ROWS),
+    "conversion": Wording("clicked", "bought", *OF_ROWS),
+    "click-and-conversion": Wording("shown", "bought", *OF_ROWS),
+    "implicit": Wording("positive", "positive", *OF_ROWS),
+    "": Wording("seen", "positive", *OF_ROWS),
+}
+
+
+def wording(target: str | None, listed: bool) -> Wording:
+    """Return how sentences call things; of listed rows without a target only that they are seen is known."""
+    return WORDINGS[target or ""] if target or listed else RATINGS
+
+
 RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
 
 

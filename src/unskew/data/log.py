@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from unskew.data.features import Features
 from unskew.data.guess import NAMES, Names
 from unskew.data.ids import Vocabulary
-from unskew.data.impressions import OVER_ALL
-from unskew.data.pairs import pair_fold
+from unskew.data.impressions import OVER_ALL, Wording, shares, wording
+from unskew.data.pairs import pair_fold, pair_keys
 from unskew.data.population import AllPairs, ListedRows, Population
 from unskew.data.scale import Scale
 from unskew.errors import DataError
@@ -129,6 +129,11 @@ class RatingLog:
 
     def __repr__(self) -> str:
         level = f"positive rate {self.positive_rate:.1%}"
+        if self.impressions:
+            seen, won, *_ = self.wording
+            part = "" if self.listed is None else f"{len(self):,} {seen}, of these "
+            sizes = f"{self.n_rows:,} rows shown to {self.n_users:,} users, {self.n_items:,} items"
+            return f"RatingLog({sizes}, {part}{self.positive_rate:.1%} {won})"
         if not self.binary:
             mean = float(self.scale.from_unit(self.positive_rate))
             level = f"mean rating {mean:.2f} of {self.scale.low:g} to {self.scale.high:g}"
@@ -156,6 +161,24 @@ class RatingLog:
     def impressions(self) -> bool:
         """Whether rows are what was shown, and not what users chose to rate."""
         return self.listed is not None or self.target in OVER_ALL
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, seen or not."""
+        return len(self) if self.listed is None else len(self.listed)
+
+    @property
+    def rows_each(self) -> NDArray[np.float64]:
+        """How many rows each row of a whole log stands for, whatever share of its pair it is."""
+        if self.cells is None:
+            return np.ones(len(self))
+        part = None if self.listed is not None else shares(pair_keys(self.users, self.items, self.n_items))
+        return np.asarray(self.cells if part is None else self.cells / part, np.float64)
+
+    @property
+    def wording(self) -> Wording:
+        """How sentences call what is known of pairs, and what came of it."""
+        return wording(self.target, self.listed is not None)
 
     def known_of_rows(self, name: str) -> NDArray[Any] | None:
         """Return what is known of the rows that were shown, seen or not: "request", "position", "pscore"; or None."""

@@ -140,8 +140,9 @@ class Rows(NamedTuple):
             scale.refuse_one_class(low, high)
             share = float(unit.mean())
             if scale.binary and min(share, 1 - share) < guess.FEWEST:
-                side = "liked" if share < 0.5 else "disliked"
-                notes.append(f"only {min(share, 1 - share):.2%} of ratings are {side}")
+                words = impressions.wording(self.target, seen is not None)
+                side = "" if share < 0.5 else "not "
+                notes.append(f"only {min(share, 1 - share):.2%} of what was {words.seen} is {side}{words.won}")
         named = None if settings.get("item_names") is None else self._titles(settings["item_names"], item_ids, notes)
         called = {role: name for role, name in self.called.items() if role in guess.Names._fields}
         prefix = f"{self.where}: " if self.where else ""

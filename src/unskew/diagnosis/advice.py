@@ -1,6 +1,5 @@
 """What follows from the findings: use it, test it or do not switch, why, and what to do next, in one wording."""
 
-import shlex
 from collections.abc import Sequence
 
 from unskew.evaluation.compare import ASSUMPTION, Comparison
@@ -18,7 +17,7 @@ def about_model(
     alike = found["lists"].answer == "no"
     decision: Decision = "stop" if alike else comparison.decision
     why = _why(decision, comparison, found, alike)
-    return Findings(decision, why, findings, _steps(decision, comparison, found, shlex.quote(source), orders), about)
+    return Findings(decision, why, findings, _steps(decision, comparison, found, source, orders), about)
 
 
 def _why(decision: Decision, comparison: Comparison, found: dict[str, Finding], alike: bool) -> str:
@@ -88,7 +87,7 @@ def _steps(
 def about_log(findings: Sequence[Finding], *, about: str, source: str) -> Findings:
     """Return a decision about a log: correct it, plain is fine, or cannot tell."""
     found = {one.key: one for one in findings}
-    bias, source = found["bias"], shlex.quote(source)
+    bias = found["bias"]
     decision = DECISIONS[bias.answer]
     why = {
         "use": f"{_level(bias)} Use a method that corrects it.",

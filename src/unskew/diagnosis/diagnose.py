@@ -1,5 +1,7 @@
 """A log or a model in, findings and a decision out; one baseline is trained besides the judge's folds."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
@@ -11,9 +13,9 @@ from unskew.data.read import as_log
 from unskew.diagnosis.advice import about_log, about_model, assumption
 from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration, with_residuals
-from unskew.diagnosis.impressions import OWN, PLAIN, diagnose_impressions
-from unskew.diagnosis.lists import K, lists, shown_by, some_users
-from unskew.errors import ParameterError, flag, of_class
+from unskew.diagnosis.impressions import diagnose_impressions, impressions
+from unskew.diagnosis.lists import OTHER_SEED, OWN, PLAIN, K, lists, plain_fit, shown_by, some_users
+from unskew.errors import ParameterError, flag, words
 from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
 from unskew.evaluation.fits import Values
@@ -22,10 +24,7 @@ from unskew.evaluation.judge import Evidence, random_evidence
 from unskew.findings import Answer, Finding, Findings, Interval, Table
 from unskew.methods.bayesian import Corrected
 from unskew.model import Recommender
-from unskew.registry import make
-from unskew.training.options import Training
 
-OTHER_SEED = 7919
 LEAST, MOST = 0.8, 1.25  # of the unseen pairs, by the weights of the ratings
 
 
@@ -34,15 +33,15 @@ def diagnose(
     *,
     random_ratings: RatingLog | None = None,
     show_ids: bool = False,
-    called: str | None = None,
+    called: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> Findings:
     """Judge a log (a frame is read as one) or a model, by the log and, if any, by random ratings.
 
     Of a model: its method and plain training are fitted without each of five folds and judged there, so the verdict is
     on models of 80% of the log. In lists people are person A, B and C unless `show_ids`, items have their titles if
-    the log knows any; `called` is what commands in the next steps call the source: its path if it is one, else `model`
-    or `ratings.csv`.
+    the log knows any; `called` is what commands in the next steps call the source, or the words by which they read it:
+    its path if it is one, else `model` or `ratings.csv` (`shown.csv`).
 
     Examples:
         >>> found = unskew.diagnose(unskew.simulate(n_users=100, n_items=60, density=0.1, seed=0).log)
@@ -53,25 +52,23 @@ def diagnose(
         called = fspath(source)
     if not isinstance(source, RatingLog | Recommender):
         source = as_log(source)
-    of_class("" if called is None else called, "called", str)
-    called = called or ("model" if isinstance(source, Recommender) else "ratings.csv")
-    flag(show_ids, "show_ids")
     log = source.log if isinstance(source, Recommender) else source
+    called = called or ("model" if source is not log else "shown.csv" if log.impressions else "ratings.csv")
+    called = shlex.join([called] if isinstance(called, str) else words(called, "called"))
+    flag(show_ids, "show_ids")
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")
-    if log.listed is not None:
-        return diagnose_impressions(source, log, called, seed)
+    if log.impressions:
+        random = Witnesses.random_of(log, random_ratings)
+        return diagnose_impressions(source, log, random, show_ids=show_ids, called=called, seed=seed)
     folder = source.folder if isinstance(source, Recommender) else None
     _, evidence, random = witnesses = Witnesses.of(log, random_ratings, seed, folder)
     first = [data(log), bias(log, evidence, random), *([] if evidence is None else [reach(evidence)])]
-    whose = "rows shown to" if log.impressions else "ratings by"
-    about = f"{len(log):,} {whose} {log.n_users:,} people on {log.n_items:,} items ({log.density:.1%} of "
+    about = f"{len(log):,} ratings by {log.n_users:,} people on {log.n_items:,} items ({log.density:.1%} of "
     about += f"all pairs), judged by {'the log alone' if random is None else f'{len(random):,} random ratings'}"
     if isinstance(source, RatingLog):
         return about_log([*first, assumption(None)], about=about, source=called)
-    training = Training(progress=False)
-    seeds = source.seed, (source.seed + OTHER_SEED) % 2**63
-    plain, other = (make("naive").fit(log, seed=number, training=training) for number in seeds)
+    plain, other = plain_fit(source), plain_fit(source, OTHER_SEED)
     comparison, by_fold, as_fitted = compared((plain, source), (PLAIN, OWN), witnesses)
     rows = evidence if random is None else random_evidence(log, random)
     assert rows is not None
@@ -116,13 +113,14 @@ def _table(
 
 def known_already(model: Recommender) -> list[str]:
     """Tell what a fit knows without the judge in three lines: data, lists and weights, what each step did."""
-    log = model.log
-    level, shown = Levels(log, None, None), shown_by(model, some_users(model))
-    population = "all pairs" if log.listed is None else "what was shown"
+    log, shown = model.log, shown_by(model, some_users(model))
+    about, level = impressions(log).headline if log.impressions else data(log).headline, Levels(log, None, None)
+    if not log.impressions:
+        about += f" ({log.density:.1%} of all pairs), {level.log} {level.what} in the log"
     lists_of = f"lists of {K} show {shown.coverage(K):.0%} of the items; one first item for {shown.same_first():.0%} of"
     steps = [str(model.history), *([] if model.random_ratings is None else [str(model.random_ratings)])]
     return [
-        f"{data(log).headline} ({log.density:.1%} of {population}), {level.log} {level.what} in the log",
+        about,
         f"{lists_of} all" + ("" if model.weights is None else f"; {model.weights}"),
         ". ".join(step.rstrip(".") for step in "\n".join(steps).splitlines()),
     ]

@@ -9,11 +9,22 @@ from unskew.data.log import RatingLog
 from unskew.findings import Finding, Interval, Table
 from unskew.metrics.ranking import TopLists
 from unskew.model import Recommender
+from unskew.registry import make
 from unskew.topk import Candidates, top_items
+from unskew.training.options import Training
 
-K, EXAMPLES = 10, 3
+K, EXAMPLES, OTHER_SEED = 10, 3, 7919
+PLAIN, OWN = "plain training", "this model"
 MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond the first, lists of only this number are made
 ALIKE = 0.8  # share of users with one first item, from which lists are no recommendations
+
+
+def plain_fit(model: Recommender, more: int = 0) -> Recommender:
+    """Return plain training on the log of a model, by its seed and more: what the model is held against, and chance."""
+    found: Recommender = make("naive").fit(
+        model.log, seed=(model.seed + more) % 2**63, training=Training(progress=False)
+    )
+    return found
 
 
 def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_ids: bool = False) -> Finding:
@@ -40,7 +51,7 @@ def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_id
     )
     alike = first[1] >= ALIKE
     headline = "No: nearly everybody gets one first item" if alike else f"{100 * after:.0f} of 100 places change"
-    rests = f"{len(users):,} of {log.n_users:,} people; what they have rated is left out."
+    rests = f"{len(users):,} of {log.n_users:,} people; what was {log.wording.seen} is left out."
     table = _examples(log, users, shown[0], shown[1], show_ids)
     return Finding("lists", "no" if alike else "yes", headline, meaning, numbers, rests_on=rests, table=table)
 

@@ -227,7 +227,7 @@ def by_impressions(
     return OfImpressions(names, found, by_random, Witnesses(judge.log, None, random), gains, len(judge.seen), notes)
 
 
-def _by_random(
+def judged_by_random(
     sources: tuple[Any, Any], names: tuple[str, str], log: RatingLog, random: RatingLog | None
 ) -> tuple[Gain | None, list[Values]]:
     """Judge two models as they are by random ratings, if any; also what they answer to these."""
@@ -297,7 +297,7 @@ def compare(
             Judge.of(log, seed, propensity),
             (first, second),
         )
-        by_random, _ = _by_random(sources, names, log, random)
+        by_random, _ = judged_by_random(sources, names, log, random)
         answers = [judge.answers(source, name) for source, name in zip(sources, names, strict=True)]
         return by_impressions(answers, names, judge, by_random, random)
     given = known_propensity(propensity, log)
@@ -313,5 +313,5 @@ def compared(
     if evidence is not None:
         by_fold = [judged(source, evidence, name) for source, name in zip(sources, names, strict=True)]
         by_log = gain(evidence, *by_fold)
-    by_random, as_fitted = _by_random(sources, names, log, random)
+    by_random, as_fitted = judged_by_random(sources, names, log, random)
     return Comparison(names, by_log, by_random, witnesses), by_fold, as_fitted

@@ -51,11 +51,12 @@ class Judge:
     held: RatingLog
     given: Values | None  # chances of the judging rows that were given
     seed: int
+    stands_for: Values  # how many rows each row with a known outcome stands for
 
     @classmethod
     def of(cls, log: RatingLog, seed: int, propensity: Any = None, learns: bool = True) -> Judge:
         """Divide a log by time, or by request, unless nothing is to be learned: then all of its rows judge."""
-        judge = cls(log, None, log, known_propensity(propensity, log), seed)
+        judge = cls(log, None, log, known_propensity(propensity, log), seed, log.rows_each)
         if not learns and not judge.learns_chances:
             return judge
         split = holdout_split(log, SHARE, by=usual(log), seed=seed)
@@ -63,7 +64,7 @@ class Judge:
         given = None if judge.given is None else judge.given[own]
         if not 0 < split.train.positive_rate < 1:
             raise DataError("The first part of the log has one outcome alone, and nothing can be judged by the other.")
-        return cls(log, split.train, split.holdout, given, seed)
+        return cls(log, split.train, split.holdout, given, seed, log.rows_each[split.holdout_rows])
 
     @property
     def learns_chances(self) -> bool:
@@ -111,7 +112,7 @@ class Judge:
     @cached_property
     def weights(self) -> Values:
         """What each row with a known outcome stands for, as a share: 1 / its chance to be visible."""
-        inverse = 1 / self.visible[self.seen]
+        inverse = self.stands_for / self.visible[self.seen]
         return np.asarray(inverse / inverse.sum())
 
     @cached_property
@@ -142,7 +143,7 @@ class Judge:
     def value(self, metric: Metric | None, source: Any, dr: bool) -> PolicyValue:
         """Estimate a metric, None for the value of a policy, of a `source` of answers by codes (or of a policy)."""
         users, items = self.shown
-        cells = None if self.held.listed is None else self.held.listed.cells
+        cells = self.stands_for if self.held.listed is None else self.held.listed.cells
         common: dict[str, Any] = {"groups": users, "cells": cells}
         if metric is None or metric.k:
             return self._policy(metric, source, dr, common)

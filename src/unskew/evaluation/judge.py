@@ -114,9 +114,11 @@ def gather(log: RatingLog, *, seed: int = 0, propensity: Values | None = None, f
 
     `propensity` are known chances of being seen, one a rating, instead of fitted ones; `folder` is that of a model.
     """
-    if log.listed is not None:
+    if log.target == "implicit":
+        raise DataError("A log of positive rows alone has nothing to judge by: read all that was shown, with target=.")
+    if log.impressions:
         raise DataError(
-            "The log lists what was shown: `diagnose` judges it by a part of its rows, nothing by all pairs."
+            "Rows are what was shown: `unskew.diagnose` judges by a part of them, nothing by folds of pairs."
         )
     if log.cells is not None:
         raise DataError(

@@ -198,7 +198,12 @@ def corrected(
     """
     posterior, problem, fold, without, some = fitted
     part, chosen = some or (problem, np.arange(problem.log.n_users))
-    log, rng, graded = part.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
+    rows, log, rng, graded = (
+        problem.wording.rows,
+        part.log,
+        np.random.default_rng([problem.seed, 22]),
+        problem.scale is not None,
+    )
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
     by_fold = {k: without(k) for k in np.unique(fold).tolist()}
     corrections = corrections and not graded
@@ -218,19 +223,19 @@ def corrected(
             logit_q[fold == k] = model.logits(log.users[fold == k], log.items[fold == k])
         alike = np.zeros(log.n_users, np.int64)
         platt = target(liked, logit_q, nothing, log.users, log.items, alike, fold, np.ones(len(fold)))
-        notes.append(platt.sentence("Calibration by left-out ratings", "log-loss"))
+        notes.append(platt.sentence(f"Calibration by left-out {rows}", "log-loss", rows))
         logit_q = platt.logits(logit_q, nothing, log.users)
         found["platt"] = platt if platt.applied else None
     if targets:
         # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
         experts = group_users(directions(problem.log, most=4, least=4).users, rng)
         targeted = target(liked, logit_q, log_p, log.users, log.items, experts[chosen], fold, np.exp(-log_p))
-        notes.append(targeted.sentence("The targeted correction", "weighted log-loss"))
+        notes.append(targeted.sentence("The targeted correction", "weighted log-loss", rows))
         found["targeted"] = replace(targeted, experts=experts)
     if shifts:
         features = part.user_features, part.item_features
         slope = estimate_slope(log, liked, fold, by_fold, rng, features)
-        share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]))
+        share, sentences = level(posterior, slope, random, np.random.default_rng([problem.seed, 23]), problem.wording)
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]
     if like is None and folded is not None and not can_be_held_out(log.rows(liked == 1), fold[liked == 1]):

@@ -148,12 +148,14 @@ class Chain:
         for name, side in (("users", a), ("items", b)):
             notes += [f"{name}: {note}" for note in side.columns.notes]
             if none := int((side.counts[:-1] == 0).sum()):
-                notes.append(f"{none:,} of {side.n - 1:,} {name} have no rating: they are answered as new ones.")
+                notes.append(
+                    f"{none:,} of {side.n - 1:,} {name} have nothing in the log: they are answered as new ones."
+                )
         if len(moved := means["context"]) > 1 and chosen.context is not None:
             ends = f"{moved.min():+.2f} to {moved.max():+.2f}"
             notes.append(f"{len(moved)} contexts of rows move their score by {ends}; answers are for an average one.")
         if self.n_ratings < 100:
-            notes.append(f"{self.n_ratings} ratings teach little: answers stay near the average of the log.")
+            notes.append(f"{self.n_ratings} rows teach little: answers stay near the average of the log.")
         return Posterior(
             ratings=self.ratings, users=Rows(u[:, :rank].copy(), np.exp(means["user_scale"]), log_variance[0]),
             items=Rows(v[:, :rank].copy(), np.exp(means["item_scale"]), log_variance[1]),

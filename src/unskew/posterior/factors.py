@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from unskew.data.impressions import contexts
+from unskew.data.impressions import RATINGS, Wording, contexts
 from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
 from unskew.posterior import defaults
@@ -84,6 +84,7 @@ class Problem:
     progress: bool | None = False
     shown: ListedRows | None = None
     """All that could be rated, if that is not all pairs."""
+    wording: Wording = RATINGS
     chances: Float32 | None = None
     """That each rating's pair was shown, where propensities were logged."""
 
@@ -102,7 +103,9 @@ class Problem:
         pairs = Pairs.of(log, ratings)._replace(context=contexts(log.context or {}))
         if log.listed is not None and log.cells is not None:  # rows that stand for several equal ones
             pairs = pairs.rows(np.repeat(np.arange(len(log)), np.maximum(np.rint(log.cells), 1).astype(int)))
-        return Problem(pairs, settings, seed, user, item, liked_from, scale, progress, log.listed, log.chances)
+        return Problem(
+            pairs, settings, seed, user, item, liked_from, scale, progress, log.listed, log.wording, log.chances
+        )
 
     @staticmethod
     def in_context(context: FitContext, settings: BayesianFactors) -> Problem:
@@ -285,7 +288,9 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, Callable[[int]
                 break
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
         verdict = "enters" if clear and mean > 0 else "stays out"
-        notes.append(f"{what} {verdict}: left-out ratings gain {mean:.4f} +- {error:.4f} in log-likelihood.")
+        notes.append(
+            f"{what} {verdict}: left-out {problem.wording.rows} gain {mean:.4f} +- {error:.4f} in log-likelihood."
+        )
         if verdict == "stays out":
             break
         current = candidate

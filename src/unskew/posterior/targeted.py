@@ -59,9 +59,9 @@ class Targeted:
         experts = np.append(self.experts, np.full(n_users, len(self.deviations)))
         return replace(self, deviations=np.vstack([self.deviations, np.zeros((1, 2))]), experts=experts)
 
-    def sentence(self, what: str, loss: str) -> str:
-        """Say whether the map, called `what`, acts."""
-        figure = f"left-out ratings gain {self.gain:.4f} +- {self.error:.4f} in {loss}"
+    def sentence(self, what: str, loss: str, rows: str) -> str:
+        """Say whether the map, called `what`, acts, by the gain of left-out `rows`."""
+        figure = f"left-out {rows} gain {self.gain:.4f} +- {self.error:.4f} in {loss}"
         if self.applied:
             a, b, c = self.coefficients
             return f"{what} acts: {figure} (a {a:.2f}, b {b:.2f}, c {c:.2f})."

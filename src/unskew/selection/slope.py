@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unskew.data.impressions import RATINGS, Wording
 from unskew.data.population import draw_unseen
 from unskew.posterior import defaults
 from unskew.posterior.answers import Codes, Posterior
@@ -202,7 +203,7 @@ def information(posterior: Posterior, users: Int, items: Int, slope: float, k: f
 
 
 def level(
-    posterior: Posterior, slope: Slope, random: Pairs | None, rng: np.random.Generator
+    posterior: Posterior, slope: Slope, random: Pairs | None, rng: np.random.Generator, words: Wording = RATINGS
 ) -> tuple[float | None, list[str]]:
     """Return k if random ratings tell it, and sentences on how far the level depends on it."""
     if not slope.used:
@@ -211,15 +212,13 @@ def level(
     k0, k1 = (random_pair_probability(posterior, users, items, slope.used, k).mean() for k in (0.0, 1.0))
     needed = math.ceil(1 / (information(posterior, users, items, slope.used, 0.5) * ENOUGH**2))
     sentences = [
-        f"Over all pairs {k0:.0%} would be liked if people choose by what can be known beforehand (k = 0), "
-        f"{k1:.0%} if they rate what they turn out to love (k = 1): no log can tell, about {needed:,} random ratings "
-        "can."
+        f"Over all pairs {k0:.0%} would be {words.won} if {words.beforehand} (k = 0), {k1:.0%} if {words.afterwards} "
+        f"(k = 1): no log can tell, about {needed:,} random {words.rows} can."
     ]
     if random is None or not len(random.users):
         return None, sentences
     k, error = most_likely_k(posterior, random.users, random.items, random.ratings, slope.used)
     enough = error <= MOST_ERROR
-    found = (
-        f"k = {k:.2f} +- {error:.2f} from {len(random.users):,} random ratings{'' if enough else ': too few to tell'}."
-    )
+    few = "" if enough else ": too few to tell"
+    found = f"k = {k:.2f} +- {error:.2f} from {len(random.users):,} random {words.rows}{few}."
     return (k if enough else None), [*sentences, found]
