@@ -1,7 +1,5 @@
 """Fixtures that more than one folder of tests needs."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Chances of places are those of the lists that are drawn: closed forms, enumeration, 20,000 lists."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

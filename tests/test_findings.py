@@ -1,7 +1,5 @@
 """Findings and charts: one record in every form, every mark where its value is, and nothing hostile gets through."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

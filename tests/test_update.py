@@ -1,7 +1,5 @@
 """More ratings are taken in by going on: answers of a fresh fit, new users and items, and no drift."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

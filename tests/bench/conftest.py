@@ -1,7 +1,5 @@
 """A tiny world, and rules by which a trial on it takes an instant."""
 
-from __future__ import annotations
-
 import pytest
 
 import unskew

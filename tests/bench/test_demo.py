@@ -1,7 +1,5 @@
 """The demo: its numbers are the library's, its words follow from them, its picture shows them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Places and tests by definition; suites have the paper's methods and numbers; every target on a tiny world."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The whole protocol on a tiny world, its jobs and records: who is fitted on what, and that a run can always go on."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """The search asks for the same whatever runs it, gives every method as many trials, and goes on where it ended."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from types import SimpleNamespace

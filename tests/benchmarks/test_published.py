@@ -1,7 +1,5 @@
 """Claims about what public code does: experts that flee to zero, propensities that collapse, a late stop."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Peers are tuned on the log alone and measured as ours are; decisions of the judge are counted as right, wrong and open.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

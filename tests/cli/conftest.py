@@ -1,7 +1,5 @@
 """A tiny log in files, a model fitted on it by the command line, and a way to run commands."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence

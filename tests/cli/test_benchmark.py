@@ -1,7 +1,5 @@
 """`unskew benchmark` and `unskew tune` from end to end, on the tiny log and on what they can name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What can be asked before anything is loaded, the examples it gives, and `unskew doctor`."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """unskew compare, diagnose and reproduce: the library's answers in a line, as JSON and as a page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Methods, datasets, and sources of the form NAME:FOLDER."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path

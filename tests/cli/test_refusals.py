@@ -1,7 +1,5 @@
 """Bad input is answered with one sentence and exit code 2, and leaves no file; nothing else is swallowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """From a file of ratings to recommendations, by commands alone: what the library would do, and notes on it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """check_method and its like let honest parts pass and catch each kind of cheat by the claim that it breaks."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Claims about what is found by looking: columns, delimiter, header, and what is liked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

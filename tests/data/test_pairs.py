@@ -1,7 +1,5 @@
 """Claims about the numbers of pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Claims about random splits: exact sizes, disjoint parts, uniform draws, independent streams."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The simulated funnel: what it draws follows the chances that it tells."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The loop is the same by seed, its figures are what they are called, and chances make the level right."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import perm
 

@@ -1,7 +1,5 @@
 """Claims about simulated worlds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What `diagnose` answers: one record for every question, a decision that follows the rule, and refusals."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

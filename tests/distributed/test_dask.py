@@ -1,7 +1,5 @@
 """The sampler on workers draws the bits of one machine, also when one of them is lost."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

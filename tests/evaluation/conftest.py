@@ -1,7 +1,5 @@
 """One world that all files here judge: what was fitted of its log once serves them all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Comparing two models and estimating one by a log alone: estimators by formula, verdicts in worlds, refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

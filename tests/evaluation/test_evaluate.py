@@ -1,7 +1,5 @@
 """`evaluate`: every metric by its own rule, every omission noted, simple models next to it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The judge: its sums and errors by hand, its decision by rule, its evidence in a world whose truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

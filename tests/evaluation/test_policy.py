@@ -1,7 +1,5 @@
 """The value of another policy: enumerated, simulated, and on real logs of two policies that each know the other's."""
 
-from __future__ import annotations
-
 import os
 from itertools import product
 from pathlib import Path

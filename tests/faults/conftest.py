@@ -1,7 +1,5 @@
 """Children that may die, hang or run out of room without harm to the tests, and how hard to try."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

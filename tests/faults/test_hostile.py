@@ -4,8 +4,6 @@ No other error, no crash, no hang. Not only damage, which digests detect, but ma
 altered here has the digest that its manifest states.
 """
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import hashlib

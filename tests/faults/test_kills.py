@@ -4,8 +4,6 @@ Nothing half written is ever taken for whole, the same command ends with the sam
 refused. A command is killed before one of the steps in which it touches files, in the middle of a write, or whenever.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

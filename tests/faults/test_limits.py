@@ -3,8 +3,6 @@
 What was there is still there, and the process lives on.
 """
 
-from __future__ import annotations
-
 from shutil import copytree
 
 import numpy as np

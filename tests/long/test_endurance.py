@@ -3,8 +3,6 @@
 README's blocks run in an environment made by its own command, the notebooks of the tutorial from top to bottom.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import os

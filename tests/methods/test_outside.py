@@ -1,7 +1,5 @@
 """A package of somebody else, built and installed: its method, net, metric and data set work in every command."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

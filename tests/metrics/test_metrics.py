@@ -1,7 +1,5 @@
 """Metrics against closed forms, plain one-user definitions and scikit-learn, and what they refuse."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import pairwise, permutations
 

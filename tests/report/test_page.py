@@ -1,7 +1,5 @@
 """The page as HTML: whole, self-contained, small, in two sheets, and deaf to names that are markup."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A small model, and a server of it on a port of this machine that answers plain requests."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

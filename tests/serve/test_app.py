@@ -1,7 +1,5 @@
 """A served model answers as it does in Python, goes on whatever happens to its folder, and refuses in a sentence."""
 
-from __future__ import annotations
-
 import errno
 import http.client
 import json

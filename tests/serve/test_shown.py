@@ -1,7 +1,5 @@
 """The log of what was shown holds every list that was answered, whole, after rotations, threads and kills."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Claims about saved models: the same bits come back, damage of any kind is one sentence, and old ones are read."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

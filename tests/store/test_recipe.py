@@ -1,7 +1,5 @@
 """Claims about recipes as plain data and as TOML: what survives, and how everything else is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib

@@ -1,7 +1,5 @@
 """Any module of PyTorch is a net: shown by a graph net that no table can hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Folders of a version that was released are never written again; a new format gets another folder next to them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
