@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from unskew.calibration.platt import GlobalPlatt
 from unskew.data.log import RatingLog
 from unskew.data.split import holdout_split, scarcity
 from unskew.datasets.world import simulate
@@ -19,7 +20,7 @@ from unskew.propensity.counted import Uniform
 from unskew.registry import make
 from unskew.training.loop import L2_PER_SCARCITY, resolved, train
 from unskew.training.options import Epoch, History, Training
-from unskew.training.plan import Copy, FitSpec, Plan, Role, Stage, Update
+from unskew.training.plan import FitSpec, Plan, Role, Stage, Update, turns
 
 SHORT = Training(max_epochs=3, progress=False)
 ONCE = replace(SHORT, max_epochs=1)
@@ -155,7 +156,7 @@ def test_a_stage_without_steps_fits_once_and_one_with_steps_after_each_epoch(spl
 
 def test_a_copy_gives_what_was_learned_to_another_role(split):
     first, second = (Stage(role, ((Update((role,), loss_of(role)),),)) for role in "ab")
-    plan = Plan({"a": Role(NET), "b": Role(NET, rate=0.0)}, (first, second._replace(copies=(Copy("a", "b"),))))
+    plan = Plan({"a": Role(NET), "b": Role(NET, rate=0.0)}, (first, second._replace(copies=(("a", "b"),))))
     trained = train(plan, split, training=ONCE)
     np.testing.assert_array_equal(state(trained, "a"), state(trained, "b"))
 
@@ -212,12 +213,17 @@ def test_what_is_not_finite_is_reported_with_its_place(split, loss, risk, senten
 @pytest.mark.parametrize(
     ("roles", "stage", "sentence"),
     [
-        ({"a": Role(NET)}, Stage("s", ((Update(("b",), naive),),)), r"stage 's' uses 'b', but it has only .*\['a'\]"),
-        ({"a": Role(NET), "b": Role(NET)}, Stage("s", ((Update(("a",), naive),),)), r"No stage trains or fits \['b'\]"),
-        ({"a": Role(NET, calibrated_by="c")}, Stage("s", ((Update(("a",), naive),),)), "'a' is calibrated by 'c'"),
-        ({"a": Role(NET, shares_with="c")}, Stage("s", ((Update(("a",), naive),),)), "'a' shares vectors with 'c'"),
+        ({"a": Role(NET)}, Stage("s", turns(b=naive)), r"stage 's' uses 'b', but it has only .*\['a'\]"),
+        ({"a": Role(NET), "b": Role(NET)}, Stage("s", turns(a=naive)), r"No stage trains or fits \['b'\]"),
+        ({"a": Role(NET, calibrated_by="c")}, Stage("s", turns(a=naive)), "'a' is calibrated by 'c'"),
+        ({"a": Role(NET, shares_with="c")}, Stage("s", turns(a=naive)), "'a' shares vectors with 'c'"),
+        (
+            {"a": Role(NET, calibrated_by="c"), "c": Role(GlobalPlatt())},
+            Stage("s", turns(a=naive)),
+            r"No stage trains or fits \['c'\]",
+        ),
         ({"a": Role(NET)}, Stage("s", fits=("a",)), "'s' fits the role 'a', which MF does not allow"),
-        ({"a": Role(NET)}, Stage("s", copies=(Copy("a", "z"),)), "stage 's' uses 'z'"),
+        ({"a": Role(NET)}, Stage("s", copies=(("a", "z"),)), "stage 's' uses 'z'"),
     ],
 )
 def test_a_plan_that_does_not_fit_together_is_refused(roles, stage, sentence):

@@ -94,7 +94,7 @@ class Method(ABC):
             weights=weights_of(trained) if weighed else None,
             calibration=report_of(trained.view(trained.feed.holdout)),
             training=training,
-            fitted_on="all" if plan.roles["prediction"].part.learns_from_all else "train",
+            fitted_on="all" if self.learns_from_all else "train",
         )
         return model if random_ratings is None else model.with_random_ratings(random_ratings)
 
@@ -170,7 +170,7 @@ def fit(
 
 def fit_on(client: Any, method: Method, source: Any, **settings: Any) -> Recommender:
     """Fit a method whose sweeps are drawn by workers of a cluster: a client, an address, or None for this machine."""
-    if client is not None and not method.plan().roles["prediction"].part.learns_from_all:
+    if client is not None and not method.learns_from_all:
         raise ParameterError(
             f"{type(method).__name__} learns by gradients, on one machine (tried with up to a million ratings): leave "
             "the cluster out, or use 'dce-bayes'."

@@ -20,7 +20,7 @@ from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.counted import Popularity
 from unskew.settings import setting
-from unskew.training.plan import Copy, FitContext, FitSpec, Plan, Role, Stage, Update, turns
+from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage, Update, turns
 
 Array = NDArray[Any]
 
@@ -199,7 +199,7 @@ class BRDDR(DRJL):
         learned = partial(imputation_error, weigh=self.imputation_weight, **BENCHMARK)
         first = turns(benchmark_imputation=learned, benchmark=partial(dr, **BENCHMARK))
         second = turns(imputation=self.worst_imputation, prediction=self.worst_case)
-        copies = tuple(Copy(twin, role) for role, twin in BENCHMARK.items() if isinstance(roles[role].part, NetSpec))
+        copies = tuple((twin, role) for role, twin in BENCHMARK.items() if isinstance(roles[role].part, NetSpec))
         stages = (
             Stage("benchmark", first, validate=partial(snips, role=BENCHMARK["prediction"])),
             Stage("prediction", second, copies=copies, validate=snips),

@@ -14,7 +14,7 @@ from unskew.data.feed import Batch, Feed
 from unskew.data.log import RatingLog
 from unskew.data.population import Folds
 from unskew.data.split import Split, scarcity
-from unskew.errors import DivergedError, PlanError, checked_seed
+from unskew.errors import DivergedError, PlanError
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import Total, value_of
 from unskew.nets.base import Net, NetContext, NetSpec, Part
@@ -71,7 +71,7 @@ class Loop:
     ) -> None:
         for role in plan.roles.values():
             refuse_listed(role.part, split.log)
-        self.split, self.seed, self.random_ratings = split, checked_seed(seed), random_ratings
+        self.split, self.seed, self.random_ratings = split, seed, random_ratings
         self.training = Training.given(training)
         self.feed = Feed(
             split,

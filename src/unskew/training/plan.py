@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -107,24 +108,18 @@ def turns(**losses: Loss) -> tuple[Step, ...]:
     return tuple((Update((role,), loss),) for role, loss in losses.items())
 
 
-class Copy(NamedTuple):
-    """What one net has learned is given to another when the stage begins."""
-
-    source: str
-    target: str
-
-
 class Stage(NamedTuple):
     """Steps on every batch, repeated over epochs until the validation risk stops falling.
 
-    A stage without steps fits its `fits` once, one with steps after each epoch. With `own_batches` each step draws
+    A stage without steps fits its `fits` once, one with steps after each epoch. Of the two nets of each of its `copies`
+    the second is given what the first has learned when the stage begins. With `own_batches` each step draws
     batches of its own instead of all taking turns on the same one. `stopping` makes the rule by which it ends.
     """
 
     name: str
     steps: tuple[Step, ...] = ()
     fits: tuple[str, ...] = ()
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[tuple[str, str], ...] = ()
     validate: Loss | None = None
     own_batches: bool = False
     stopping: Callable[[int], Patience] = Patience
@@ -163,12 +158,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for stage in self.stages:
-            for used in (*stage.trains, *stage.fits, *(name for copy in stage.copies for name in copy)):
-                self._check_known(used, f"stage {stage.name!r} uses")
+        used = [(f"stage {each.name!r} uses", {*each.trains, *each.fits, *chain(*each.copies)}) for each in self.stages]
         for name, role in self.roles.items():
-            self._check_known(role.calibrated_by or name, f"role {name!r} is calibrated by")
-            self._check_known(role.shares_with or name, f"role {name!r} shares vectors with")
+            used.append((f"role {name!r} is calibrated by", {role.calibrated_by or name}))
+            used.append((f"role {name!r} shares vectors with", {role.shares_with or name}))
+        for what, roles in used:
+            if unknown := sorted(roles - self.roles.keys()):
+                raise PlanError(f"The plan's {what} {unknown[0]!r}, but it has only the roles {sorted(self.roles)}.")
         self._fit_before()
         for stage in self.stages:
             for wanted, verb, names in ((NetSpec, "trains", stage.trains), (FitSpec, "fits", stage.fits)):
@@ -181,16 +177,13 @@ class Plan:
         if idle := sorted(set(self.roles) - busy):
             raise PlanError(f"No stage trains or fits {idle}; remove the role or add an update for it.")
 
-    def _check_known(self, role: str, what: str) -> None:
-        if role not in self.roles:
-            raise PlanError(f"The plan's {what} {role!r}, but it has only the roles {sorted(self.roles)}.")
-
     def _fit_before(self) -> None:
         """Give parts that fit themselves, and that no stage fits, a stage of their own."""
         alone = [name for name, role in self.roles.items() if isinstance(role.part, FitSpec)]
         fitted = {name for stage in self.stages for name in stage.fits}
         trained = {name for stage in self.stages for name in stage.trains}
-        stages = [Stage(name, fits=(name,)) for name in alone if name not in fitted | trained]
+        others = fitted | trained | {role.calibrated_by for role in self.roles.values()}
+        stages = [Stage(name, fits=(name,)) for name in alone if name not in others]
         notes = list(self.notes)
         for stage in self.stages:
             ready = sorted(set(alone) & set(stage.trains))
