@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 import unskew
 from benchmarks.cases import QUIET
-from benchmarks.tables import Record, gathered
-from benchmarks.worlds import FIGURES, LENGTHS, over_seeds
+from benchmarks.tables import Record, gathered, values
+from benchmarks.worlds import LENGTHS
 from unskew.bench.protocol import WORLD_SETTINGS
 from unskew.charts import Chart, Point, Row, lines, rows
 from unskew.findings import Interval, Table
@@ -37,14 +37,11 @@ def squares(liked: np.ndarray, known: np.ndarray) -> Chart:
 
 def loop(records: list[Record]) -> Chart:
     """Draw the error of the level over rounds, with the spread of seeds; with logged chances where there are any."""
-    shown = {
-        "naive, greedy": ("naive, greedy", FIGURES[2]),
-        "dce-bayes with chances": ("dce-bayes, thompson .1", FIGURES[3]),
-    }
+    shown = {"naive, greedy": "naive, greedy: level", "dce-bayes with chances": "dce-bayes, thompson .1: by chances"}
     series: dict[str, list[Point]] = {}
-    for label, (policy, figure) in shown.items():
+    for label, (policy, figure) in ((label, words.split(": ")) for label, words in shown.items()):
         for number in range(1, LENGTHS["world"][1] + 1):
-            own = over_seeds(records, "world", policy, figure, number)
+            own = np.array([*values(records, "world", policy, f"round {number}: {figure}").values()])
             mean, reach = own.mean(), 2 * own.std() / math.sqrt(len(own))
             series.setdefault(label, []).append(Point(number, Interval(mean, mean - reach, mean + reach)))
     about = (

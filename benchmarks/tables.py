@@ -185,7 +185,8 @@ def report(everything: Sequence[Record], cases: Sequence[str], methods: Sequence
         raise unskew.DataError("There are no records of this; `python -m benchmarks run` makes them.")
     sets = dict.fromkeys(each["case"].split()[0].rstrip(",") for each in records if "auc" in each["metrics"])
     found = [overview([each for each in records if each["case"].startswith(name)]) for name in sets]
-    found += [figures(records, group) for group in dict.fromkeys(group_of(m) for r in records for m in r["metrics"])]
+    groups = dict.fromkeys(group_of(m) for r in records for m in r["metrics"])
+    found += [f"{group}\n\n{figures(records, group)}".strip() for group in groups]
     return "\n\n".join([*found, comparisons(everything)]).strip()
 
 

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 import unskew
-from benchmarks.cases import Array, Experiment, Job, Measured
+from benchmarks.cases import Experiment, Figures, Job, Measured, grouped
 from benchmarks.quality import TEN, fitted
-from benchmarks.tables import Record, values
 from unskew.datasets import Funnel, simulate_funnel
-from unskew.findings import Table
 from unskew.metrics import calibration_error
 
 LENGTHS = {"world": (200, 8, 5), "long": (400, 16, 2)}
 """Items, rounds, and random ratings of each user before the first: more than can be shown in all of the rounds."""
-FIGURES = ("regret", "coverage", "error of the level", "error by chances", "error of the log's share")
 LOOPS = {
     "naive, greedy": ("naive", "greedy", 0.0),
     "naive, epsilon .1": ("naive", "epsilon", 0.1),
@@ -77,33 +74,16 @@ def world(n_items: int, data: Path, seed: int) -> unskew.World:
 
 
 def played(job: Job) -> Measured:
-    """Play one loop; figures by name and round."""
+    """Play one loop; levels are those believed, less the truth."""
     method, policy, explore = LOOPS[job.method]
     _, rounds, start = LENGTHS[job.case]
     asked = {"policy": policy, "explore": explore, "rounds": rounds, "start": start}
-    figures = {}
+    figures: Figures = {}
     for one in unskew.datasets.simulate_loop(job.data, method=method, **asked, seed=job.seed):
-        errors = (level - one.true_level for level in (one.level, one.level_by_chances, one.liked_in_log))
-        named = zip(FIGURES, (one.regret, one.coverage, *errors), strict=True)
-        figures |= {f"{name}, round {one.round}": value for name, value in named if math.isfinite(value)}
+        levels = {"level": one.level, "by chances": one.level_by_chances, "log's share": one.liked_in_log}
+        errors = {name: level - one.true_level for name, level in levels.items() if math.isfinite(level)}
+        figures |= grouped(f"round {one.round}", {"regret": one.regret, "coverage": one.coverage, **errors})
     return Measured(figures, asked)
-
-
-def over_seeds(records: list[Record], case: str, loop: str, figure: str, number: int) -> Array:
-    """Return a figure of one round, a value a seed."""
-    return np.array([*values(records, case, loop, f"{figure}, round {number}").values()])
-
-
-def table(records: list[Record]) -> str:
-    """Print the last round of every loop, mean and spread over seeds."""
-    rows = []
-    for case, (_, rounds, _) in LENGTHS.items():
-        for loop in LOOPS:
-            cells = [over_seeds(records, case, loop, name, rounds) for name in FIGURES]
-            if len(cells[0]):
-                shown = (f"{own.mean():.3f}({own.std():.3f})" if len(own) else "" for own in cells)
-                rows.append([str(rounds), loop, *shown, str(len(cells[0]))])
-    return Table("After the last round", ["rounds", "loop", *FIGURES, "seeds"], rows).markdown()
 
 
 LOOP = Experiment(
@@ -112,5 +92,4 @@ LOOP = Experiment(
     {name: partial(world, n_items) for name, (n_items, _, _) in LENGTHS.items()},
     5,
     played,
-    table=table,
 )
