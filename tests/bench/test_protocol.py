@@ -249,11 +249,6 @@ def test_a_file_without_records_is_left_alone(file, text):
     assert file.read_text() == text
 
 
-def test_a_bad_place_is_refused_before_the_work(tmp_path):
-    with pytest.raises(unskew.ParameterError, match=r"cannot be used: no such file or directory"):
-        run([job("a", lambda given: 1 / 0)], tmp_path / "missing" / "records.jsonl")
-
-
 def test_a_failed_job_stops_no_other_and_a_defect_keeps_its_trace(file):
     failing, odd, fine = Counted(unskew.DivergedError("It left.")), Counted({"auc": float("inf")}), Counted()
     jobs = [job("a", failing), job("b", odd), job("c", fine)]
@@ -266,14 +261,10 @@ def test_a_failed_job_stops_no_other_and_a_defect_keeps_its_trace(file):
         run([job("d", Counted(ZeroDivisionError()))], file)
 
 
-def numbers(given):
-    return {"given": given}
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_workers_finds_the_same(file, workers):
-    outcome = run([job(f"n/{n}", numbers) for n in range(3)], file, workers=workers, given=[1.0, 2.0])
-    assert outcome.values == {f"n/{n}": {"given": [1.0, 2.0]} for n in range(3)}
+    outcome = run([job(f"n/{n}", dict) for n in range(3)], file, workers=workers, given=[("x", 1.0), ("y", 2.0)])
+    assert outcome.values == {f"n/{n}": {"x": 1.0, "y": 2.0} for n in range(3)}
     assert list(outcome.values) == ["n/0", "n/1", "n/2"]
 
 

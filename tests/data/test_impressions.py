@@ -34,6 +34,15 @@ def source(request, rows, tmp_path_factory):
     return path
 
 
+def changed(rows, **columns):
+    """Return the rows with other columns, or with more."""
+    for name, values in columns.items():
+        new = name not in rows.column_names
+        place = () if new else (rows.column_names.index(name),)
+        rows = (rows.append_column if new else rows.set_column)(*place, name, pa.array(values))
+    return rows
+
+
 def test_clicks_and_conversions_are_guessed_and_the_context_is_kept(source, rows):
     log = unskew.read_log(source)
     assert any("answers are for target='conversion' (target= changes this)" in note for note in log.notes)
@@ -61,7 +70,7 @@ def test_positives_alone_are_the_clicked_rows_or_all_rows(source, rows):
     assert (log.ratings == 1).all()
     assert log.duplicates_merged == len(clicked) - len(pairs)
     assert any(f"{len(rows) - len(clicked):,} rows that are not positive are left out" in note for note in log.notes)
-    for alone in (clicked.select(["user_id", "item_id"]), with_column(rows, "sample_rate", np.full(len(rows), 0.5))):
+    for alone in (clicked.select(["user_id", "item_id"]), changed(rows, sample_rate=np.full(len(rows), 0.5))):
         assert len(unskew.read_log(alone, target="implicit")) == len(log)
 
 
@@ -69,7 +78,7 @@ def test_missing_conversions_of_what_was_not_clicked_are_no_conversions(rows):
     bought = [
         None if not c else b for c, b in zip(rows["clicked"].to_pylist(), rows["converted"].to_pylist(), strict=True)
     ]
-    holes = rows.set_column(rows.column_names.index("converted"), "converted", pa.array(bought, pa.int8()))
+    holes = changed(rows, converted=pa.array(bought, pa.int8()))
     assert (unskew.read_log(holes).ratings == unskew.read_log(rows).ratings).all()
     both = unskew.read_log(holes, target="click-and-conversion")
     assert (both.ratings == rows["converted"].to_numpy()[~rows["is_random"].to_numpy()]).all()
@@ -79,13 +88,9 @@ def test_down_sampled_rows_stand_for_as_many_as_were_there(rows):
     clicked = rows["clicked"].to_numpy() == 1
     kept = clicked | (np.arange(len(rows)) % 4 == 0)
     rates = pa.array(np.where(clicked, 1.0, 0.25))
-    log = unskew.read_log(rows.append_column("sample_rate", rates).filter(pa.array(kept)))
+    log = unskew.read_log(changed(rows, sample_rate=rates).filter(pa.array(kept)))
     assert log.density == pytest.approx(clicked.mean(), rel=0.03)
     assert log.cells.tolist() == [1.0] * int(clicked.sum())
-
-
-def with_column(rows, name, values):
-    return rows.append_column(name, pa.array(values))
 
 
 def test_outcomes_that_may_still_come_are_left_out_and_late_ones_have_not_come(rows):
@@ -93,17 +98,17 @@ def test_outcomes_that_may_still_come_are_left_out_and_late_ones_have_not_come(r
     bought = np.where(
         rows["converted"].to_numpy() == 1, times + np.where(np.arange(len(rows)) % 2, 30.0, 900.0), np.nan
     )
-    log = unskew.read_log(with_column(rows, "conversion_time", bought), window=600)
+    log = unskew.read_log(changed(rows, conversion_time=bought), window=600)
     kept = times <= times.max() - 600
     late = (bought - times > 600) & kept
     assert log.n_pairs == kept.sum() < len(rows)
     assert any(f"{(~kept).sum():,} rows that are too young" in note for note in log.notes)
     assert log.ratings.sum() == (rows["converted"].to_numpy() == 1)[kept].sum() - late.sum()
     assert any(f"{late.sum():,} rows converted later than the window of 600" in note for note in log.notes)
-    named = with_column(rows, "title", [f"t{item}" for item in rows["item_id"].to_pylist()])
+    named = changed(rows, title=[f"t{item}" for item in rows["item_id"].to_pylist()])
     titled = unskew.read_log(named, window=600, item_names="title")
     assert titled.titles.to_pylist() == [f"t{item}" for item in titled.item_ids]
-    whole = unskew.read_log(with_column(rows, "conversion_time", bought))
+    whole = unskew.read_log(changed(rows, conversion_time=bought))
     assert whole.ratings.sum() == rows["converted"].to_numpy().sum()
 
 
@@ -112,7 +117,7 @@ def test_times_that_cannot_be_are_counted_with_their_first_row(rows):
     first, other = rows["converted"].to_pylist().index(1), rows["converted"].to_pylist().index(0)
     times[5] = times[8] = 4e9
     bought[first], bought[other] = times[first] - 1, times[other] + 1
-    odd = with_column(changed(rows, time=times), "conversion_time", pa.array(bought, pa.float64()))
+    odd = changed(rows, time=times, conversion_time=pa.array(bought, pa.float64()))
     notes = " ".join(unskew.read_log(odd).notes)
     assert "2 rows have a time in the future in column 'time', the first is row 6" in notes
     assert (
@@ -125,7 +130,7 @@ def test_times_that_cannot_be_are_counted_with_their_first_row(rows):
 
 @pytest.mark.parametrize("left_out", ["policy", "is_random"])
 @pytest.mark.parametrize("target", ["click", "click-and-conversion"])
-def test_random_traffic_is_apart_and_halves_share_no_pair(source, rows, target, left_out):
+def test_random_traffic_is_apart_and_halves_share_no_pair(rows, target, left_out):
     log = unskew.read_log(rows.drop_columns(left_out), target=target)
     random, column = rows["is_random"].to_numpy(), "clicked" if target == "click" else "converted"
     assert (log.ratings == rows[column].to_numpy()[~random]).all()
@@ -150,7 +155,7 @@ def test_rows_that_were_shown_are_not_merged(rows, target, how):
 
 def test_random_traffic_of_down_sampled_rows_is_apart(rows):
     random = rows["is_random"].to_numpy()
-    log = unskew.read_log(with_column(rows, "sample_rate", np.where(random, 1.0, 0.5)), target="click")
+    log = unskew.read_log(changed(rows, sample_rate=np.where(random, 1.0, 0.5)), target="click")
     assert (len(log), len(log.random)) == ((~random).sum(), random.sum())
     assert log.cells.sum() == pytest.approx(2 * len({*zip(log.users.tolist(), log.items.tolist(), strict=True)}))
     assert log.chances is None
@@ -189,13 +194,6 @@ def test_logged_chances_are_those_of_one_policy_and_doubted_aloud(rows):
     found = unskew.read_log(several, target="click")
     assert found.chances is None
     assert any("pscore is of several policies" in note for note in found.notes)
-
-
-def changed(rows, **columns):
-    for name, values in columns.items():
-        at = rows.column_names.index(name)
-        rows = rows.set_column(at, name, pa.array(values))
-    return rows
 
 
 def edited(rows, **third):
