@@ -114,9 +114,10 @@ def movielens(data: Path, seed: int = 0, by_time: bool = False) -> Case:
     return Case(*(log_of(users[part], items[part], rows[part, 2], 4, shape) for part in (~held_out, held_out)))
 
 
-def jester_stars(data: Path) -> Array:
-    """Read the block of 1,500 users and 100 jokes without gaps as stars 0 to 4; 3 and 4 are liked."""
-    return np.digitize(table_of(data / "jester" / "complete.csv.gz")[:JESTER_USERS, 1:] / 100, JESTER_CUTS)
+def jester_stars(data: Path, first: int = 0) -> Array:
+    """Read a block of 1,500 users and 100 jokes without gaps as stars 0 to 4; 3 and 4 are liked."""
+    rows = table_of(data / "jester" / "complete.csv.gz")[first : first + JESTER_USERS, 1:]
+    return np.digitize(rows / 100, JESTER_CUTS)
 
 
 def taste(stars: Array, rank: int = 8) -> NDArray[np.float64]:

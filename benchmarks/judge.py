@@ -40,6 +40,7 @@ DRIVERS |= {"uniform": "nothing", "coat": "whatever it is on Coat"}  # by a word
 DECIDED = {"use": 1.0, "test": 0.0, "stop": -1.0}
 LEVEL_ORDER, LEVEL_SQUARED = 0.004, 0.001  # below which two models are level
 LIKED, COLLECTED = 3, 10  # stars from which a rating is liked; times that random ratings are collected
+FRESH = 4200  # what seeds of worlds and of the judge begin at: none of these was drawn before the rule was fixed
 
 
 class World(NamedTuple):
@@ -55,7 +56,7 @@ class World(NamedTuple):
 
 def simulated(law: str, data: Path, seed: int) -> World:
     """Draw users, items, stars and what is seen; sizes and strengths differ from seed to seed."""
-    rng = np.random.default_rng([seed, 2027, sum(map(ord, law))])
+    rng = np.random.default_rng([FRESH + seed, 2027, sum(map(ord, law))])
     n, m, d = int(rng.integers(280, 420)), int(rng.integers(90, 160)), int(rng.integers(2, 7))
     taste = rng.uniform(0.3, 0.7) / math.sqrt(d) * 2 * rng.standard_normal((n, d)) @ rng.standard_normal((d, m)) / 2
     f = taste + rng.normal(0, 0.5, (n, 1)) + rng.normal(0, rng.uniform(0.3, 0.8), (1, m))
@@ -77,9 +78,9 @@ def simulated(law: str, data: Path, seed: int) -> World:
 
 
 def jester(law: str, slope: float, data: Path, seed: int) -> World:
-    """The first 400 users of Jester under a law of selection."""
-    stars = cases.jester_stars(data)[400 * (seed % 3) : 400 * (seed % 3) + 400]
-    return World(stars, cases.select(stars, law, slope, 300 + seed, density=0.18)[0], np.ones(stars.shape, bool))
+    """400 users of Jester, none of whom other experiments know, under a law of selection."""
+    stars = cases.jester_stars(data, first=cases.JESTER_USERS + 400 * (seed % 3))[:400]
+    return World(stars, cases.select(stars, law, slope, FRESH + seed, density=0.18)[0], np.ones(stars.shape, bool))
 
 
 def coat(data: Path, seed: int) -> World:
@@ -157,7 +158,7 @@ def wrong_judge(evidence: Evidence, what: str) -> Evidence:
 
 def measure(job: cases.Job) -> cases.Measured:
     """Every pair of models: the decision, the truth, and whether intervals hold it."""
-    world, seed, driver = job.data, job.seed, driver_of(job.case)
+    world, seed, driver = job.data, FRESH + job.seed, driver_of(job.case)
     log = world.log_of(np.argwhere(world.seen))
     evidence = judge.gather(log, seed=seed)
     answers, truth = models(evidence, seed), truth_of(world, evidence)
