@@ -282,12 +282,6 @@ def test_the_ridge_on_liked_ratings_is_ease_in_closed_form():
     assert not np.take_along_axis(seen, top, 1).any()
 
 
-def test_popularity_shows_what_most_have_rated():
-    log = unskew.RatingLog.from_arrays([0, 1, 2, 3, 3], [0, 0, 1, 1, 2], [1, 1, 5, 1, 5], positive=3)
-    assert peers.popularity(log, log.ratings, log, 0, "rated")[0, 0] == 1
-    assert peers.popularity(log, log.ratings, log, 0, "liked")[3, 0] == 0
-
-
 @pytest.mark.parametrize(
     ("order", "squared", "sign"),
     [(0.01, 0.002, 1), (-0.01, 0.0, -1), (0.0, -0.002, -1), (0.001, 0.0005, 0), (0.01, -0.002, None)],

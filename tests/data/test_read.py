@@ -386,17 +386,3 @@ def test_features_may_be_files_and_keep_ids_as_text(file):
     np.testing.assert_array_equal(log.user_features.values, expected)
     assert log.item_features.names == ("class=1", "class=2", "price")
     np.testing.assert_array_equal(log.item_features.values, [[0, 1, np.nan], [1, 0, 2.5]])
-
-
-def test_reading_works_without_pandas_and_polars(file):
-    code = (
-        "import sys, importlib.abc\n"
-        "class Lacking(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name in ('pandas', 'polars'): raise ModuleNotFoundError(name)\n"
-        "sys.meta_path.insert(0, Lacking())\n"
-        "from unskew.data.read import read_log\n"
-        "print(len(read_log(sys.argv[1])))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, file(GOOD)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "3"

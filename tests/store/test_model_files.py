@@ -202,12 +202,6 @@ def test_a_new_role_joins_by_registration_alone(tmp_path):
     assert isinstance(other.method.shift, Shift)
 
 
-def test_a_method_nobody_registered_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(ParameterError, match=r"Shifted is not a registered kind.*unskew\.register"):
-        fitted(Shifted(propensity=Additive())).save(tmp_path / "model")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.fixture(scope="module")
 def model() -> Recommender:
     return fitted(IPS(propensity=Factors(n_folds=2, net=MF(n_factors=2)), net=MF(n_factors=2)))
