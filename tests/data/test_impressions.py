@@ -48,6 +48,7 @@ def test_clicks_and_conversions_are_guessed_and_the_context_is_kept(source, rows
     assert any("answers are for target='conversion' (target= changes this)" in note for note in log.notes)
     for named in ({"seen": "clicked", "rating": "converted"}, {"target": "conversion"}):
         again = unskew.read_log(source, **named)
+        assert again.target == "conversion"
         assert all((again.listed.arrays()[name] == held).all() for name, held in log.listed.arrays().items())
         assert (again.ratings == log.ratings).all()
     clicked = rows["clicked"].to_numpy() == 1
@@ -212,6 +213,10 @@ BAD = {
     "position below 0": (lambda r: edited(r, position=-1), "row 3 of column 'position' holds -1: it must be 0 or more"),
     "clicked twice": (lambda r: edited(r, clicked=2), "row 3 of column 'clicked' holds 2, where only 0 and 1"),
     "random or not": (lambda r: edited(r, is_random=None), "row 3 of column 'is_random' holds nothing"),
+    "bought twice": (
+        lambda r: edited(changed(r, clicked=[1] * len(r)), converted=2),
+        "'converted' holds 2, where only",
+    ),
     "an item that is missing": (lambda r: edited(r, item_id=None), "row 3 of column 'item_id' has no id"),
     "no clicks": (lambda r: changed(r, clicked=[0] * len(r)), "'clicked' is 0 in every row: where nothing is seen"),
     "no conversions": (lambda r: changed(r, converted=[0] * len(r)), "'converted' is 0 in every row that teaches"),
@@ -224,6 +229,10 @@ ODD = {
     "all clicks in one position": (
         lambda r: changed(r, clicked=[int(p == 0) for p in r["position"].to_pylist()]),
         "everything chosen stood at position 0",
+    ),
+    "clicks without what was not clicked": (
+        lambda r: r.filter(pa.array(r["clicked"].to_numpy() == 1)),
+        "every row was seen: rows that were shown and not seen are missing",
     ),
     "one policy": (lambda r: changed(r, policy=["one"] * len(r)), "the column of policies holds one policy alone"),
     "duplicate rows": (
@@ -258,6 +267,9 @@ def test_what_stands_out_is_counted_and_its_first_row_named(rows, case):
 def test_targets_and_missing_columns_are_refused_in_a_sentence(rows):
     with pytest.raises(ParameterError, match="target"):
         unskew.read_log(rows, target="clicks")
+    for given in ({"positive": 3}, {"positive": None, "rating_scale": (1, 5)}):
+        with pytest.raises(ParameterError, match="is of ratings, and for target='click' outcomes are 0 or 1"):
+            unskew.read_log(rows, target="click", **given)
     with pytest.raises(DataError, match="no column that is known to hold conversions: set rating="):
         unskew.read_log(rows.drop_columns("converted"), target="conversion")
     with pytest.raises(DataError, match="no column that is known to hold clicks: set seen="):

@@ -77,6 +77,8 @@ def find_roles(
     if target is None and not (given["rating"] or given["seen"]) and clicked and known.keys().isdisjoint(RATED):
         target = "conversion" if converted else "click"
         notes.append(f"rows are what was shown, and answers are for target={target!r} (target= changes this)")
+    if target is None and given["seen"] and (given["seen"], given["rating"]) == (clicked, converted):
+        target = "conversion"
     if target == "implicit":
         given["rating"] = given["rating"] or clicked
     elif target is not None:
@@ -296,6 +298,8 @@ def remarks(
     notes = []
     if seen is not None:
         notes += counted_as(won & ~seen, f"have an outcome in {where} and were not seen: it is not read")
+        if seen.all():
+            notes.append("every row was seen: rows that were shown and not seen are missing")
     happened = won if seen is None else seen
     if "request" in context:
         request = context["request"]

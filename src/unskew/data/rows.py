@@ -214,8 +214,9 @@ class Rows(NamedTuple):
             return None, np.ones(len(as_arrow(self.columns["user"], self._at("user")))), None
         if "seen" in self.columns:
             seen = impressions.as_flags(self.columns["seen"], self._at("seen"))
-            shown = as_ratings(impressions.visible(self.columns["rating"], seen, where, self._at("seen")), where)
-            return seen, shown, impressions.ones(self.columns["rating"], where)
+            shown = impressions.visible(self.columns["rating"], seen, where, self._at("seen"))
+            read = as_ratings if self.target is None else impressions.as_flags
+            return seen, read(shown, where).astype(np.float64), impressions.ones(self.columns["rating"], where)
         if self.target is None:
             return None, as_ratings(self.columns["rating"], where), None
         flags = impressions.as_flags(self.columns["rating"], where, missing=self.target == "click-and-conversion")
@@ -237,6 +238,11 @@ class Rows(NamedTuple):
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
         positive, limits, like = settings.get("positive", "guess"), settings.get("rating_scale"), settings.get("like")
+        if self.target is not None and (positive not in ("guess", 1) or limits not in (None, (0, 1))):
+            given = f"positive={positive!r}" if limits is None else f"rating_scale={limits!r}"
+            raise ParameterError(
+                f"{given} is of ratings, and for target={self.target!r} outcomes are 0 or 1: leave it out."
+            )
         if self.target is not None or ("seen" in self.columns and limits is None and np.isin(ratings, (0, 1)).all()):
             return OUTCOMES
         if not _to_guess(positive):

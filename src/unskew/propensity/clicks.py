@@ -69,6 +69,8 @@ def fit_clicks(listed: ListedRows, n_users: int, n_items: int, seed: int) -> tup
 
     Rows that stand for several, such as down-sampled ones, count as often in the calibration, which sets the level.
     """
+    if listed.seen.all():
+        raise DataError("Every row that was shown was seen, and nothing tells what is seen: read all that was shown.")
     users, items = (codes.astype(np.int64) for codes in (listed.users, listed.items))
     shown = Pairs(users, items, n_users, n_items, listed.seen.astype(float))  # rated 1 where they were seen
     n, n_folds = len(listed), 2 if len(listed) >= LARGE else 5
