@@ -1,12 +1,13 @@
 """The best items of many users in bounded memory, by partial sort; what is alike, and which ratings count."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
@@ -21,6 +22,11 @@ FEWEST_LISTS, SAME = 20, 0.8  # lists from which on they are compared, and the s
 BLOCKS = 8  # of the catalogue for each place of a list, whose maxima bound the last place
 LARGEST = float(np.finfo(np.float32).max)
 _SEEN: WeakKeyDictionary[RatingLog, SeenPairs] = WeakKeyDictionary()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # once: finding the libraries takes longer than a list
 
 
 def seen_pairs(log: RatingLog) -> SeenPairs:
@@ -142,7 +148,9 @@ def top_items(
         end = min(start + at_once, len(users))
         rest = np.full(end - start, -np.inf)
         if ranked is not None and candidates.by_catalogue:
-            with threadpool_limits(1, "blas"):  # sums of others, and so chances, depend on how many share them out
+            with _blas().limit(
+                limits=1, user_api="blas"
+            ):  # sums of others, and so chances, depend on how many share them out
                 lists, rest = candidates.shortlists(ranked, start, end, k, chances)
         else:
             lists = [candidates(place) for place in range(start, end)]

@@ -120,15 +120,15 @@ class Corrected(Posterior):
         log_odds = exposure.near_logits()
 
         def corrected(users: Array) -> Near:
-            z, share = margin(users)
+            z, spread = margin(users)
             z = z if calibrated is None else calibrated(z)
             if targeted is not None and targeted.applied:
                 log_p = LOG_CHANCE(log_odds(users)).line(0.0, targeted.coefficients[2])
                 z = QUANTILE(targeted.near(LOGIT(z), users).plus(log_p))
             if slope is not None and slope.used:
-                moved = (share + np.float32(self.unexplained)) / np.sqrt(share + np.float32(1))
-                moved *= np.outer(-slope.used * size[0][users], size[1]).astype(np.float32)
-                most = -moved.min(axis=1).astype(float)
+                unit = slope.used * size[0][users]
+                moved = (np.float32(1 - self.unexplained) / spread - spread) * np.outer(unit, size[1]).astype(np.float32)
+                most = unit * size[1].max() * spread.max(axis=1)
                 z = z.plus(Near(moved, 8 * EPS * most, most))
             return z
 

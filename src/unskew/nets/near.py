@@ -31,8 +31,10 @@ class Near(NamedTuple):
     def line(self, start: Any, slope: Any) -> Near:
         """Return start + slope x; both are numbers of users, `start` may be of items."""
         values, size = self.values, np.abs(slope) * self.size + np.abs(start).max(initial=0.0)
-        values *= np.asarray(slope, np.float32)[..., None]
-        values += np.asarray(start, np.float32)
+        if np.ndim(slope) or slope != 1:
+            values *= np.asarray(slope, np.float32)[..., None]
+        if np.ndim(start) or start != 0:
+            values += np.asarray(start, np.float32)
         return Near(values, np.abs(slope) * self.error + 2 * EPS * size, size)
 
     def plus(self, other: Near) -> Near:
@@ -102,8 +104,9 @@ class Curve:
 
     def __call__(self, near: Near) -> Near:
         starts, rises, off, steepest, largest = self.lines
-        x = near.values
-        beyond = np.maximum(0, np.maximum(self.low - x.min(axis=1), x.max(axis=1) - self.high)).astype(float)
+        x, beyond = near.values, 0.0 * near.size
+        if near.size.max(initial=0.0) > min(-self.low, self.high):
+            beyond += np.maximum(0, np.maximum(self.low - x.min(axis=1), x.max(axis=1) - self.high))
         x -= np.float32(self.low)
         x *= np.float32(1 / self.step)
         np.clip(x, 0, np.float32(POINTS - 0.001), out=x)

@@ -229,18 +229,22 @@ class Posterior(Part):
         return mean, np.sqrt(self.variance(users, items)) / noise
 
     def near_margin(self) -> Callable[[Codes], tuple[Near, Float32]]:
-        """Return the margin of users and all items at once, and the variance of f over that of the noise."""
+        """Return the margin of users and all items at once, and the spread in units of the noise's deviation."""
         size, own = np.sqrt(self.noise) * self.users.scale, self.items.scale[:-1, None]
         offset = np.full((len(own), 1), -self.threshold())
         products = Products(np.hstack([self.items.vectors[:-1], offset]) / own)
-        left = np.exp(self.users.log_variance) / size**2, np.exp(self.items.log_variance[:-1]) / own[:, 0] ** 2
+        left = (
+            np.exp(self.users.log_variance) / size**2,
+            np.asarray(np.exp(self.items.log_variance[:-1]) / own[:, 0] ** 2, np.float32),
+        )
         sides = np.column_stack([self.users.vectors, np.ones(len(size))]) / size[:, None]
 
         def margin(users: Codes) -> tuple[Near, Float32]:
-            found, share = products(sides[users]), np.outer(*(x.astype(np.float32) for x in (left[0][users], left[1])))
-            spread = np.sqrt(share + np.float32(1))
+            found, spread = products(sides[users]), np.outer(left[0][users].astype(np.float32), left[1])
+            spread += np.float32(1)
+            np.sqrt(spread, out=spread)
             np.divide(found.values, spread, out=found.values)
-            return found, share
+            return found, spread
 
         return margin
 
