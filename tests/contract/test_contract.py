@@ -32,10 +32,10 @@ PROPENSITIES = [
     Popularity(relative=True),
     Known(lambda users, items: 0.1 + 0.01 * (np.asarray(items) % 7)),
     Additive(),
-    Factors(n_folds=1, loss="squared"),
+    Factors(n_folds=1),
     Factors(net=NCF(n_factors=4)),
     Logistic(),
-    NaiveBayes(base=Additive()),
+    NaiveBayes(),
     Spectral(directions=4),
     Ridge(penalty=10.0),
 ]

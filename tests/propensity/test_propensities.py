@@ -140,11 +140,6 @@ def test_known_takes_a_function_or_a_column(world):
             DataError,
             "imply a propensity above 1",
         ),
-        (
-            lambda w: NaiveBayes(base=NaiveBayes()).fit(w.log, random_ratings=w.test),
-            ParameterError,
-            "must not depend on the rating, as NaiveBayes does",
-        ),
         (lambda w: refuse_collapsed(Fixed(0.3), w.log, seed=0), DataError, r"mean of 0.3\d+ over all pairs where"),
         (lambda w: refuse_collapsed(Fixed(0.1), w.log, seed=0), DataError, r"it answers 0\.1 for every pair"),
         (lambda w: Logistic().fit(w.log), DataError, "user_features="),

@@ -187,8 +187,7 @@ def test_garbage_is_refused_with_a_sentence(world, naive, graded):
 
 
 def test_the_imputation_is_corrected_too_and_naive_bayes_trains_by_them(world):
-    bayes = unskew.NaiveBayes(base=unskew.Additive())
-    model = unskew.DRJL(propensity=bayes).fit(world.log, training=SHORT, random_ratings=world.test)
+    model = unskew.DRJL(propensity=unskew.NaiveBayes()).fit(world.log, training=SHORT, random_ratings=world.test)
     assert {each.role for each in model.random_ratings.corrections} == {"prediction", "imputation"}
     pairs = world.test.users, world.test.items
     assert model.scores("imputation", *pairs).mean() == pytest.approx(world.test.positive_rate, abs=0.02)

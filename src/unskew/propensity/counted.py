@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.errors import DataError, ParameterError
 from unskew.losses.columns import Array, logit, root
@@ -174,71 +173,44 @@ class Known(Propensity):
         return KnownPropensity(self.pairs)
 
 
-class BayesPropensity(FittedPropensity):
-    """P(seen) of the base, and P(seen given the rating) = P(seen) P(r given seen) / P(r), at most 1."""
+class BayesPropensity(ItemPropensity):
+    """P(seen) of any pair, and P(seen given the rating) = P(seen) P(r given seen) / P(r), at most 1."""
 
-    knows_ratings = True
+    knows_ratings, other_arrays = True, ("levels", "ratio")
 
-    def __init__(self, base: FittedPropensity, levels: Values, ratio: Array) -> None:
-        self.base, self.levels, self.ratio = base, levels, ratio.astype(np.float32)
-        self.notes, self.answers_unseen, self.history = base.notes, base.answers_unseen, base.history
-
-    def logits(self, users: Array, items: Array) -> Array:
-        return self.base.logits(users, items)
-
-    def user_vectors(self, users: Array) -> Array:
-        return self.base.user_vectors(users)
+    def __init__(self, of_item: Array, levels: Values, ratio: Array) -> None:
+        super().__init__(of_item)
+        self.levels, self.ratio = levels, ratio.astype(np.float32)
 
     def rating_ratio(self, users: Array, items: Array, ratings: Array) -> Array:
         return self.ratio[_nearest(self.levels, ratings)]
 
-    def state(self) -> dict[str, Array]:
-        base = {f"base.{name}": value for name, value in self.base.state().items()}
-        return base | {"levels": self.levels, "ratio": self.ratio}
-
-    def extended(self, counts: Array, owner: Part | None = None) -> BayesPropensity:
-        return BayesPropensity(cast(FittedPropensity, self.base.extended(counts)), self.levels, self.ratio)
-
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveBayes(Propensity):
-    """P(seen given u, i, r) = P(seen given u, i) P(r given seen) / P(r), with P(r) from random ratings.
+    """P(seen given r) = P(seen) P(r given seen) / P(r), P(seen) = |O|/|D|, with P(r) from random ratings.
 
-    Schnabel et al., ICML 2016, where P(seen given u, i) is the same for all pairs, as with the default `base`; with
-    another, ratings given seen are counted by 1 / max(p, |O|/|D|). P(r) is how often each rating occurs among the
-    random ones, with `prior` ratings of the log's own kind counted in. Random ratings must not be test data.
+    Schnabel et al., ICML 2016. P(r) is how often each rating occurs among the random ones, with `prior` ratings of the
+    log's own kind counted in. Random ratings must not be test data.
     """
 
-    base: Propensity = setting(factory=Uniform)
+    fitted = BayesPropensity
+
     prior: float = setting(1.0, above=0)
 
     def fit_in(self, given: Given) -> BayesPropensity:
         if given.random_ratings is None:
             raise ParameterError("NaiveBayes needs random ratings: pass random_ratings=random_log to the fit.")
-        base = self.base.fit_in(given)
-        if base.knows_ratings:
-            does = f"as {type(self.base).__name__} does"
-            raise ParameterError(f"The base of NaiveBayes must not depend on the rating, {does}; use Factors().")
-        levels, in_log = _given_seen(base, given.log)
+        log, density, levels = given.log, given.log.density, np.unique(given.log.ratings).astype(np.float64)
+        if len(levels) > MOST_LEVELS:
+            levels = np.linspace(levels[0], levels[-1], MOST_LEVELS)
+        seen = np.bincount(_nearest(levels, log.ratings), minlength=len(levels))
+        levels, in_log = levels[seen > 0], seen[seen > 0] / len(log)
         drawn = np.bincount(_nearest(levels, given.random_ratings.ratings), minlength=len(levels))
         ratio = in_log * (drawn.sum() + self.prior) / (drawn + self.prior * in_log)
-        if ratio.max() * given.log.density > 1:
+        if ratio.max() * density > 1:
             raise DataError("The random ratings imply a propensity above 1; they are too few or not random.")
-        return BayesPropensity(base, levels, ratio)
-
-    def from_state(self, state: State, owner: Part | None = None) -> BayesPropensity:
-        known = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
-        return BayesPropensity(cast(FittedPropensity, self.base.from_state(known)), state["levels"], state["ratio"])
-
-
-def _given_seen(base: FittedPropensity, log: RatingLog) -> tuple[Values, Values]:
-    """Return the levels of ratings and how often each occurs among seen pairs, were all pairs as likely to be seen."""
-    levels, density = np.unique(log.ratings).astype(np.float64), log.density
-    if len(levels) > MOST_LEVELS:
-        levels = np.linspace(levels[0], levels[-1], MOST_LEVELS)
-    weight = density / np.maximum(base.pair(log.users, log.items), density)
-    total = np.bincount(_nearest(levels, log.ratings), weight, minlength=len(levels))
-    return levels[total > 0], total[total > 0] / total.sum()
+        return BayesPropensity(logit(np.full(given.log.n_items + 1, density)), levels, ratio)
 
 
 def _nearest(levels: Values, ratings: ArrayLike) -> Array:
