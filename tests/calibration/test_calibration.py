@@ -370,7 +370,7 @@ def test_a_collapsed_assignment_is_counted_and_noted(rng):
     assert shared == [False, True]  # more than 99% with one expert
     seeing = ExpertPlatt(n_experts=2).fit(e, rng=rng)
     assert not seeing.notes
-    assert seeing.entropy > 0.5
+    assert 0.5 < seeing.entropy <= 1  # of the largest
     assert seeing.usage.sum() == pytest.approx(1)
 
 

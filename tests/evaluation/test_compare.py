@@ -68,7 +68,7 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     good, poor = scores
     found = unskew.compare(poor, good, world.log, names=("poor", "good"))
     assert (found.better, found.decision) == ("good", "use")
-    assert str(found).startswith("good is better than poor: +")
+    assert str(found).startswith(f"good is better than poor: {100 * found.by_log.order.value:+.1f} points")
     turned = unskew.compare(good, poor, world.log, names=("good", "poor"))
     assert turned.decision == "stop"
     assert str(turned).startswith("poor is worse than good: -")

@@ -65,6 +65,7 @@ def test_rows_stand_for_their_cells():
     assert rows.total() == 7
     assert rows.total(cells) == 21
     assert rows.mean(cells) == 3
+    assert Rows(parts, Block(codes, codes, cells=cells), slice(1, 3), 0.5).cells.tolist() == [1, 2]  # times its own
     parts.learning = ("prediction",)
     p = 1 / (1 + np.exp([0.0, -1.0, 1.0]))
     total = rows.total(rows.probability())

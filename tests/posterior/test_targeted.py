@@ -174,3 +174,6 @@ def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
     variance = max(of_users + of_items - (around**2).sum(), of_users, of_items)
     assert found.error == pytest.approx(np.sqrt(variance) / n)
     assert found.applied
+    (a, b, c), own = found.coefficients, found.deviations[group].T
+    answers = found.logits(logit_q, log_p, users)
+    np.testing.assert_allclose(answers, a + own[0] + (b + own[1]) * logit_q + c * log_p)
