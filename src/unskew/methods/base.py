@@ -32,6 +32,9 @@ class Method(ABC):
     kind: ClassVar[str] = "method"
     from_positives: ClassVar[bool] = False  # whether rows that are all positive suffice
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     @abstractmethod
     def plan(self) -> Plan:
         """Return what fills each role, what learns from which rows, in which order."""
@@ -112,9 +115,6 @@ class NetMethod(Method):
     learning_rate: float = setting(0.01, above=0)
     l2: float | None = setting(None, least=0, search=L2)
     error: Literal["log", "squared"] = "log"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def learner(self) -> Role:
         """Return a role filled by a new net of this method's architecture."""

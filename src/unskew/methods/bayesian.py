@@ -49,7 +49,7 @@ from unskew.propensity.exposure import (
 )
 from unskew.propensity.scorers import SpectralScorer
 from unskew.selection.slope import Slope, estimate_slope, level, shift
-from unskew.settings import check_settings, setting
+from unskew.settings import setting
 from unskew.special import log_expit, log_ndtr, ndtr, ndtri_exp
 from unskew.training.plan import FitContext, FitSpec, Plan, Role, Stage
 
@@ -353,9 +353,6 @@ class DCEBayes(Method):
     unexplained: float = setting(defaults.UNEXPLAINED, least=0, most=1)
     corrections: ClassVar[bool] = True
     from_positives: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def plan(self) -> Plan:
         spec = CorrectedFactors(factors=self.factors, corrections=self.corrections, unexplained=self.unexplained)

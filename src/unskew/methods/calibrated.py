@@ -7,7 +7,7 @@ from unskew.calibration.platt import Calibrator
 from unskew.errors import ParameterError, PlanError
 from unskew.methods.base import Method
 from unskew.methods.settings import Choice, Space
-from unskew.settings import check_settings, setting
+from unskew.settings import setting
 from unskew.training.plan import Plan, Role, Stage
 
 
@@ -38,7 +38,7 @@ class DoublyCalibrated(Method):
                     f"{target} of DoublyCalibrated must be a calibrator such as ExpertPlatt(), not {part!r}; "
                     f"settings of the base go to the base: DoublyCalibrated(DRJL({target}=...))."
                 )
-        check_settings(self)
+        super().__post_init__()
         if self.propensity is None and self.imputation is None:
             raise ParameterError("DoublyCalibrated calibrates nothing: propensity and imputation are both None.")
 
