@@ -150,9 +150,11 @@ def test_dr_and_tdr_without_learning_impute_the_mean_and_search_nothing_of_it():
 def test_the_combination_of_mr_finds_an_imputation_that_fits_itself():
     """The shares are solved on its errors, so it is fitted before them."""
     plan = MR(imputation=MeanRating()).plan()
-    assert [stage.fits for stage in plan.stages[:3]] == [(P,), ("second_propensity",), (I, "combination")]
+    assert [stage.name for stage in plan.stages] == [P, "second_propensity", I, "combination", R]
     assert outline(plan)[-1] == (("combination",), [["second_imputation"], [R]])
     assert plan.notes == ("The imputation is fitted before stage 'prediction' and does not learn in it.",)
+    calibrated = DoublyCalibrated(MR(imputation=MeanRating()), propensity=None).plan()
+    assert [stage.name for stage in calibrated.stages[2:-1]] == [I, "imputation calibration", "combination"]
 
 
 def test_a_model_tells_the_numbers_it_was_trained_with():

@@ -127,7 +127,9 @@ class Corrected(Posterior):
                 z = QUANTILE(targeted.near(LOGIT(z), users).plus(log_p))
             if slope is not None and slope.used:
                 unit = slope.used * size[0][users]
-                moved = (np.float32(1 - self.unexplained) / spread - spread) * np.outer(unit, size[1]).astype(np.float32)
+                moved = (np.float32(1 - self.unexplained) / spread - spread) * np.outer(unit, size[1]).astype(
+                    np.float32
+                )
                 most = unit * size[1].max() * spread.max(axis=1)
                 z = z.plus(Near(moved, 8 * EPS * most, most))
             return z

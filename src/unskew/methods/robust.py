@@ -329,9 +329,10 @@ class MR(DRJL):
         }
         second = partial(imputation_error, weigh=variance, imputation="second_imputation")
         steps = turns(imputation=self.imputation_loss, second_imputation=second, prediction=self.prediction_loss)
-        alone = IMPUTATIONS[:1] if isinstance(self.imputation, FitSpec) else ()
+        alone = (Stage("imputation", fits=("imputation",)),) if isinstance(self.imputation, FitSpec) else ()
         stages = (
-            Stage("combination", fits=(*alone, "combination")),
+            *alone,  # and calibrated, if it is, before it is combined
+            Stage("combination", fits=("combination",)),
             Stage("prediction", steps, fits=("combination",), validate=snips),
         )
         return Plan(roles, stages, self.error, self.pairs_per_row)
