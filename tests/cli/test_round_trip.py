@@ -141,9 +141,18 @@ def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp
     assert json.loads(run("recommend", model, "--k", 3, "--json").stdout)["recommendations"] == expected
     text = run("recommend", model, "--k", 4).stdout
     assert "the first of 5 of 60 users; --out FILE writes all of them" in text
+    assert "a score is the log" not in text
     best = unskew.load(model).recommend(k=4).to_pylist()[0]
     first = [best["user_id"], "1", str(best["item_id"]), f"{best['score']:.4f}"]
     assert text.splitlines()[1].split() == first
+
+
+def test_a_score_of_lists_by_choice_is_called_a_log(run: Run, files: Path, tmp_path: Path) -> None:
+    run("fit", files / "ratings.csv", "--method", "bayes", "--set", "sweeps=20", "--out", tmp_path / "m")
+    user = unskew.load(tmp_path / "m").log.user_ids.arrow[0].as_py()
+    text = run("recommend", tmp_path / "m", "--for", user, "--k", 30).stdout
+    assert "the first 20 of" in text
+    assert "places; --out FILE writes all of them\na score is the log of the chance" in text
 
 
 def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_path: Path) -> None:

@@ -114,8 +114,9 @@ def recommend(
 
     if out is None:
         few = wanted if users else wanted[: max(1, SHOWN // k)]  # text shows the first users alone
+        read = "\na score is the log of the chance to be picked and liked; --by liking has that to be liked"
         return Answer(
-            lambda: _first(lists(few), len(wanted)),
+            lambda: _first(lists(few), len(wanted)) + read * (recommender.order(by) == "choice"),
             lambda: facts(table := lists(wanted)) | {"recommendations": table.to_pylist()},
         )
     write_table(out, table := lists(wanted), spreadsheet)

@@ -95,7 +95,7 @@ def _put(recipe: dict[str, Any], path: Sequence[str], value: Any) -> None:
     *parents, last = path
     inner: Any = recipe  # a wrapper hands on what is its base's, as in `unskew.make`
     while isinstance(inner, dict) and path[0] not in inner:
-        inner = inner.get("base")
+        inner = inner.get("base", inner.get("factors"))
     recipe = inner if isinstance(inner, dict) else recipe
     for parent in parents:
         recipe = recipe.setdefault(parent, {})  # a setting that does not exist is refused by the library
