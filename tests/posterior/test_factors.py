@@ -1,6 +1,7 @@
 """A fit answers, says what it could not learn, goes on from where it stopped, and refuses in a sentence."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -234,6 +235,16 @@ def test_additive_log_variance_is_recovered():
     once, log = np.arange(6), rng.standard_normal(6)  # of one pair each: two more stand at the mean
     _, y = additive_log_variance(once, once, np.exp(log), 6, 6)
     np.testing.assert_allclose(y, (log - log.mean()) / 4, atol=1e-6)
+
+
+def test_many_columns_of_many_rows_are_scaled_in_place() -> None:
+    given = np.random.default_rng(0).standard_normal((40_000, 128))
+    tracemalloc.start()
+    found = Columns.of(40_001, ("history", given, True))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * found.values.nbytes
+    np.testing.assert_allclose(found.values[:-1, 1:].std(axis=0), 1.0)
 
 
 def test_columns_of_the_prior_are_standardised_and_unknown_rows_stand_at_their_means():

@@ -17,6 +17,7 @@ from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 
 NOTHING = 1e-9  # as numbers are rounded
+SOME = 16  # columns whose spread is found at once
 
 
 class Pairs(NamedTuple):
@@ -82,21 +83,23 @@ class Columns(NamedTuple):
 
         Of n rows a block may leave out the last ones: they have the average of the others, which is 0.
         """
-        parts, groups, notes = [np.ones((n, 1))], [0], []
-        for name, given, shared in blocks:
-            if given is None or given.shape[1] == 0:
-                continue
-            values = np.asarray(given, float)
-            values = values / np.maximum(np.abs(values).max(axis=0), 1e-300)  # squares of 1e300 stay finite
-            spread = values.std(axis=0)
+        used = [(name, given, shared) for name, given, shared in blocks if given is not None and given.shape[1]]
+        out, groups, notes = np.zeros((n, 1 + sum(given.shape[1] for _, given, _ in used))), [0], []
+        out[:, 0], at = 1.0, 1
+        for name, given, shared in used:
+            width, start = given.shape[1], groups[-1] + 1
+            values = out[: len(given), at : at + width]  # in place: a copy of many columns of many rows is large
+            size = np.maximum(given.max(axis=0), -given.min(axis=0))
+            np.divide(given, np.maximum(size, 1e-300), out=values)  # squares of 1e300 stay finite
+            spread = np.concatenate([values[:, k : k + SOME].std(axis=0) for k in range(0, width, SOME)])
             flat = spread <= 1e-12
             if flat.any():
                 notes.append(f"{int(flat.sum())} of {len(flat)} columns of {name} are constant: they teach nothing.")
-            parts.append(np.zeros((n, values.shape[1])))
-            parts[-1][: len(values)] = (values - values.mean(axis=0)) / np.where(flat, np.inf, spread)
-            start = groups[-1] + 1
-            groups += [start] * values.shape[1] if shared else range(start, start + values.shape[1])
-        return Columns(np.ascontiguousarray(np.concatenate(parts, axis=1)), np.array(groups), tuple(notes))
+            values -= values.mean(axis=0)
+            values /= np.where(flat, np.inf, spread)
+            groups += [start] * width if shared else range(start, start + width)
+            at += width
+        return Columns(out, np.array(groups), tuple(notes))
 
 
 class Directions(NamedTuple):
@@ -139,8 +142,8 @@ def history(log: Pairs, seed: int = 0) -> tuple[Float, Float]:
     seen, rng = log.seen(), np.random.default_rng([seed, 11])
 
     def projected(matrix: Any) -> Float:
-        weights = rng.standard_normal((matrix.shape[1], defaults.HISTORY_COLUMNS))
-        counts = np.maximum(np.asarray(matrix.sum(axis=1)), 1.0)
-        return np.asarray((matrix @ weights) / np.sqrt(counts)[:, None])
+        found = np.asarray(matrix @ rng.standard_normal((matrix.shape[1], defaults.HISTORY_COLUMNS)))
+        found /= np.sqrt(np.maximum(np.asarray(matrix.sum(axis=1)), 1.0))[:, None]
+        return found
 
     return projected(seen), projected(seen.T.tocsr())
