@@ -11,7 +11,6 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -217,28 +216,6 @@ def here(tmp_path, monkeypatch, ratings):
     return tmp_path
 
 
-@contextmanager
-def at_work(forked, name, commanded):
-    """The command in another process, in the middle of it for as long as the block lasts; then it is killed."""
-
-    def wait(*_):
-        Path("at work").touch()
-        time.sleep(60)
-
-    def work():
-        Loop._take = wait if name != "benchmark" else Loop._take
-        Records.add = wait
-        commanded(*RUNS[name])
-
-    process = forked(work)
-    while not Path("at work").exists():
-        assert process.is_alive()
-        time.sleep(0.01)
-    yield process
-    process.kill()
-    process.join()
-
-
 def refused_without_a_trace(name, sentence, here, commanded):
     """The command ends with this sentence, and every file stays as it was."""
 
@@ -252,8 +229,24 @@ def refused_without_a_trace(name, sentence, here, commanded):
 
 @pytest.mark.parametrize("name", ["tune", "benchmark"])
 def test_a_second_process_changes_nothing(name, here, forked, commanded):
-    with at_work(forked, name, commanded) as process:
-        refused_without_a_trace(name, f"Process {process.pid} is writing to", here, commanded)
+    """While the first is in the middle of its work."""
+
+    def wait(*_):
+        Path("at work").touch()
+        time.sleep(60)
+
+    def work():
+        Loop._take = wait if name != "benchmark" else Loop._take
+        Records.add = wait
+        commanded(*RUNS[name])
+
+    first = forked(work)
+    while not Path("at work").exists():
+        assert first.is_alive()
+        time.sleep(0.01)
+    refused_without_a_trace(name, f"Process {first.pid} is writing to", here, commanded)
+    first.kill()
+    first.join()
     commanded(*RUNS[name])
     assert not list(here.rglob(".*.lock"))
 
