@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Mapping
+from itertools import cycle
 from typing import Any, cast
 
 import numpy as np
@@ -151,8 +151,9 @@ class Loop:
     def _run_epoch(self, stage: Stage, epoch: int) -> dict[str, float]:
         """Take all steps on all batches; the mean loss of each update."""
         totals = dict.fromkeys(("+".join(update.trains) for update in stage.updates), 0.0)
-        for views in self._views(stage):
-            for step, view in zip(stage.steps, views, strict=False):
+        n_feeds = len(stage.steps) if stage.own_batches else 1
+        for views in zip(*(map(self.view, self.feed.epoch()) for _ in range(n_feeds)), strict=True):
+            for step, view in zip(stage.steps, cycle(views), strict=False):
                 for update, value in zip(step, self._take(step, view), strict=True):
                     totals["+".join(update.trains)] += value / self.feed.n_batches
         for name, total in totals.items():
@@ -164,12 +165,6 @@ class Loop:
                     f"epoch {epoch}; lower its learning rate, raise its l2 or raise the clip."
                 )
         return totals
-
-    def _views(self, stage: Stage) -> Iterator[Iterable[View]]:
-        """Return one pass over the rows: the batch that all steps share, or one of its own for each."""
-        if stage.own_batches:
-            return zip(*(map(self.view, self.feed.epoch()) for _ in stage.steps), strict=True)
-        return (repeat(self.view(batch)) for batch in self.feed.epoch())
 
     def _take(self, step: Step, view: View) -> list[float]:
         """Take one step: every update reads the same logits, then all that they train move once."""
