@@ -48,6 +48,7 @@ def test_the_version_is_the_packages(run: Run) -> None:
 def test_every_command_is_listed(run: Run) -> None:
     listed = [line.split()[0] for line in run("--help").stdout.partition("Commands:")[2].splitlines() if line.strip()]
     assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
+    assert "..." not in run("--help").stdout.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -199,7 +199,7 @@ def folder(tmp_path):
         "naive": [{"mse": 0.21, "auc": 0.7, "seconds": 1.0}, {"mse": 0.22, "auc": 0.71, "seconds": 1.2}],
         "<script>": [{"mse": 0.19, "auc": 0.74, "seconds": 2.0}, {"mse": 0.2, "auc": 0.73, "seconds": 2.1}],
     }
-    found = Benchmark(tuple(scores), scores, ("Two seeds.",), (), ("nothing failed",), {}, {"log": "abc"})
+    found = Benchmark(tuple(scores), scores, ("Two seeds.",), (), ("nothing failed",), {}, {"log": "abc", "versions": {"a": 1, "b": 2}})
     found.publish(tmp_path)
     return tmp_path
 
@@ -210,6 +210,7 @@ def test_a_benchmark_has_a_page_that_shows_who_is_best_and_escapes_names(folder)
     assert "<script" not in html
     assert html.count("<svg") == html.count("</svg>") >= 2
     assert "Is it more than chance?" in html
+    assert "<td>a 1, b 2</td>" in html
     assert len(html.encode()) < 60_000
     Outline(html)
     out, run = folder / "page.html", CliRunner().invoke

@@ -44,7 +44,7 @@ def demo(out: Annotated[Path | None, option("Write the picture, as .svg.")] = No
 
 
 def listed() -> Answer:
-    """List the methods, their parts and their settings, the metrics, and the published datasets that can be read.
+    """List methods, parts, settings, metrics and published datasets.
 
     Example:
         unskew list --json
@@ -106,9 +106,10 @@ def _text(row: dict[str, Any]) -> str:
 
 
 def doctor() -> Answer:
-    """Check that unskew can work here: versions, compile cache, and a tiny fit.
+    """Check that unskew can work here.
 
-    Every check is one line. The exit code is 1 if one has failed, and 0 if not; warnings do not count.
+    Versions, the compile cache and a tiny fit: every check is one line. The exit code is 1 if one has failed, and 0 if
+    not; warnings do not count.
 
     Example:
         unskew doctor

@@ -159,7 +159,7 @@ def similar(
     user: Annotated[list[str] | None, option("Users like this one, repeatable.", "ID")] = None,
     k: Annotated[int, count("How many of each.")] = 10,
 ) -> Answer:
-    """Show the items most like an item, or the users most like a user, in the eyes of a model.
+    """Show items like an item, or users like a user.
 
     Two items are alike if what the model answers for them, beyond what all items share, goes up and down together over
     all users; two users are alike over all items.
@@ -183,10 +183,11 @@ def serve(
     host: Annotated[str, option("Its address; 0.0.0.0 is all of them.", "ADDRESS")] = "127.0.0.1",
     log: Annotated[Path | None, option("Write every list that is shown, with its chances.", "FOLDER")] = None,
 ) -> Answer:
-    """Serve a model over HTTP: predictions, lists, new users, health and metrics; /docs shows what can be asked.
+    """Answer over HTTP: predictions, lists, new users.
 
-    A model that is saved to the folder again is taken up within a second, without a request lost; one that is broken is
-    refused, and the old one goes on. Ctrl-C or SIGTERM ends it when the requests under way are answered.
+    /docs shows what can be asked, health and metrics too. A model that is saved to the folder again is taken up within
+    a second, without a request lost; one that is broken is refused, and the old one goes on. Ctrl-C or SIGTERM ends it
+    when the requests under way are answered.
 
     Example:
         unskew serve model --port 8000 --log shown

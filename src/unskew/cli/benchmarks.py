@@ -39,7 +39,7 @@ def benchmark(
     seed: Annotated[int, options.seed("Of folds, search, simulated world and --test-fraction.")] = 0,
     assignments: options.Settings = None,
 ) -> Answer:
-    """Compare methods: as much tuning for each, then seeds, then the test once.
+    """Compare methods: as much tuning for each, then the test.
 
     Trials are judged by folds of the log alone; the test is used for the final fits only. Whatever is finished is
     kept: run the same command again after an interruption, and it goes on where it ended. The folder holds
@@ -149,11 +149,11 @@ def reproduce(
     only: Annotated[list[str] | None, option("Only this entry; may be given several times.", "ENTRY")] = None,
     epochs: Annotated[int | None, count("The most epochs a stage may take.", 1, 1_000_000)] = None,
 ) -> Answer:
-    """Make the tables and figures of the DCE paper anew, the paper's numbers next to ours.
+    """Make the tables and figures of the DCE paper anew.
 
-    Each target becomes data (.csv), a page (.md) and charts (.svg) in the folder. Whatever is finished is kept in
-    records.jsonl there: run the same command again after an interruption, and it goes on where it ended; targets share
-    the fits that they have in common.
+    Each target becomes data (.csv), a page (.md) and charts (.svg) in the folder, the paper's numbers next to ours.
+    Whatever is finished is kept in records.jsonl there: run the same command again after an interruption, and it goes
+    on where it ended; targets share the fits that they have in common.
 
     \b
     unskew reproduce all --dataset world --seeds 3 --out world

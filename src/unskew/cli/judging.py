@@ -28,9 +28,10 @@ def evaluate(
     on_unknown: options.OnUnknownOption = "raise",
     per_user: Annotated[Path | None, option("Write every user's metrics (.csv, .tsv, .parquet).")] = None,
 ) -> Answer:
-    """Compare a model's predictions with the ratings of a test log, every figure with its interval.
+    """Compare a model's predictions with the ratings of a test.
 
-    Without a test, estimate how good they are over the pairs that nobody chose, from the model's own log alone.
+    Every figure has an interval. Without a test, estimate how good they are over the pairs that nobody chose, from the
+    model's own log alone.
 
     Example:
         unskew evaluate model test.csv --k 5 --per-user users.csv
@@ -68,7 +69,9 @@ def compare(
     random_ratings: options.RandomRatings = None,
     seed: options.Seed = 0,
 ) -> Answer:
-    """Decide whether B is better than A over the pairs that nobody chose, by a log of pairs that users chose.
+    """Decide whether B is better than A for all pairs.
+
+    What judges is a log of pairs that users chose, and random ratings if there are any.
 
     Example:
         unskew compare A.csv B.csv --log new-ratings.csv
@@ -102,7 +105,7 @@ def diagnose(
     show_ids: Annotated[bool, option("Name people by their ids, not as person A, B and C.")] = False,
     seed: options.Seed = 0,
 ) -> Answer:
-    """Decide: use the model, test it or do not switch, and why; of a log, whether it must be corrected.
+    """Decide: use a model, test it or not; correct a log or not.
 
     A model's method and plain training are fitted without each of five folds of the log and judged there.
 

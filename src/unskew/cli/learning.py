@@ -117,11 +117,11 @@ def update(
     reading: MoreRows,
     out: Annotated[Path | None, option("Where to write it; the model's own folder.", "FOLDER")] = None,
 ) -> Answer:
-    """Take more ratings into a model of `dce-bayes` or `bayes`, in a fraction of the time of a fit.
+    """Take more ratings into a model of `dce-bayes` or `bayes`.
 
-    The sampler goes on from where it stands, with new users and items; a server of the folder takes the model up.
-    Ratings on another scale, older than the log's last or of pairs that it has are refused. Impressions are read as
-    those of its log were.
+    It takes a fraction of a fit's time: the sampler goes on from where it stands, with new users and items; a server of
+    the folder takes the model up. Ratings on another scale, older than the log's last or of pairs that it has are
+    refused. Impressions are read as those of its log were.
 
     Example:
         unskew update model new-ratings.csv --out updated
@@ -153,10 +153,10 @@ def split(
     test: Annotated[float, share("The share of ratings to set aside.")] = 0.2,
     seed: options.Seed = 0,
 ) -> Answer:
-    """Set ratings aside for a test: FOLDER/train.csv and FOLDER/test.csv, with the columns of the log.
+    """Set ratings aside for a test.
 
-    A test that is drawn from a log is biased as the log is: it shows how well ratings that people choose to give are
-    predicted, not how well those of all pairs are.
+    FOLDER/train.csv and FOLDER/test.csv have the columns of the log. A test that is drawn from a log is biased as the
+    log is: it shows how well ratings that people choose to give are predicted, not how well those of all pairs are.
 
     Example:
         unskew split ratings.csv --by user --test 0.2 --out parts
@@ -207,7 +207,7 @@ def tune(
     assignments: options.Settings = None,
     seed: Annotated[int, options.seed("Of the folds and of the search.")] = 0,
 ) -> Answer:
-    """Search the settings of a method on a log and write the best as a recipe.
+    """Search the settings of a method, write the best as a recipe.
 
     The search is the one of `unskew benchmark`: every trial is fitted without each of five folds of the log in turn
     and judged by them. Settings given by --set are where it starts; validation.criterion is mse, log_loss, auc or

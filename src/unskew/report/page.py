@@ -91,12 +91,17 @@ def benchmark_page(folder: Path) -> str:
         ("What a fit takes", [found.costs()], [], ()),
         ("How settings were chosen", [found.chosen()] if found.choices else [], [], ()),
     ]
-    facts = [(name, str(value)) for name, value in found.facts.items() if value]
+    facts = [(name, _listed(value)) for name, value in found.facts.items() if value]
     about = f"{len(found.methods)} methods \N{MIDDLE DOT} {folder.name}"
     lead = " ".join(found.setting)
     return rendered(
         "benchmark.html", headline=found.headline, lead=lead, about=about, sections=sections, limits=LIMITS, facts=facts
     )
+
+
+def _listed(value: Any) -> str:
+    """Return a fact as words: a mapping by its entries."""
+    return ", ".join(f"{name} {x}" for name, x in value.items()) if isinstance(value, dict) else str(value)
 
 
 def write_page(about: Findings | Path, path: str | PathLike[str], **facts: Any) -> None:
