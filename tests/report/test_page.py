@@ -199,7 +199,8 @@ def folder(tmp_path):
         "naive": [{"mse": 0.21, "auc": 0.7, "seconds": 1.0}, {"mse": 0.22, "auc": 0.71, "seconds": 1.2}],
         "<script>": [{"mse": 0.19, "auc": 0.74, "seconds": 2.0}, {"mse": 0.2, "auc": 0.73, "seconds": 2.1}],
     }
-    found = Benchmark(tuple(scores), scores, ("Two seeds.",), (), ("nothing failed",), {}, {"log": "abc", "versions": {"a": 1, "b": 2}})
+    facts = {"log": "abc", "versions": {"a": 1, "b": 2}}
+    found = Benchmark(tuple(scores), scores, ("Two seeds.",), (), ("nothing failed",), {}, facts)
     found.publish(tmp_path)
     return tmp_path
 
