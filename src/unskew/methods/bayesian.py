@@ -90,7 +90,7 @@ class Corrected(Posterior):
             z[known] -= shift(self, u, i, self.slope.used, k) / self.spread(u, i)
         return z
 
-    def ranked(self, by: str) -> Ranked | None:
+    def prepared(self, by: str) -> Ranked | None:
         exposure, platt, margin = self.exposure, self.platt, self.near_margin()
         of_all = exposure if isinstance(exposure, FittedExposure) and exposure.n_items == self.sizes()[1] else None
         if by == "choice" and self.choice is not None and of_all is not None:
@@ -101,7 +101,7 @@ class Corrected(Posterior):
         if (self.targeted is not None and self.targeted.applied) or (self.slope is not None and self.slope.used):
             return None if of_all is None else self._ranked_by_answers(of_all)
         if platt is None:
-            return super().ranked(by)
+            return super().prepared(by)
         start, rise = platt.coefficients[:2] + platt.deviations[0]
         logits = lambda z: start + rise * LOGIT.function(z)  # noqa: E731
         return (lambda users: by_logits(margin(users)[0], logits, PROBIT_SLOPE * rise)) if rise > 0 else None

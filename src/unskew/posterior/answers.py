@@ -249,6 +249,16 @@ class Posterior(Part):
         return margin
 
     def ranked(self, by: str) -> Ranked | None:
+        if by not in self._prepared:
+            self._prepared[by] = self.prepared(by)
+        return self._prepared[by]
+
+    @cached_property
+    def _prepared(self) -> dict[str, Ranked | None]:
+        return {}  # a server asks for one list after the other
+
+    def prepared(self, by: str) -> Ranked | None:
+        """Make what `ranked` returns."""
         if by != "liking" or self.scale is not None:
             return None
         margin = self.near_margin()
