@@ -32,7 +32,7 @@ PROPENSITIES = [
     Popularity(relative=True),
     Known(lambda users, items: 0.1 + 0.01 * (np.asarray(items) % 7)),
     Additive(),
-    Factors(n_folds=1),
+    Factors(n_folds=1, loss="squared"),
     Factors(net=NCF(n_factors=4)),
     Logistic(),
     NaiveBayes(),

@@ -22,7 +22,7 @@ from unskew.losses.joint import (
     relevance,
     worst_weights,
 )
-from unskew.losses.weighting import eib, ips, naive, seen_likelihood, snips
+from unskew.losses.weighting import eib, ips, naive, seen_likelihood, seen_squares, snips
 from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DRJL, DRMSE, MR, MRDR, TDR, TMRDR, Shares, StableDR, solve_shares
 from unskew.methods.weighting import AT, CVIB, EIB
@@ -122,6 +122,7 @@ LOSSES = {
     "eib, absolute": (EIB(imputed_rating=0.3, weight=0.2, form="absolute").loss,
         lambda m: np.where(SEEN, m.error, 0.2 * np.abs(PREDICTION - 0.3)).mean()),
     "seen_likelihood": (seen_likelihood, lambda m: -np.log(np.where(SEEN, P, 1 - P)).mean()),
+    "seen_squares": (seen_squares, lambda m: ((SEEN - P) ** 2).mean()),
     "cvib, contrast": (update(CVIB(), 1), lambda m: -M_O * np.log(M_D) - (1 - M_O) * np.log(1 - M_D)),
     "cvib, entropy": (update(CVIB(), 2), lambda m: -errors(PREDICTION)[SEEN].mean()),
     "at, first labeller": (update(AT(), 1, stage=1), lambda m: (W * m.e(OTHER, m.r))[SEEN].sum() / W[SEEN].sum()),
@@ -418,10 +419,11 @@ def test_eib_is_right_if_the_imputed_errors_of_unseen_pairs_are():
     assert abs(mean_of(lambda v: eib(v, 0 * truth), view) - truth.mean()) > 0.1
 
 
-def test_the_true_propensity_is_where_the_seen_likelihood_is_highest():
-    slopes = [chance * view(seen).slopes(seen_likelihood, "propensity") for chance, seen in patterns(P)]
+@pytest.mark.parametrize("loss", [seen_likelihood, seen_squares])
+def test_the_true_propensity_is_where_the_seen_losses_are_lowest(loss):
+    slopes = [chance * view(seen).slopes(loss, "propensity") for chance, seen in patterns(P)]
     np.testing.assert_allclose(np.sum(slopes, 0), 0, atol=1e-12)
-    wrong = [chance * view(seen, p=WRONG_P).slopes(seen_likelihood, "propensity") for chance, seen in patterns(P)]
+    wrong = [chance * view(seen, p=WRONG_P).slopes(loss, "propensity") for chance, seen in patterns(P)]
     assert (np.sign(np.sum(wrong, 0)) == np.sign(WRONG_P - P)).all()
 
 

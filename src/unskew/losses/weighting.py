@@ -7,7 +7,7 @@ so the same function holds on a batch, on a hold-out and on a whole matrix.
 from typing import Any
 
 from unskew.losses.batch import View
-from unskew.losses.columns import log_error
+from unskew.losses.columns import log_error, square
 
 
 def naive(v: View, role: str = "prediction") -> Any:
@@ -46,3 +46,10 @@ def seen_likelihood(v: View) -> Any:
     o, d = v.observed, v.sampled
     seen, unseen = o.error("propensity", 1.0, log_error), d.error("propensity", 0.0, log_error)
     return (o.total(seen) + d.total((1 - d.seen) * unseen)) / v.n_pairs
+
+
+def seen_squares(v: View) -> Any:
+    """(1/|D|) sum_D (o - p)^2: what public code fits propensities by."""
+    o, d = v.observed, v.sampled
+    seen, unseen = square(1 - o.probability("propensity")), (1 - d.seen) * square(d.probability("propensity"))
+    return (o.total(seen) + d.total(unseen)) / v.n_pairs

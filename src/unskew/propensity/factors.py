@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from unskew.data.population import AllPairs, Folds, shifted
 from unskew.losses.columns import Array
-from unskew.losses.weighting import seen_likelihood
+from unskew.losses.weighting import seen_likelihood, seen_squares
 from unskew.nets.base import Net, NetSpec, Part, State
 from unskew.nets.factors import MF
 from unskew.propensity.additive import activity
@@ -71,7 +71,7 @@ class Factors(Propensity):
     Cross-fitted: all pairs of the population, seen or not, are put into `n_folds` folds, and each pair is read from
     the net trained without its fold, because a net read on its own training pairs is overconfident. `n_folds=None` is
     5, and 2 for logs of 100,000 ratings and more; `n_folds=1` is the classifier of the literature, without that
-    protection.
+    protection; `loss="squared"` is what public code minimises.
     """
 
     net: NetSpec = setting(factory=lambda: MF(n_factors=16, init_std=0.1))
@@ -79,9 +79,11 @@ class Factors(Propensity):
     learning_rate: float = setting(0.01, above=0)
     l2: float = setting(0.01, least=0)
     pairs_per_row: float = setting(2.0, above=0)
+    loss: Literal["likelihood", "squared"] = "likelihood"
 
     def plan(self) -> Plan:
-        stage = Stage("propensity", ((Update(("propensity",), seen_likelihood),),), validate=seen_likelihood)
+        loss = seen_likelihood if self.loss == "likelihood" else seen_squares
+        stage = Stage("propensity", ((Update(("propensity",), loss),),), validate=loss)
         role = Role(self.net, self.learning_rate, self.l2, starts_at="seen")
         return Plan({"propensity": role}, (stage,), pairs_per_row=self.pairs_per_row)
 
