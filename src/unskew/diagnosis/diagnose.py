@@ -14,11 +14,11 @@ from unskew.diagnosis.advice import about_log, about_model, assumption
 from unskew.diagnosis.bias import Levels, bias
 from unskew.diagnosis.calibration import calibration, with_residuals
 from unskew.diagnosis.impressions import diagnose_impressions, impressions
-from unskew.diagnosis.lists import OTHER_SEED, OWN, PLAIN, K, lists, plain_fit, shown_by, some_users
+from unskew.diagnosis.lists import OTHER_SEED, OWN, PLAIN, K, lists, shown_by, some_users
 from unskew.errors import ParameterError, flag, words
 from unskew.evaluation.compare import Witnesses, compared
 from unskew.evaluation.estimators import liked_of_shown
-from unskew.evaluation.fits import Values
+from unskew.evaluation.fits import Values, plain_training
 from unskew.evaluation.gain import order_of
 from unskew.evaluation.judge import Evidence, random_evidence
 from unskew.findings import Answer, Finding, Findings, Interval, Table
@@ -68,7 +68,7 @@ def diagnose(
     about += f"all pairs), judged by {'the log alone' if random is None else f'{len(random):,} random ratings'}"
     if isinstance(source, RatingLog):
         return about_log([*first, assumption(None)], about=about, source=called)
-    plain, other = plain_fit(source), plain_fit(source, OTHER_SEED)
+    plain, other = (plain_training(log, source.seed + more) for more in (0, OTHER_SEED))
     comparison, by_fold, as_fitted = compared((plain, source), (PLAIN, OWN), witnesses)
     rows = evidence if random is None else random_evidence(log, random)
     assert rows is not None

@@ -8,21 +8,20 @@ rows, is mean q + sum w (r - q) / sum w, doubly robust. All errors are by user a
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unskew import charts
 from unskew.data.log import RatingLog
 from unskew.data.population import AllPairs
 from unskew.data.split import usual
-from unskew.diagnosis.lists import OTHER_SEED, OWN, PLAIN, lists, plain_fit
+from unskew.diagnosis.lists import OTHER_SEED, OWN, PLAIN, lists
 from unskew.evaluation.compare import by_impressions, judged_by_random
-from unskew.evaluation.impressions import QUIET, Judge
+from unskew.evaluation.fits import Values, plain_training
+from unskew.evaluation.impressions import Judge
 from unskew.findings import DECISIONS, Answer, Finding, Findings, Interval, Table
+from unskew.metrics.calibration import reliability_curve
 from unskew.metrics.intervals import effective_sample_size, normal_interval, two_way_error
 from unskew.model import Recommender
-from unskew.registry import make
 
-Values = NDArray[np.float64]
 FEWEST = 50  # equal rows below which nothing is decided
 DRAWN = 20_000  # pairs that stand for all
 STEPS = {
@@ -58,17 +57,15 @@ def diagnose_impressions(
         decision, why = DECISIONS[findings[1].answer], f"{findings[1].headline}."
         return Findings(decision, why, findings, [f"unskew fit {called} --out model"], about, "log")
     assert judge.rest is not None
-    fitted = plain_fit(source) if over_all or random is not None else None
+    fitted = plain_training(log, source.seed) if over_all or random is not None else None
     by_random, _ = judged_by_random((fitted, source), (PLAIN, OWN), log, random)
-    plain, answers = (
-        make("naive").fit(judge.rest, seed=seed, training=QUIET).predict_codes,
-        judge.answers(source, OWN),
-    )
-    comparison = by_impressions((plain, answers), (PLAIN, OWN), judge, by_random, random)
+    plain, answers = plain_training(judge.rest, seed), judge.answers(source, OWN)
+    comparison = by_impressions((plain.predict_codes, answers), (PLAIN, OWN), judge, by_random, random)
     gain = comparison.finding()
     findings[2:2] = [gain, _calibration(judge, answers(*judge.shown))]
     if over_all and fitted is not None:
-        findings.insert(4, lists(source, fitted, plain_fit(source, OTHER_SEED), show_ids=show_ids))
+        other = plain_training(log, source.seed + OTHER_SEED)
+        findings.insert(4, lists(source, fitted, other, show_ids=show_ids))
     why = f"{findings[1].headline}. {gain.headline}{'' if comparison.better else ' this model from plain training'}."
     about += f"; model {type(source.method).__name__}"
     return Findings(comparison.decision, why, findings, [STEPS[comparison.decision]], about)
@@ -162,11 +159,9 @@ def _by_tenths(
     what: str, p: Values, outcome: Values, weight: Values | None = None
 ) -> tuple[Table, charts.Chart, float]:
     """Return mean answer and mean outcome by tenths of the answers, and how far the two are apart at most."""
-    w = np.ones(len(p)) if weight is None else weight
-    tenth = np.searchsorted(np.quantile(p, np.linspace(0, 1, 11)[1:-1]), p, side="right")
-    total = np.maximum(np.bincount(tenth, w, 10), 1e-12)
-    means = [np.bincount(tenth, w * column, 10) / total for column in (p, outcome)]
-    rows = [(str(k + 1), f"{a:.2%}", f"{b:.2%}") for k, (a, b) in enumerate(zip(*means, strict=True))]
-    points = [charts.Point(100 * a, Interval(100 * b)) for a, b in zip(*means, strict=True)]
+    curve = reliability_curve(outcome, p, bins="mass", n_bins=10, sample_weight=weight)
+    means = list(zip(curve.mean_score.tolist(), curve.mean_label.tolist(), strict=True))
+    rows = [(str(n), f"{a:.2%}", f"{b:.2%}") for n, (a, b) in enumerate(means, 1)]
+    points = [charts.Point(100 * a, Interval(100 * b)) for a, b in means]
     chart = charts.lines("By tenths, in percent:", what, {what: points}, x="answered", y="found", diagonal=True)
-    return Table(what, ("tenth", "answer", "found"), rows), chart, float(np.abs(means[0] - means[1]).max())
+    return Table(what, ("tenth", "answer", "found"), rows), chart, float(curve.gap.max())

@@ -9,22 +9,12 @@ from unskew.data.log import RatingLog
 from unskew.findings import Finding, Interval, Table
 from unskew.metrics.ranking import TopLists
 from unskew.model import Recommender
-from unskew.registry import make
 from unskew.topk import Candidates, top_items
-from unskew.training.options import Training
 
 K, EXAMPLES, OTHER_SEED = 10, 3, 7919
 PLAIN, OWN = "plain training", "this model"
 MOST_CELLS, MOST_USERS = 20_000_000, 1_000  # beyond the first, lists of only this number are made
 ALIKE = 0.8  # share of users with one first item, from which lists are no recommendations
-
-
-def plain_fit(model: Recommender, more: int = 0) -> Recommender:
-    """Return plain training on the log of a model, by its seed and more: what the model is held against, and chance."""
-    found: Recommender = make("naive").fit(
-        model.log, seed=(model.seed + more) % 2**63, training=Training(progress=False)
-    )
-    return found
 
 
 def lists(model: Recommender, plain: Recommender, other: Recommender, *, show_ids: bool = False) -> Finding:

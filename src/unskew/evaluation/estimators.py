@@ -169,7 +169,7 @@ def _of_impressions(
 def simple_scores(evidence: Evidence, seed: int) -> dict[str, Values]:
     """Return what simple models of the ratings outside a fold answer to its rows."""
     parts = [evidence.log.take(evidence.fold_of_ratings != k) for k in range(N_FOLDS)]
-    models = [baselines(part, (seed + k) % 2**63) for k, part in enumerate(parts)]
+    models = [baselines(part, seed + k) for k, part in enumerate(parts)]
     return {name: evidence.scores([each[name] for each in models]) for name in models[0]}
 
 

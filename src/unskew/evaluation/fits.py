@@ -123,10 +123,16 @@ def _probability(part: Part, users: Codes, items: Codes) -> Values:
     return np.asarray(expit(part.logits(users, items).astype(np.float64)))
 
 
+def plain_training(log: RatingLog, seed: int) -> Recommender:
+    """Fit what corrects nothing, against which models are held."""
+    found: Recommender = make("naive").fit(log, seed=seed % 2**63, training=Training(progress=False))
+    return found
+
+
 def baselines(log: RatingLog, seed: int) -> dict[str, Answers]:
     """Return popularity (an order, no chance), means and plain training; an unknown user or item has the code -1."""
     counts = np.append(np.bincount(log.items, minlength=log.n_items), 0).astype(np.float64)
-    plain = make("naive").fit(log, seed=seed, training=Training(progress=False))
+    plain = plain_training(log, seed)
 
     def shrunk(codes: Codes, n: int) -> Values:
         total, count = np.bincount(codes, log.ratings, n), np.bincount(codes, minlength=n)
