@@ -84,6 +84,7 @@ FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "Figures": {"scores": None, "shares": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
+    "LogFacts": {"user_features": None, "item_features": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},
     "RoleCalibration": {"collapsed": None},
     "Training": {"checkpoint": ("",), "member": (0,), "part": (0,)}

@@ -300,7 +300,6 @@ def reseal_weights(folder: Path, change: Any) -> str:
         (lambda c: c["parts"].append("dictator"), "IPS has no role 'dictator'"),
         (lambda c: c["method"]["net"].update(n_factors=3), "A table of 4 columns cannot hold values of shape (31, 3)"),
         (lambda c: c["log"]["scale"].update(low=9), "rating_scale"),
-        (lambda c: c["log"].update(user_features={}), "does not list user_features"),
         (lambda c: c["method"]["propensity"].update(kind="Known", net=None), "Known has no setting 'net'"),
     ],
 )

@@ -17,7 +17,7 @@ import unskew
 from unskew._version import __version__
 from unskew.cli import options
 from unskew.cli.options import option
-from unskew.cli.output import Answer, check_file
+from unskew.cli.output import Answer, check_place
 from unskew.runtime import say
 
 USE = "A setting is given as: unskew fit LOG --method ips --set propensity=additive --set net.n_factors=32"
@@ -34,7 +34,7 @@ def demo(out: Annotated[Path | None, option("Write the picture, as .svg.")] = No
     Example:
         unskew demo --out demo.svg
     """
-    check_file(out, (".svg",))
+    check_place(out, ".svg")
     from unskew.bench.demo import run
 
     found = run(seed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import unskew
 from unskew.cli import options
 from unskew.cli.options import argument, count, option
-from unskew.cli.output import TABLES, Answer, check_file, write_table
+from unskew.cli.output import TABLES, Answer, check_place, write_table
 from unskew.cli.reading import Columns, Reading
 from unskew.errors import ParameterError
 from unskew.runtime import say
@@ -39,7 +39,7 @@ def predict(
     Example:
         unskew predict model pairs.csv --out predictions.csv
     """
-    check_file(out, TABLES)
+    check_place(out, *TABLES)
     if new_users is None:
         reading.refuse_unread_columns("user", "item")
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
@@ -90,7 +90,7 @@ def recommend(
     Example:
         unskew recommend model --k 5 --out recommendations.csv
     """
-    check_file(out, TABLES)
+    check_place(out, *TABLES)
     if new_users is None:
         reading.refuse_unread_columns(*["user"] * _is_file(users), *["item"] * (items is not None))
     known = unskew.load(model)
@@ -141,16 +141,20 @@ def _is_file(given: list[str] | None) -> bool:
 
 def _first(table: pa.Table, n_users: int) -> str:
     """Return the first rows as text, and how many there are."""
+    first = table.select([table.column_names[0], "rank", *table.column_names[1:-2], "score"]).slice(0, SHOWN)
+    shown = len(first[0].unique())
+    what = f"{len(first)} of {len(table):,} places" if shown == n_users else f"of {shown} of {n_users:,} users"
+    more = len(first) < len(table) or shown < n_users
+    note = f"\nthe first {what}; --out FILE writes all of them" if more else ""
+    return _as_text(first) + note
+
+
+def _as_text(table: pa.Table) -> str:
     from unskew.findings import Table
 
-    names = [table.column_names[0], "rank", *table.column_names[1:-2], "score"]
-    found = table.slice(0, SHOWN).to_pylist()
-    rows = [[f"{row[name]:.4f}" if name == "score" else str(row[name]) for name in names] for row in found]
-    shown = len({row[0] for row in rows})
-    what = f"{len(rows)} of {len(table):,} places" if shown == n_users else f"of {shown} of {n_users:,} users"
-    more = len(rows) < len(table) or shown < n_users
-    note = f"\nthe first {what}; --out FILE writes all of them" if more else ""
-    return Table("", names, rows).text() + note
+    found = (row.values() for row in table.to_pylist())
+    rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in found]
+    return Table("", table.column_names, rows).text()
 
 
 def similar(
@@ -167,14 +171,10 @@ def similar(
     Example:
         unskew similar model --item 12
     """
-    from unskew.findings import Table
-
     if bool(item) == bool(user):
         raise ParameterError("similar needs --item or --user: give one of the two.")
     answers = unskew.load(model).similar(items=item or None, users=user or None, k=k, library="pyarrow")
-    found = answers.to_pylist()
-    rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in found]
-    return Answer(Table("", list(found[0]), rows).text(), found)
+    return Answer(_as_text(answers), answers.to_pylist())
 
 
 def serve(
@@ -241,7 +241,7 @@ def export(
         unskew export model --to parquet --out vectors
     """
     if to == "onnx" and out is not None:
-        check_file(out, (".onnx",))
+        check_place(out, ".onnx")
     recommender = unskew.load(model)
     place = model if model.name else model.absolute()
     if to == "onnx":

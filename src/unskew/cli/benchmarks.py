@@ -98,8 +98,8 @@ def material(
     if (dataset is not None or source == WORLD) and (test is not None or test_fraction is not None):
         raise ParameterError(f"{source} has a random test of its own: leave --test and --test-fraction out.")
     if dataset is not None:
-        about = f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."
-        return Material(dataset.train, dataset.test, (about, *NOT_BLIND.get(dataset.name, "").splitlines()))
+        about = [f"{dataset.name}: users chose what to rate in the log, and the test is of pairs drawn at random."]
+        return Material(dataset.train, dataset.test, (*about, *NOT_BLIND.get(dataset.name, "").splitlines()))
     if source == WORLD:
         from unskew.bench.protocol import WORLD_SETTINGS
 
@@ -107,35 +107,30 @@ def material(
             raise ParameterError("a simulated world is not read from files: leave the options for files out.")
         settings: dict[str, Any] = WORLD_SETTINGS
         world, made = unskew.simulate(**settings, seed=seed), [f"{name} {value:g}" for name, value in settings.items()]
-        about = (
+        about = [
             f"A simulated world ({', '.join(made)}, selection by taste, seed {seed}): the test is of pairs drawn at "
             f"random, and the true risk is over all pairs, at best {world.risk(world.preference):.4f}."
-        )
-        return Material(world.log, world.test, (about,), world)
+        ]
+        return Material(world.log, world.test, tuple(about), world)
     log, name = reading.log(source), Path(source).name
     if test is not None:
         ratings = reading.log(test, log.scale, test=True)
-        about = f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."
-        return Material(log, ratings, (about, *_unknown(log, ratings, on_unknown)))
+        about = [f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."]
+        unknown = log.user_ids.codes(ratings.user_ids.take(ratings.users)) < 0
+        unknown |= log.item_ids.codes(ratings.item_ids.take(ratings.items)) < 0
+        if count := int(unknown.sum()):
+            what = f"{count:,} of {len(ratings):,} test pairs have a user or an item that the log does not know"
+            if on_unknown == "raise":
+                raise DataError(f"{what}: remove them, or pass --on-unknown fallback to answer for the average one.")
+            about.append(f"{what}; they were answered for the average user or item.")
+        return Material(log, ratings, tuple(about))
     fraction = test_fraction or 0.2
     split = unskew.holdout_split(log, fraction, seed=seed)
-    about = (
+    about = [
         f"Learned from {name}, of which a random {fraction:.0%} was set aside as the test. This test is biased as the "
         "log is: its pairs are pairs that users chose to rate, so it cannot tell what a method is worth on the others."
-    )
-    return Material(split.train, split.holdout, (about,))
-
-
-def _unknown(log: RatingLog, test: RatingLog, on_unknown: str) -> list[str]:
-    """Return a sentence about test pairs that the log does not know, refused unless they may be answered for."""
-    of_user = log.user_ids.codes(test.user_ids.take(test.users)) < 0
-    of_item = log.item_ids.codes(test.item_ids.take(test.items)) < 0
-    if not (count := int((of_user | of_item).sum())):
-        return []
-    what = f"{count:,} of {len(test):,} test pairs have a user or an item that the log does not know"
-    if on_unknown == "raise":
-        raise DataError(f"{what}: remove them, or pass --on-unknown fallback to answer for the average one.")
-    return [f"{what}; they were answered for the average user or item."]
+    ]
+    return Material(split.train, split.holdout, tuple(about))
 
 
 def reproduce(

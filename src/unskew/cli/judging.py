@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import unskew
 from unskew.cli import options
 from unskew.cli.options import LOG_HELP, argument, count, option
-from unskew.cli.output import TABLES, Answer, check_file, write_table
+from unskew.cli.output import TABLES, Answer, check_place, write_table
 from unskew.cli.reading import Impressions, is_model
 from unskew.errors import ParameterError
 
@@ -36,7 +36,7 @@ def evaluate(
     Example:
         unskew evaluate model test.csv --k 5 --per-user users.csv
     """
-    check_file(per_user, TABLES)
+    check_place(per_user, *TABLES)
     recommender = unskew.load(model)
     if test is None:
         if per_user is not None:
@@ -115,7 +115,7 @@ def diagnose(
     Example:
         unskew diagnose ratings.csv --json
     """
-    check_file(out, (".html", ".htm"))
+    check_place(out, ".html", ".htm")
     wrote = f"wrote the page to {out}; open it in a browser"
     if (Path(source) / "benchmark.json").is_file():
         from unskew.report.page import write_page

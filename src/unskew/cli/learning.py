@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import unskew
 from unskew.cli import options
 from unskew.cli.options import argument, count, option, share
-from unskew.cli.output import Answer, check_file, check_folder, write_table
+from unskew.cli.output import Answer, check_place, write_table
 from unskew.cli.reading import Everything, MoreRows, Ratings, RatingsInTime, is_model
 from unskew.cli.settings import Settings
 from unskew.errors import ParameterError
@@ -54,12 +54,18 @@ def fit(
     Example:
         unskew fit ratings.csv --method ips --set propensity=additive --out model
     """
+    from unskew.store.model import refuse_foreign
+
     settings = Settings(assignments)
     chosen, reading = settings.recipe(method or DEFAULT_METHOD), settings.reading(reading)
     reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
     random = reading.random_ratings(random_ratings, ratings, known=False)
-    target = _model_path(out)
+    target = out or DEFAULT_OUT
+    if out is None and target.exists():
+        raise ParameterError(f"{target} is there already: name a folder by --out, the same one to replace it.")
+    check_place(target)
+    refuse_foreign(target)  # what could not be written to is refused before training, not after
     for what, read in (("", ratings), ("random ratings: ", random)):
         if read is not None:
             merged = f", {read.duplicates_merged:,} duplicates merged" if read.duplicates_merged else ""
@@ -80,18 +86,6 @@ def fit(
         lines.append(found.text(details=False))
         facts["diagnosis"] = found.to_dict()
     return Answer("\n".join(lines), facts)
-
-
-def _model_path(out: Path | None) -> Path:
-    """Return where the model goes; what could not be written to is refused before training, not after."""
-    from unskew.store.model import refuse_foreign
-
-    if out is None and DEFAULT_OUT.exists():
-        raise ParameterError(f"{DEFAULT_OUT} is there already: name a folder by --out, the same one to replace it.")
-    target = out or DEFAULT_OUT
-    check_folder(target)
-    refuse_foreign(target)
-    return target
 
 
 def _facts(model: Recommender, out: Path, guessed: list[str]) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def update(
         unskew update model new-ratings.csv --out updated
     """
     target = model if out is None else out
-    check_folder(target)
+    check_place(target)
     with locked(target):
         known = unskew.load(model)
         if known.log.target is not None or reading.seen is not None:
@@ -161,16 +155,13 @@ def split(
     Example:
         unskew split ratings.csv --by user --test 0.2 --out parts
     """
-    check_folder(out)
+    check_place(out)
     chosen: Any = "global" if by == "random" else by
     split = unskew.holdout_split(reading.log(log), test, by=chosen, seed=seed)
     parts = tuple(rows.to_arrow(as_stood=True) for rows in (split.train, split.holdout))
     if split.log.impressions:
         parts = _impressions(log, split)
-    try:
-        out.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ParameterError(f"{out} cannot be made a folder: {error.strerror}.") from error
+    out.mkdir(exist_ok=True)
     for name, rows in zip(("train", "test"), parts, strict=True):
         write_table(out / f"{name}.csv", rows)
     facts = {"train": len(parts[0]), "test": len(parts[1]), "folder": str(out)}
@@ -228,7 +219,7 @@ def tune(
     start, reading = settings.method(unskew.make(method)), settings.reading(reading)
     reading.refuse_unread({method: start})
     target = out or Path(f"{method.replace('/', '-')}.toml")
-    check_file(target, (".toml",))
+    check_place(target, ".toml")
     validation = settings.validation(seed)
     journal = target.with_name(f"{target.stem}.trials.journal")
     found = tune(reading.log(log), start, trials, validation=validation, workers=workers, journal=journal, name=method)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,28 +27,19 @@ class Answer(NamedTuple):
     code: int = 0
 
 
-def check_file(path: Path | None, endings: Sequence[str]) -> None:
-    """Refuse a path that has none of these endings, or that could not be written to, before any work is done for it."""
+def check_place(path: Path | None, *endings: str) -> None:
+    """Refuse a path that could not become a file with one of these endings or, without any, a folder."""
     if path is None:
         return
-    if path.suffix.lower() not in endings:
+    if endings and path.suffix.lower() not in endings:
         raise ParameterError(f"{path} ends in none of {', '.join(endings)}: choose a name that does.")
-    if path.is_dir():
-        raise ParameterError(f"{path} is a folder: give the path of a file.")
-    _check_parent(path)
-
-
-def check_folder(path: Path) -> None:
-    """Refuse a path that could not become a folder."""
-    if path.exists() and not path.is_dir():
-        raise ParameterError(f"{path} is a file: give the path of a folder.")
-    _check_parent(path)
-
-
-def _check_parent(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
+    if path.exists() and path.is_dir() == bool(endings):
+        found, wanted = ("folder", "file") if endings else ("file", "folder")
+        raise ParameterError(f"{path} is a {found}: give the path of a {wanted}.")
+    parent = path.absolute().parent
+    if not parent.is_dir():
         raise ParameterError(f"{path} cannot be written: the folder {path.parent} does not exist.")
-    if not os.access(path.absolute().parent, os.W_OK):
+    if not os.access(parent, os.W_OK):
         raise ParameterError(f"{path} cannot be written: the folder {path.parent} may not be written to.")
 
 

@@ -7,6 +7,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,12 +92,10 @@ class Layout(NamedTuple):
 
     def fields(self, lines: Sequence[str]) -> list[list[str]]:
         """Return the fields of each line."""
-        if len(self.delimiter) > 1:
-            return [line.split(self.delimiter) for line in lines]
-        try:
-            return list(csv.reader(lines, delimiter=self.delimiter))
-        except csv.Error:  # the reader of the whole file will say what is wrong
-            return [line.split(self.delimiter) for line in lines]
+        with suppress(csv.Error):  # the reader of the whole file will say what is wrong
+            if len(self.delimiter) == 1:
+                return list(csv.reader(lines, delimiter=self.delimiter))
+        return [line.split(self.delimiter) for line in lines]
 
 
 def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> Layout:
@@ -105,16 +104,17 @@ def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> L
     `wanted` are names of columns that were asked for: a line that holds one of them, which is no place, is a header.
     """
     delimiter, notes = usual, []
-    alike = [other for other in DELIMITERS if _splits(lines, other)]
-    if any(other not in (",", " ") and _marks_decimals(lines, other) for other in alike):
-        alike = [other for other in alike if other != ","]
+    split = {other: Layout(other, True).fields(lines) for other in DELIMITERS}
+    alike = [other for other, rows in split.items() if len({*map(len, rows)}) == 1 < len(rows[0])]
+    if any(all(any(map(DECIMAL.fullmatch, row)) for row in split[other]) for other in {*alike} - {",", " "}):
+        alike = [other for other in alike if other != ","]  # it marks decimals
     if usual not in alike:
         spaces = usual not in lines[0] and alike == [" "]  # which also stand between words
         alike = alike if spaces else [other for other in alike if other != " "]
         if len(alike) == 1 or alike[:1] == ["::"]:
             delimiter = alike[0]
             notes.append(f"columns are separated by {delimiter!r}")
-    first, *rest = Layout(delimiter, True).fields(lines)
+    first, *rest = split[delimiter]
     places = map(str, range(1, len(first) + 1))
     header = not {*wanted}.difference(places).isdisjoint(first) or not any(map(is_number, first))
     if not header:
@@ -124,17 +124,6 @@ def layout_of(lines: Sequence[str], usual: str, wanted: Sequence[str] = ()) -> L
     if decimal == ",":
         notes.append("decimals are marked by a comma")
     return Layout(delimiter, header, decimal, tuple(notes))
-
-
-def _marks_decimals(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether every line, split so, has a number with a comma in it."""
-    return all(any(map(DECIMAL.fullmatch, row)) for row in Layout(delimiter, True).fields(lines))
-
-
-def _splits(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether a delimiter splits all lines alike, into two fields at least."""
-    widths = {len(row) for row in Layout(delimiter, True).fields(lines)}
-    return len(widths) == 1 and widths.pop() > 1
 
 
 def frame_columns(
@@ -159,7 +148,8 @@ def columns_of(frame: Any, where: str = "the frame", wanted: str = "") -> dict[s
     import narwhals as nw  # slow to import, and files need none
 
     try:
-        if levels := [name for name in _index_of(frame) if name not in frame.columns]:
+        index = frame.index.names if library_of(frame) == "pandas" and hasattr(frame, "columns") else ()
+        if levels := [name for name in index if name is not None and name not in frame.columns]:
             frame = frame.reset_index(levels)
         table = nw.from_native(frame)
         if isinstance(table, nw.LazyFrame):
@@ -171,12 +161,6 @@ def columns_of(frame: Any, where: str = "the frame", wanted: str = "") -> dict[s
     except Exception as error:  # a door: whatever a foreign kind of frame complains of
         wanted = wanted or f"{where} must be a pandas, polars or pyarrow one"
         raise DataError(f"{wanted}: this is of type {type(frame).__name__}.") from error
-
-
-def _index_of(frame: Any) -> list[Any]:
-    """Return the names that the levels of the index of a pandas frame have."""
-    names = frame.index.names if library_of(frame) == "pandas" and hasattr(frame, "columns") else ()
-    return [name for name in names if name is not None]
 
 
 def library_of(frame: Any) -> str:

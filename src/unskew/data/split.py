@@ -75,14 +75,12 @@ def holdout_split(log: RatingLog, fraction: float = 0.1, *, by: HoldoutBy | None
 
     `by="global"`, the default unless rows are impressions, holds out exactly round(fraction * n) of the n ratings.
     `by="user"` holds out exactly min(round(fraction * n_u), n_u - 1) of the n_u ratings of user u: everybody keeps a
-    rating to train on, a user with a single rating keeps that one, and users with few ratings may have none held out.
-    Halves round to the even neighbour, as Python's `round` does.  `by="last"` holds out the last
-    min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, whatever the seed: sensible if that
-    is an order of time, and what public code does to files that are in the order of items.  `by="time"`, the default
-    of impressions with times, holds out the round(fraction * n) latest ratings by the log's own times, whatever the
-    seed; of equal times the later row counts as later.  Of a log of listed rows the rows are divided, seen or not.
-    `by="request"`, the default of impressions with requests alone, holds out whole requests; so does "time" where there
-    are any, by their first rows.
+    rating to train on, and users with few ratings may have none held out. `by="last"` holds out the last
+    min(ceil(fraction * n_u), n_u - 1) ratings of user u in the order of the log, as public code does to files that are
+    in the order of items. `by="time"`, the default of impressions with times, holds out the round(fraction * n) latest
+    ratings by the log's own times. Of a log of listed rows the rows are divided, seen or not. `by="request"`, the
+    default of impressions with requests alone, holds out whole requests; so does "time" where there are any, by their
+    first rows.
 
     Examples:
         >>> split = unskew.holdout_split(unskew.simulate(50, 40, density=0.1, seed=0).log, 0.2)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -55,16 +55,9 @@ class LogFacts:
 
     scale: Scale
     duplicates_merged: int
-    user_features: dict[str, Any] | None  # empty, as the file says all, or None; version 1 counted something
-    item_features: dict[str, Any] | None
     names: dict[str, str] = field(default_factory=dict)
     library: str = "pyarrow"
     target: str | None = None
-
-    @classmethod
-    def of(cls, log: RatingLog) -> Self:
-        users, items = (None if side is None else dict[str, Any]() for side in log.features)
-        return cls(log.scale, log.duplicates_merged, users, items, log.names._asdict(), log.library, log.target)
 
 
 @dataclass(frozen=True)
@@ -210,7 +203,7 @@ def _contents(model: Recommender, log: RatingLog, notes: Sequence[str]) -> tuple
         parts=tuple(learned),
         clips=dict(model.parts.clips),
         calibrators=dict(model.parts.calibrators),
-        log=LogFacts.of(log),
+        log=LogFacts(log.scale, log.duplicates_merged, log.names._asdict(), log.library, log.target),
         **kept,
     )
     return contents, {name: array for part, own in learned.items() for name, array in prefixed(part, own).items()}
@@ -257,15 +250,9 @@ def _part(spec: PartSpec, arrays: Arrays, log: RatingLog, owner: Part | None = N
         raise ParameterError(
             f"the arrays of its {type(spec).__name__} are damaged, or those of another version of unskew: fit again."
         ) from error
-    name, again = type(part).__name__, part.state()
-    if set(arrays) != set(again):
-        raise ParameterError(f"{name} consists of the arrays {sorted(again)}, not {sorted(arrays)}.")
-    for key, array in sorted(arrays.items()):
-        kind, right = (array.dtype, array.shape), (again[key].dtype, again[key].shape)
-        if kind != right:
-            raise ParameterError(
-                f"{key} of {name} must be {right[0]} of shape {right[1]}, not {kind[0]} of shape {kind[1]}."
-            )
+    name, own = type(part).__name__, sorted(part.state())
+    if sorted(arrays) != own:
+        raise ParameterError(f"{name} consists of the arrays {own}, not {sorted(arrays)}.")
     for side, known, size in zip(("users", "items"), part.sizes(), (log.n_users, log.n_items), strict=True):
         if known is not None and known != size:
             raise ParameterError(f"{name} knows {known} {side}, but the log has {size}.")
@@ -336,8 +323,9 @@ def _log(files: Mapping[str, bytes], facts: LogFacts) -> RatingLog:
     if CONTEXT in files:
         fields["context"] = _columns(_read(files, CONTEXT))
     for name, side in ((USER_FEATURES, "user_features"), (ITEM_FEATURES, "item_features")):
-        held = None if getattr(facts, side) is None else _columns(_read(files, name))
-        fields[side] = None if held is None else Features(tuple(held), np.column_stack([*held.values()]))
+        if name in files:
+            held = _columns(_read(files, name))
+            fields[side] = Features(tuple(held), np.column_stack([*held.values()]))
     if RANDOM in files:
         none = dict.fromkeys(("stars", "times", "cells", "chances", "context"))
         fields["random"] = RatingLog(**fields | none | _ratings(_read(files, RANDOM).select([*COLUMNS])))
