@@ -81,7 +81,6 @@ SENTENCES = {  # by what went: its names, and how a sentence puts one with what 
 }
 # Settings that old recipes and models still hold: the values that change nothing, None if all of them do.
 FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
-    "Factors": {"loss": ("likelihood",)},
     "Figures": {"scores": None, "shares": None},
     "Contents": {"members": ([],), "slice": (None,)},
     "History": {"tried": None},
