@@ -88,6 +88,7 @@ def test_random_ratings_speak_before_the_log(model, world):
     assert "random ratings" in found["bias"].numbers
     assert f"judged by {len(world.test):,} random ratings" in found.about
     assert found["calibration"].rests_on.endswith("random ratings.")
+    assert str(found["calibration"].numbers["found in random ratings"]) == f"{world.test.positive_rate:.1%}"
     level = found["bias"].numbers["random ratings"]
     assert level.low < world.test.positive_rate < level.high
 

@@ -43,17 +43,16 @@ def calibration(evidence: Evidence, scores: dict[str, Values]) -> Finding:
     largest = calibration_error(y, asked, norm="max", bins="mass", n_bins=N_BINS, sample_weight=weights[0])
     says = float(external(np.average(asked, weights=weights[0])))
     found = [float(external(np.average(y, weights=w))) for w in weights]
+    low, high = (min(found), max(found)) if by_log else (np.nan, np.nan)
     numbers = dict(zip(("calibration error", "the same if liking drives rating"), errors, strict=False))
     numbers |= {
         "largest gap": Interval(largest, form=".4f"),
         f"says of {whose} ratings": Interval(says, form=finer),
-        f"found in {whose} ratings": Interval(found[0], min(found), max(found), finer),
+        f"found in {whose} ratings": Interval(found[0], low, high, finer),
     }
     between = dict.fromkeys(f"{end:{form}}" for end in sorted(found))
     where = f"{' to '.join(between)} is found{', depending on what drives seeing' if len(between) > 1 else ''}"
-    meaning = (
-        f"Of {whose} ratings it says {says:{form}} where {where}; off by {errors[0].value:.3f} as the ratings stand."
-    )
+    meaning = f"Of {whose} ratings it says {says:{form}} where {where}; off by {errors[0].value:.3f} as they stand."
     meaning += "" if evidence.log.binary else " That is of a scale from 0 to 1."
     example = f"{float(external(0.4)):{form}}"
     title, words = f"When it says {example}, is it {example}?", f"{meaning} Points on the dashed line are right."
