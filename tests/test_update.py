@@ -16,6 +16,7 @@ import pyarrow.csv
 import pytest
 
 import unskew
+from unskew.data.guess import Names
 from unskew.data.log import RatingLog
 from unskew.errors import ParameterError, UnskewError
 from unskew.metrics.table import roc_auc
@@ -114,6 +115,22 @@ def test_the_command_writes_the_updated_model(
     assert "in the log already" in run(*words, code=2).output
     with locked(tmp_path / "model"):
         assert "is writing to" in run(*words, code=2).output
+
+
+def test_files_with_the_columns_of_the_log_need_no_names(
+    run: Callable[..., Any], shop: Shop, before: Recommender, tmp_path: Path
+) -> None:
+    columns = ["who", "what", "mark"]
+    replace(before, log=replace(before.log, names=Names(*columns))).save(tmp_path / "model")
+    more = shop.table(slice(FIRST, None)).rename_columns(columns)
+    pyarrow.csv.write_csv(more, tmp_path / "new.csv")
+    run("update", tmp_path / "model", tmp_path / "new.csv")
+    run("predict", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    listed = run(
+        "recommend", tmp_path / "model", "--for", tmp_path / "new.csv", "--items", tmp_path / "new.csv", "--json"
+    )
+    assert json.loads(listed.stdout)["users"] == len(set(more["who"].to_pylist()))
+    assert len(pyarrow.csv.read_csv(tmp_path / "p.csv")) == len(more)
 
 
 def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift() -> None:

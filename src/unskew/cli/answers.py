@@ -19,6 +19,8 @@ from unskew.runtime import say
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from unskew.data.log import RatingLog
+
 SHOWN = 20  # rows on the terminal
 VECTORS_HELP = "A file MODEL.onnx, or a folder MODEL.vectors with users and items.parquet."
 
@@ -43,7 +45,7 @@ def predict(
     if new_users is None:
         reading.refuse_unread_columns("user", "item")
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
-    table, names = reading.table(pairs, ("user", "item"))
+    table, names = reading.table(pairs, ("user", "item"), recommender.log)
     users, items = table[names["user"]], table[names["item"]]
     of_user = recommender.log.user_ids.codes(users) < 0
     of_item = recommender.log.item_ids.codes(items) < 0
@@ -96,8 +98,8 @@ def recommend(
     known = unskew.load(model)
     recommender = reading.folded_in(known, new_users, on_unknown)
     ids = recommender.log.user_ids
-    wanted = _asked(reading, users) if users else ids.arrow[0 if new_users is None else known.log.n_users :]
-    limits = None if items is None else reading.ids(items, "item")
+    wanted = _asked(reading, users, known.log) if users else ids.arrow[0 if new_users is None else known.log.n_users :]
+    limits = None if items is None else reading.ids(items, "item", known.log)
 
     def lists(of: pa.Array) -> pa.Table:
         """Return the lists of some users, with a line on what is odd about them."""
@@ -124,11 +126,11 @@ def recommend(
     return Answer(text, facts(table) | {"written": str(out)})
 
 
-def _asked(reading: Reading, given: list[str]) -> pa.Array:
+def _asked(reading: Reading, given: list[str], log: RatingLog) -> pa.Array:
     """Return the users who were asked for, each once."""
     from unskew.data.ids import as_ids, narrowed
 
-    asked = reading.ids(Path(given[0]), "user") if _is_file(given) else narrowed(as_ids(given, "--for"))
+    asked = reading.ids(Path(given[0]), "user", log) if _is_file(given) else narrowed(as_ids(given, "--for"))
     distinct = asked.unique()
     if len(distinct) < len(asked):
         say(f"users are answered once: {len(asked) - len(distinct):,} repeated ids were left out")

@@ -128,7 +128,7 @@ def update(
             alike: Any = reading.given | {"like": known.log, "target": known.log.target}
             updated = known.update(unskew.read_log(ratings, **alike))
         else:
-            table, names = reading.table(ratings, ("user", "item", "rating"))
+            table, names = reading.table(ratings, ("user", "item", "rating"), known.log)
             called = {name: getattr(known.log.names, role) for role, name in names.items()}
             held = [name for name in table.column_names if name in called or name not in called.values()]
             updated = known.update(table.select(held).rename_columns([called.get(name, name) for name in held]))
@@ -136,7 +136,9 @@ def update(
     more, of = len(updated.log) - len(known.log), len(updated.log)
     say(f"note: {updated.history.notes[-1]}")
     facts = {"model": str(target), "taken_in": more, "ratings": of, "notes": updated.history.notes}
-    return Answer(f"took {more:,} ratings in, {of:,} with those before, and wrote the model to {target}", facts)
+    return Answer(
+        f"took {more:,} {updated.log.wording.rows} in, {of:,} with those before, and wrote the model to {target}", facts
+    )
 
 
 def split(

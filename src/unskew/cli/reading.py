@@ -102,19 +102,19 @@ class Reading:
                 "--method dce-bayes or --set propensity=logistic."
             )
 
-    def table(self, path: Path, roles: Sequence[str]) -> tuple[pa.Table, dict[str, str]]:
-        """Return a small file as it is, and the names of the columns that have these roles in it."""
+    def table(self, path: Path, roles: Sequence[str], log: RatingLog) -> tuple[pa.Table, dict[str, str]]:
+        """Return a small file as it is, and the names of the columns that have these roles in it, as in the log."""
         from unskew.data.read import named_frame
 
-        table, names, guessed = named_frame(path, {role: getattr(self, role) for role in roles})
+        table, names, guessed = named_frame(path, {role: getattr(self, role) for role in roles}, like=log.names)
         self._note(f"{path.name}: {note}" for note in guessed)
         return table, names
 
-    def ids(self, path: Path, role: str) -> pa.Array:
+    def ids(self, path: Path, role: str, log: RatingLog) -> pa.Array:
         """Return the ids in the column of a file that has this role."""
         from unskew.data.ids import as_ids
 
-        table, names = self.table(path, (role,))
+        table, names = self.table(path, (role,), log)
         return as_ids(table[names[role]], f"column {names[role]!r} of {path.name}")
 
     def folded_in(self, model: Recommender, file: Path | None, on_unknown: options.OnUnknown) -> Recommender:
@@ -123,7 +123,7 @@ class Reading:
             return model
         from unskew.data.guess import DOCUMENTED
 
-        table, names = self.table(file, ("user", "item", "rating"))
+        table, names = self.table(file, ("user", "item", "rating"), model.log)
         frame = table.select(list(names.values())).rename_columns([DOCUMENTED[role] for role in names])
         joined = model.fold_in(frame, on_unknown=on_unknown)
         say(joined.history.notes[-1])

@@ -120,14 +120,18 @@ def read_frame(path: str | os.PathLike[str], *, sides: Sequence[str] = ("user", 
 
 
 def named_frame(
-    path: str | os.PathLike[str], given: dict[str, str | None], optional: Sequence[str] = ()
+    path: str | os.PathLike[str],
+    given: dict[str, str | None],
+    optional: Sequence[str] = (),
+    like: guess.Names = guess.NAMES,
 ) -> tuple[pa.Table, dict[str, str], list[str]]:
-    """Read a small frame with columns of these roles; return their names and what was guessed too."""
+    """Read a small frame with columns of these roles, called as in `like` if there are such; say what was guessed."""
     files = [File(each, [name for name in given.values() if name]) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     columns = {name: table[name] for name in table.column_names}
     samples = {name: held[:100].to_pylist() for name, held in columns.items()}
-    found, guessed = guess.find_columns(samples, given, Path(path).name, optional)
+    named = guess.named_as(given, columns, like)
+    found, guessed = guess.find_columns(samples, named, Path(path).name, optional)
     ids, texts = (
         {name for role, name in found.items() if role != "rating"},
         set[str]().union(*(f.tokens for f in files)),

@@ -372,12 +372,15 @@ def _merged(
     keys = pair_keys(users, items, len(item_ids))
     order = keys.argsort(kind="stable")
     again = keys[order][1:] == keys[order][:-1]
-    if how == "error":
+    if how in ("error", "once"):
+        advice = "leave one out"
+        if how == "error":
+            advice = "duplicates='last' keeps the last rating and duplicates='mean' averages them"
         second = int(order[1:][again].min())
         first = int((keys == keys[second]).argmax())
         raise DataError(
             f"user {user_ids[users[second]]!r} rated item {item_ids[items[second]]!r} twice, in rows {first + 1} and "
-            f"{second + 1}: duplicates='last' keeps the last rating and duplicates='mean' averages them."
+            f"{second + 1}: {advice}."
         )
     last = order[np.append(~again, True)]
     if how == "mean":
@@ -390,4 +393,4 @@ def _merged(
 
 def refuse_duplicates(users: Any, items: Any, user_ids: Vocabulary, item_ids: Vocabulary) -> None:
     """Raise a DataError that names the first row whose pair an earlier row already holds."""
-    _merged(users, items, None, None, user_ids, item_ids, "error")
+    _merged(users, items, None, None, user_ids, item_ids, "once")
