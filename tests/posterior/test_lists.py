@@ -36,9 +36,9 @@ def drawn_rows(rng, n, size):
     return Rows((size * vectors[place]).astype(np.float32), np.exp(0.3 * scale[place]), variance[place])
 
 
-def drawn_line(rng, n_experts, c):
-    experts, deviations = rng.integers(n_experts, size=KNOWN), rng.normal(0, 0.1, (n_experts, 2))
-    return Targeted(rng.normal([0, 1, c], 0.1), deviations, experts, True, 1.0, 0.1, np.zeros((0, 3)))
+def drawn_line(rng, n_experts, b, c):
+    experts, deviations = rng.integers(n_experts, size=KNOWN), rng.normal(0, 0.1 * abs(b), (n_experts, 2))
+    return Targeted(rng.normal([0, b, c], 0.1 * abs(b)), deviations, experts, True, 1.0, 0.1, np.zeros((0, 3)))
 
 
 def drawn_part(rng, log, size, kind, platt, targeted, slope):
@@ -53,7 +53,8 @@ def drawn_part(rng, log, size, kind, platt, targeted, slope):
         ratings=Ratings(np.array([0.0, 1.0]), False), users=drawn_rows(rng, N_USERS, size),
         items=drawn_rows(rng, N_ITEMS, size), thresholds=np.array([0.3]), noise=1.3, liked_from=1.0, sweeps=9,
         exposure=exposure, choice=Choice(rng.normal(1, 0.3, 4 if liked is None else 5), liked), unexplained=0.3,
-        platt=drawn_line(rng, 1, 0) if platt else None, targeted=drawn_line(rng, 3, 0.5) if targeted else None,
+        platt=None if platt is None else drawn_line(rng, 1, platt, 0),
+        targeted=drawn_line(rng, 3, 1, 0.5) if targeted else None,
         slope=Slope(0.7, 0.1, 0.5) if slope else None,
     )  # fmt: skip
 
@@ -70,7 +71,8 @@ def scores_of(part, by):
 @settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 10**6), size=st.sampled_from([0.0, 0.05, 1.0, 4.0]), seen=st.booleans(),
-    kind=st.sampled_from(["spectral", "ridge", "both"]), acts=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    kind=st.sampled_from(["spectral", "ridge", "both"]),
+    acts=st.tuples(st.sampled_from([None, 1, -0.3, 0]), st.booleans(), st.booleans()),
     by=st.sampled_from(["liking", "choice"]), k=st.sampled_from([1, 3, 10]),
     limited=st.sampled_from(["", "items", "without"]),
 )  # fmt: skip
@@ -90,7 +92,7 @@ def test_lists_are_those_of_scoring_everything(seed, size, seen, kind, acts, by,
 
 @pytest.mark.parametrize("kind", ["spectral", "both"])
 @pytest.mark.parametrize("by", ["liking", "choice"])
-@pytest.mark.parametrize("acts", [(False, False, False), (True, False, False), (True, True, True)])
+@pytest.mark.parametrize("acts", [(None, False, False), (1, False, False), (1, True, True)])
 def test_few_items_are_scored_for_a_list(kind, by, acts):
     rng = np.random.default_rng(1)
     log, asked = drawn_log(rng), []

@@ -103,8 +103,9 @@ class Corrected(Posterior):
         if platt is None:
             return super().prepared(by)
         start, rise = platt.coefficients[:2] + platt.deviations[0]
+        sign, rise = np.sign(rise), abs(rise)  # the logit of Phi(-z) is that of Phi(z) with its sign changed
         logits = lambda z: start + rise * LOGIT.function(z)  # noqa: E731
-        return (lambda users: by_logits(margin(users)[0], logits, PROBIT_SLOPE * rise)) if rise > 0 else None
+        return lambda users: by_logits(margin(users)[0].line(0.0, sign), logits, PROBIT_SLOPE * rise)
 
     def _of_known(self, near: Callable[[Array], Near], users: Array) -> Near:
         """Return what is known of users and all items at once; nothing of users that the exposure does not know."""

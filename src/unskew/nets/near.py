@@ -61,7 +61,7 @@ def by_logits(near: Near, logits: Callable[[Float], Float] = lambda x: x, slope:
     """
 
     def slack(least: Float) -> Float:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             at = logits(least)
             return np.asarray(2 * near.error + EPS * (16 * (1 + np.exp(at)) + 4 * np.abs(at)) / slope)
 
