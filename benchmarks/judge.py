@@ -243,45 +243,44 @@ def counted(records: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the counts, and what was aimed at next to what was found."""
     counts, truly = counted(records), ("right", "wrong", "open")
-    every, lower = counts["all"], counts["bayes, lower"]["wrong"]
-    decided, level = every["right"] + every["wrong"], every["level, decided"]
-
-    def right(pair: str) -> tuple[int, int]:
-        return counts[pair]["right"], sum(counts[pair][kind] for kind in truly)
-
+    every, decided = counts["all"], counts["all"]["right"] + counts["all"]["wrong"]
+    right = {pair: (own["right"], sum(own[kind] for kind in truly)) for pair, own in counts.items()}
     shares = {
         "wrong, of those decided: at most 1%": (every["wrong"], decided),
-        "level pairs decided: at most 5%": (level, level + every["level, open"]),
-        "*use* where the Bayesian model is better: at least 95%": right("plain, bayes"),
-        "*stop* if 30% of users are shuffled: 100%": right("bayes, 30% shuffled"),
-        "*stop* if boosted by popularity: at least 75%": right("bayes, boosted"),
-        "a pure shift of level decided wrongly: never": (lower, len(records)),
+        "level pairs decided: at most 5%": (every["level, decided"], every["level, decided"] + every["level, open"]),
+        "*use* where the Bayesian model is better: at least 95%": right.get("plain, bayes", (0, 0)),
+        "*stop* if 30% of users are shuffled: 100%": right.get("bayes, 30% shuffled", (0, 0)),
+        "*stop* if boosted by popularity: at least 75%": right.get("bayes, boosted", (0, 0)),
+        "a pure shift of level decided wrongly: never": (counts["bayes, lower"]["wrong"], len(records)),
         "any true difference decided: at least 60%": (decided, decided + every["open"]),
     }
     lines = [f"{len(records)} worlds are recorded.", "", "| | right | wrong | open |", "|---|---:|---:|---:|"]
-    lines += [f"| {group} | {' | '.join(str(own[kind]) for kind in truly)} |" for group, own in sorted(counts.items())]
+    lines += [
+        f"| {group} | {' | '.join(str(own[kind]) for kind in truly)} |" for group, own in sorted(counts.items()) if own
+    ]
     lines += ["", "| aim | found |", "|---|---|"]
     lines += [f"| {name} | {part / max(whole, 1):.1%} ({part} of {whole}) |" for name, (part, whole) in shares.items()]
     held = {name: values for name, values in coverage(records).items() if values}
     return "\n".join([*lines, *(f"| {name} | {np.mean(each):.3f} of {len(each)} |" for name, each in held.items())])
 
 
-def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[float]]:
+def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """How often 95% intervals and the band hold the truth, and what random ratings decide."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for record in records:
-        for key, value in (metrics := record["metrics"]).items():
-            pair, _, figure = key.rpartition(": ")
-            driver, name = driver_of(record["case"]), key if pair == REGROUPED else figure
-            found[name][driver].append(abs(value) < 1.96 if figure.startswith("z of") else value)
-            if name == "asked" and (sign := sign_of(metrics, pair)):
-                found["right"][driver].append(metrics[f"{pair}: {'use' if sign == 1 else 'stop'} by random"])
+        driver, metrics = driver_of(record["case"]), record["metrics"]
+        for key, value in metrics.items():
+            pair, _, name = key.rpartition(": ")
+            held = abs(value) < 1.96 if name.startswith("z of") else value
+            found[key if pair == REGROUPED else name, driver].append(held)
+            if name == "asked" and pair != REGROUPED and (sign := sign_of(metrics, pair)):
+                found["right", driver].append(metrics[f"{pair}: {'use' if sign == 1 else 'stop'} by random"])
+    usual = sorted({driver for _, driver in found} - {DRIVERS["half"]})
 
     def of(figure: str, *drivers: str) -> list[float]:
-        return [value for driver in drivers or usual for value in found[figure][driver]]
+        return [value for driver in drivers or usual for value in found[figure, driver]]
 
-    usual = sorted({driver_of(record["case"]) for record in records} - {DRIVERS["half"]})
-    band = [of("band of squared holds", driver) for driver in usual]
+    band = [own for driver in usual if (own := of("band of squared holds", driver))]
     return {
         "95% intervals of order that hold the truth: at least .90": of("z of order"),
         "the same by the weights that decide, users by activity": of("z of deciding order"),
@@ -289,9 +288,7 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[float]]
             "z of squared", "nothing", "exposure"
         ),
         "the same where taste drives seeing": of("z of squared", "taste"),
-        "squared error over its band, where it holds least: at least .93": min(
-            filter(None, band), key=np.mean, default=[]
-        ),
+        "squared error over its band, where it holds least: at least .93": min(band, key=np.mean, default=[]),
         "band of the level within .01: at least .90": of("band holds"),
         "decided rightly by as many random ratings as asked for: .75 to .90": of("right"),
         "liking drives rating for half of the items: 250 random ratings turn the verdict": of(
