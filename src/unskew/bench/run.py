@@ -30,24 +30,20 @@ COMPUTING = ("numpy", "scipy", "numba")  # what a figure may depend on besides o
 
 
 class Records:
-    """What is known of a job with its recipe and versions, from a file or, without one, for this run only."""
+    """What a file knows of a job with its recipe and versions."""
 
-    def __init__(self, file: Path | None) -> None:
-        self.file = file
-        known = [] if file is None else _read(file)
-        self._values = {_identity(**record): record["values"] for record in known}
+    def __init__(self, file: Path) -> None:
+        self.file, known = file, _read(file)
+        self._found = {_identity(**record): record["values"] for record in known}
         self.keys = {record["key"] for record in known}  # when the file was opened
         self._logs = {record["recipe"].get("log") for record in known if isinstance(record["recipe"], dict)}
 
     def values(self, key: str, recipe: Any) -> Values | None:
         """Return what this job has found before; None if it has not been run."""
-        return self._values.get(_identity(key, recipe, versions()))
+        return self._found.get(_identity(key, recipe, versions()))
 
     def add(self, key: str, recipe: Any, values: Values) -> None:
         """Keep what a job has found, on the disk before this returns."""
-        self._values[_identity(key, recipe, versions())] = values
-        if self.file is None:
-            return
         record = {"key": key, "recipe": recipe, "versions": versions(), "values": values}
         size = self.file.stat().st_size
         try:
@@ -138,10 +134,8 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def opened(file: Path | None) -> Iterator[Records]:
+def opened(file: Path) -> Iterator[Records]:
     """Open the records of a file that nobody else writes to meanwhile."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise ParameterError(f"The records file {file} cannot be used: no such file or directory.")
     with locked(file):
         yield Records(file)
 
@@ -162,8 +156,7 @@ def run(jobs: Sequence[Job], records: Records, workers: int = 1, given: Any = No
                     records.add(job.key, job.recipe, found)
                     values[job.key] = found
     except KeyboardInterrupt:
-        kept = "lost" if records.file is None else f"kept in {records.file}"
-        sentence = f"Stopped with {len(values)} of {len(jobs)} jobs finished and {kept}; "
+        sentence = f"Stopped with {len(values)} of {len(jobs)} jobs finished and kept in {records.file}; "
         raise Stopped(sentence + "run the same command again to go on.") from None
     in_order = [job.key for job in jobs]  # and not as they happened to finish
     values = {key: values[key] for key in in_order if key in values}
@@ -175,10 +168,9 @@ def _announce(jobs: Sequence[Job], left: Sequence[Job], records: Records) -> Non
     if stale := sum(job.key in records.keys for job in left):
         what = "with other settings or another version and are run anew"
         say(f"{stale} jobs were recorded in {records.file} {what}.")
-    read = "" if records.file is None else f" and were read from {records.file}"
-    before = f"; {len(jobs) - len(left)} of {len(jobs)} had been finished before{read}" if len(left) < len(jobs) else ""
     if left:
-        say(f"{len(left)} jobs to run{before}.")
+        done = f"; {len(jobs) - len(left)} of {len(jobs)} had been finished before and were read from {records.file}"
+        say(f"{len(left)} jobs to run{done if len(left) < len(jobs) else ''}.")
 
 
 class Forecast:
