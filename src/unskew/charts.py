@@ -102,7 +102,10 @@ def rows(
     """Draw a row for each thing: its name and number, marks, an interval; `here` is dashed, `legend` names styles."""
     marks = [mark for row in data for mark in (row.at, row.other) if mark is not None]
     scale = Scale(
-        [v for mark in marks for v in mark[:3]] + [v for row in data for v in row.dots] + _some(here), log=log
+        [v for mark in marks for v in mark[:3]]
+        + [v for row in data for v in row.dots]
+        + ([] if here is None else [here]),
+        log=log,
     )
     head, top = _legend(legend or {})
     bottom = top + len(data) * ROW
@@ -110,8 +113,8 @@ def rows(
     for value, words in scale.ticks(percent=bool(marks) and marks[0].form.endswith("%")):
         x = scale.between(value, PAD, WIDTH - PAD)
         parts += [_line(x, top, x, bottom, "grid"), _text(x, bottom + LINE, words, "middle")]
-    for value in _some(here):
-        x = scale.between(value, PAD, WIDTH - PAD)
+    if here is not None:
+        x = scale.between(here, PAD, WIDTH - PAD)
         parts.append(_line(x, top, x, bottom, "here"))
     for n, row in enumerate(data):
         y = top + n * ROW + 27
@@ -228,10 +231,6 @@ class Scale:
         if self.log:
             low, high, at = math.log(low), math.log(high), math.log(at) if at > TINY else math.nan
         return start + (at - low) / (high - low) * (end - start)
-
-
-def _some(value: float | None) -> list[float]:
-    return [] if value is None else [value]
 
 
 def _legend(names: Mapping[str, str]) -> tuple[Markup, float]:

@@ -18,14 +18,13 @@ from unskew.evaluation.gain import order_of, order_share
 from unskew.evaluation.judge import Evidence
 from unskew.evaluation.scores import asked
 from unskew.findings import Interval, Table, paragraphs
-from unskew.metrics.checks import finite_vector
+from unskew.metrics.checks import Values, finite_vector
 from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.metrics.ranking import POSITIVE_FROM, EmptyUsers, UserLists
 from unskew.metrics.table import METRICS, PROBABILITY_FLOOR, WITH_K, Metric
 from unskew.model import Recommender
 from unskew.registry import named
 
-Values = NDArray[np.float64]
 LIKE_THE_LOG = 0.5  # of the way from random items to the log's, from which a test was chosen, not drawn
 
 

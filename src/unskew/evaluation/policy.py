@@ -23,14 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unskew.errors import DataError, ParameterError
 from unskew.findings import Interval, Table
-from unskew.metrics.checks import finite_vector
+from unskew.metrics.checks import Values, finite_vector
 from unskew.metrics.intervals import effective_sample_size, normal_interval
 
-Values = NDArray[np.float64]
 FEW, HEAVY, OFF = 50, 0.05, 3.0  # effective rows, share of one row, and standard errors, beyond which a note warns
 
 

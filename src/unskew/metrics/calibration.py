@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError, checked_seed, chosen, whole
 from unskew.findings import Interval
-from unskew.metrics.checks import Columns, checked_columns, ratio
+from unskew.metrics.checks import Columns, Values, checked_columns, ratio
 
 Bins = Literal["width", "mass"]
 Norm = Literal["mean", "max"]
-Values = NDArray[np.float64]
 REPLICATES, CELLS_AT_ONCE = 200, 1 << 23  # of the bootstrap; of replicates times rows
 
 

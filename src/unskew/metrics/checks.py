@@ -7,16 +7,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from unskew.errors import DataError
 
+Values = NDArray[np.float64]
+
 
 class Columns(NamedTuple):
     """Labels, predictions and weights that have passed `checked_columns`."""
 
-    labels: NDArray[np.float64]
-    predictions: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    labels: Values
+    predictions: Values
+    weights: Values
 
 
-def finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:
+def finite_vector(values: ArrayLike, name: str) -> Values:
     """`values` as one-dimensional float64, refused when empty, not numeric or not finite."""
     try:
         vector = np.asarray(values, dtype=np.float64)
@@ -52,17 +54,17 @@ def checked_columns(
     return Columns(labels, predictions, weights)
 
 
-def require_unit_interval(values: NDArray[np.float64], name: str) -> None:
+def require_unit_interval(values: Values, name: str) -> None:
     """Refuse values outside [0, 1]."""
     refuse_rows((values < 0) | (values > 1), values, name, "lies outside [0, 1]")
 
 
-def ratio(above: NDArray[Any], below: NDArray[Any]) -> NDArray[np.float64]:
+def ratio(above: NDArray[Any], below: NDArray[Any]) -> Values:
     """above / below, NaN where below is zero."""
     return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
 
 
-def refuse_rows(bad: NDArray[np.bool_], values: NDArray[np.float64], name: str, fault: str) -> None:
+def refuse_rows(bad: NDArray[np.bool_], values: Values, name: str, fault: str) -> None:
     """Name the first bad row, its value and how many there are."""
     if bad.any():
         row = int(bad.argmax())

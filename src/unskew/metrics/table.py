@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unskew.errors import DataError, ParameterError
-from unskew.metrics.checks import checked_columns, refuse_rows
+from unskew.metrics.checks import Values, checked_columns, refuse_rows
 from unskew.metrics.ranking import TopLists, UserLists
 from unskew.registry import named
 
-Values = NDArray[np.float64]
 Cell = Callable[[Values, Values], Values]
 ANY = (0.0, np.inf)
 PROBABILITY_FLOOR = 1e-6

@@ -12,14 +12,12 @@ measured averages within bins first: it is never larger, may be zero where the g
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unskew.errors import DataError, chosen
 from unskew.metrics.calibration import calibration_error
-from unskew.metrics.checks import finite_vector, refuse_rows, require_unit_interval
+from unskew.metrics.checks import Values, finite_vector, refuse_rows, require_unit_interval
 from unskew.metrics.table import logarithmic, squared
-
-Values = NDArray[np.float64]
 
 
 class Bound(NamedTuple):
