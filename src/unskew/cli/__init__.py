@@ -14,11 +14,12 @@ from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from unskew import runtime
 from unskew._version import __version__
 from unskew.cli import options
-from unskew.cli.errors import OneSentenceErrors
+from unskew.cli.errors import one_sentence
 from unskew.cli.output import Answer
 from unskew.cli.reading import Reading
 
@@ -42,21 +43,26 @@ class Commands(UserDict[str, Any]):
         return _built(name, super().__getitem__(name))
 
 
-class Group(OneSentenceErrors):
-    """All commands of `unskew`."""
+class Group(TyperGroup):
+    """All commands: bad input is answered with one sentence; any other error is a defect and keeps its trace."""
+
+    _words: list[str]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands: Any = Commands(COMMANDS | HIDDEN)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._words = list(args)
+        with one_sentence(self._words) if args else nullcontext():
+            return super().parse_args(ctx, args)
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    context_settings=HELP,
-    pretty_exceptions_enable=False,
-    **STYLE,
-)
+    def invoke(self, ctx: Any) -> Any:
+        with one_sentence(self._words, self.commands.get(self._words[0])):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(cls=Group, no_args_is_help=True, context_settings=HELP, pretty_exceptions_enable=False, **STYLE)
 
 
 def _show_version(wanted: bool) -> None:

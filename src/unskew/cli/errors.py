@@ -3,11 +3,10 @@
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from unskew.errors import UnskewError
 from unskew.gone import about_words
@@ -40,23 +39,8 @@ USAGE = (  # what the parser of options writes, and how we do
 )
 
 
-class OneSentenceErrors(TyperGroup):
-    """A group of commands that answers bad input with one sentence; any other error is a defect and keeps its trace."""
-
-    _words: list[str]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        self._words = list(args)
-        with _one_sentence(self._words) if args else nullcontext():
-            return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _one_sentence(self._words, self.commands.get(self._words[0])):
-            return super().invoke(ctx)
-
-
 @contextmanager
-def _one_sentence(given: list[str], command: Any = None) -> Iterator[None]:
+def one_sentence(given: list[str], command: Any = None) -> Iterator[None]:
     """Print whatever is wrong with the input of a command as one line, and end with an exit code."""
     code = BAD_INPUT
     try:
