@@ -167,6 +167,17 @@ def test_what_is_no_source_is_told_what_is_one(source):
         read_log(source)
 
 
+def test_empty_and_broken_frames_and_loose_arrays():
+    for frame, sentence in (
+        (pd.DataFrame(), "has no columns"),
+        (pl.LazyFrame(FRAME).select("no"), "be collected: .*no"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            read_log(frame)
+    with pytest.raises(ParameterError, match="give three arrays as one tuple"):
+        read_log(*map(np.array, FRAME.values()))
+
+
 @pytest.mark.parametrize("levels", [["user_id"], ["user_id", "item_id"]])
 def test_named_levels_of_an_index_are_columns(levels):
     log, plain = read_log(pd.DataFrame(FRAME).set_index(levels)), read_log(pd.DataFrame(FRAME, index=[7, 8, 9]))

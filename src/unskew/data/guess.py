@@ -147,20 +147,26 @@ def columns_of(frame: Any, where: str = "the frame", wanted: str = "") -> dict[s
     """
     import narwhals as nw  # slow to import, and files need none
 
+    lazy = False
     try:
         index = frame.index.names if library_of(frame) == "pandas" and hasattr(frame, "columns") else ()
         if levels := [name for name in index if name is not None and name not in frame.columns]:
             frame = frame.reset_index(levels)
         table = nw.from_native(frame)
-        if isinstance(table, nw.LazyFrame):
+        if lazy := isinstance(table, nw.LazyFrame):
             table = table.collect()
-        return {str(name): table.get_column(name) for name in table.columns}
+        columns = {str(name): table.get_column(name) for name in table.columns}
     except nw.exceptions.DuplicateError as error:
         found = " ".join(str(error).split())
         raise DataError(f"{where} has columns of the same name ({found}): rename all but one.") from None
     except Exception as error:  # a door: whatever a foreign kind of frame complains of
+        if lazy:
+            raise DataError(f"{where} cannot be collected: {' '.join(str(error).split()):.200}.") from error
         wanted = wanted or f"{where} must be a pandas, polars or pyarrow one"
         raise DataError(f"{wanted}: this is of type {type(frame).__name__}.") from error
+    if not columns:
+        raise DataError(f"{where} has no columns.")
+    return columns
 
 
 def library_of(frame: Any) -> str:

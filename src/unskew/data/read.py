@@ -72,7 +72,11 @@ def read_log(
     """
     given = {"user": user, "item": item, "rating": rating, "time": time, "seen": seen}
     named = [name for name in given.values() if name is not None]
-    if not all(isinstance(name, str) for name in named) or len(set(named)) < len(named):
+    if odd := [type(name).__name__ for name in named if not isinstance(name, str)]:
+        raise ParameterError(
+            f"user=, item= and rating= are names of columns, not of type {odd[0]}: give three arrays as one tuple."
+        )
+    if len(set(named)) < len(named):
         raise ParameterError(f"user, item, rating and time must name different columns, not {given}.")
     for name in ("user_features", "item_features", "item_names"):
         held: Any = settings.get(name)
