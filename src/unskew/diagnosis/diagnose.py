@@ -53,8 +53,9 @@ def diagnose(
     if not isinstance(source, RatingLog | Recommender):
         source = as_log(source)
     log = source.log if isinstance(source, Recommender) else source
-    called = called or ("model" if source is not log else "shown.csv" if log.impressions else "ratings.csv")
-    called = shlex.join([called] if isinstance(called, str) else words(called, "called"))
+    usual = "model" if source is not log else "shown.csv" if log.impressions else "ratings.csv"
+    called = [called or usual] if isinstance(called, str) else words([usual] if called is None else called, "called")
+    called = shlex.join(called)
     flag(show_ids, "show_ids")
     if not len(log):
         raise ParameterError("The model was saved without its log, and nothing else can judge it: fit it again.")

@@ -122,10 +122,8 @@ def _beside(target: Path) -> Path:
 def _runs(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's, or a system that cannot tell
-        return True
+    except OSError as error:  # else it is another user's, or the system cannot tell
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
