@@ -25,6 +25,7 @@ from benchmarks.peers import HELD_OUT, PEERS, cornac_data, fitted, implicit_mode
 from benchmarks.quality import Posterior, warm_up, with_columns
 from benchmarks.tables import Record, read
 from unskew.data.log import RatingLog
+from unskew.datasets import simulate_funnel
 from unskew.findings import Table
 from unskew.metrics.table import roc_auc
 from unskew.posterior.exposure import Pairs
@@ -355,11 +356,41 @@ def ask(address: str, path: str, body: Any, n: int) -> list[float]:
     return [timed(once, WALL)[0] for _ in range(n + 1)][1:]
 
 
+SHOWN = """
+import sys, time
+from resource import RUSAGE_SELF, getrusage
+import unskew
+def tell(began): print(time.process_time() - began, getrusage(RUSAGE_SELF).ru_maxrss / 1e6)
+began = time.process_time()
+log = unskew.read_log(sys.argv[1], target="click")
+tell(began)
+began = time.process_time()
+unskew.fit(log, seed=1)
+tell(began)
+"""
+
+
+def shown(job: Job) -> Figures:
+    """Read two million impressions from folders of Parquet and fit the default to clicks, in a process of its own."""
+    import pyarrow.parquet as pq
+
+    rows = simulate_funnel(100_000, 10_000, 400_000, seed=1 + job.seed).rows
+    with TemporaryDirectory() as folder:
+        for k in range(10):
+            (place := Path(folder) / f"part={k}").mkdir()
+            pq.write_table(rows.slice(k * len(rows) // 10, len(rows) // 10), place / "rows.parquet")
+        words, alone = [sys.executable, "-c", SHOWN, folder], {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        found = subprocess.run(words, check=True, capture_output=True, text=True, env=os.environ | alone).stdout
+    names = "reading, processor seconds", "reading, GB", "fit, processor seconds", "fit, GB"
+    return dict(zip(names, map(float, found.split()), strict=True))
+
+
 TIMED = {
     "sweep": (sweep, ("million",)), "dce-bayes": (whole, ("coat", "movielens")), "dce-dr": (paper, ("coat", "drawn")),
     "equal": (equal, ("movielens", "million")), "epoch": (epoch, ("million",)),
     "tenfold": (tenfold, ("drawn",)), "lists": (lists, ("drawn",)), "predict": (command, ("drawn",)),
     "dask": (cluster, ("drawn",)), "serve": (load, ("drawn",)), "read": (reading, ("drawn",)),
+    "shown": (shown, ("drawn",)),
 }  # fmt: skip
 
 
