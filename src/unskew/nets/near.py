@@ -74,7 +74,10 @@ def by_scores(near: Near) -> Ranking:
 
 
 class Products:
-    """Inner products with the rows of all items, in whatever order they are summed up."""
+    """Inner products with the rows of all items, in whatever order they are summed up.
+
+    A sum of d products, rounded d times by half of EPS at most, is compared with another such sum.
+    """
 
     def __init__(self, items: NDArray[Any]) -> None:
         self.items = np.ascontiguousarray(items, np.float32)
@@ -82,7 +85,7 @@ class Products:
 
     def __call__(self, users: NDArray[Any]) -> Near:
         size = np.sqrt(np.square(users, dtype=float).sum(axis=1)) * self.longest
-        return Near(users.astype(np.float32) @ self.items.T, 4 * EPS * (self.items.shape[1] + 2) * size, size)
+        return Near(users.astype(np.float32) @ self.items.T, EPS * (self.items.shape[1] + 8) * size, size)
 
 
 class Curve:
