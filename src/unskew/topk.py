@@ -86,13 +86,14 @@ class Candidates:
 
     def shortlists(
         self, ranked: Ranked, start: int, end: int, k: int, chances: bool
-    ) -> tuple[list[NDArray[np.int64]], Values]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Values]:
         """Return what may be among the k best of each user from `start` to `end`, and what all others add up to.
 
-        The k-th largest of the maxima of blocks is at most the k-th best: whatever is surely below it is not among the
-        k. Where `chances` are asked for, others add up to the logarithm of their sum of exponentials.
+        The first two are rows, counted from `start`, and items. The k-th largest of the maxima of blocks is at most the
+        k-th best: whatever is surely below it is not among the k. Where `chances` are asked for, others add up to the
+        logarithm of their sum of exponentials.
         """
-        n, found = len(self._free), list[NDArray[np.int64]]()
+        n, found = len(self._free), list[Any]()
         hidden, width, rest = np.flatnonzero(~self._free), n // (BLOCKS * k), np.full(end - start, -np.inf)
         at_once = max(1, CELLS_IN_CACHE // max(n, 1))
         for first in range(start, end, at_once):
@@ -110,12 +111,13 @@ class Candidates:
                 least -= slack(least) + EPS * np.abs(least)
                 bound = np.where(least > -LARGEST, least, -LARGEST).astype(np.float32)
             good = np.flatnonzero(values >= bound[:, None])
-            places, best = np.divmod(good, n)
-            found += np.split(best, np.searchsorted(places, np.arange(1, len(users))))
+            rows, items = np.divmod(good, n)
+            found.append((rows + (first - start), items))
             if chances:
                 values.flat[good] = -np.inf
                 rest[first - start : first - start + len(users)] = log_sums(values)
-        return found, rest
+        rows, items = (np.concatenate(column) for column in zip(*found, strict=True))
+        return rows, items, rest
 
     def __call__(self, place: int) -> NDArray[np.int64]:
         """Return what the user at this place among the users may get."""
@@ -146,22 +148,21 @@ def top_items(
     parts = [TopItems(nothing, nothing, np.empty(0), nothing)]
     for start in range(0, len(users), at_once):
         end = min(start + at_once, len(users))
-        rest = np.full(end - start, -np.inf)
+        rest: Any = -np.inf
         if ranked is not None and candidates.by_catalogue:
-            with _blas().limit(
-                limits=1, user_api="blas"
-            ):  # sums of others, and so chances, depend on how many share them out
-                lists, rest = candidates.shortlists(ranked, start, end, k, chances)
+            # sums of others, and so chances, depend on how many threads share them out
+            with _blas().limit(limits=1, user_api="blas"):
+                row, items, rest = candidates.shortlists(ranked, start, end, k, chances)
         else:
             lists = [candidates(place) for place in range(start, end)]
-        counts, items = np.array([len(each) for each in lists]), np.concatenate(lists)
+            row, items = np.repeat(np.arange(end - start), list(map(len, lists))), np.concatenate(lists)
         if not len(items):
             continue
-        row = np.repeat(np.arange(len(lists)), counts)
+        counts = np.bincount(row, minlength=end - start)
         column = np.arange(len(items)) - np.repeat(np.cumsum(counts) - counts, counts)
-        table = np.full((len(lists), counts.max()), -np.inf)
+        table = np.full((end - start, counts.max()), -np.inf)
         table[row, column] = score(users[start + row], items)
-        table = log_chances(table, rest[:, None]) if chances else table
+        table = log_chances(table, np.reshape(rest, (-1, 1))) if chances else table
         last = min(k, counts.max()) - 1
         # Among items tied at the threshold the first of the catalogue win: sort all that reach it, keep k.
         scores = table[row, column]
