@@ -30,7 +30,7 @@ from unskew.methods.settings import Choice, defaults_of, with_chosen
 from unskew.metrics.table import find
 from unskew.registry import as_method, named
 from unskew.runtime import bar, say
-from unskew.store.atomic import locked, reason
+from unskew.store.atomic import PathLike, checked_path, locked, reason
 from unskew.store.model import log_digest
 from unskew.store.recipe import to_plain
 from unskew.training.options import Training
@@ -235,7 +235,7 @@ def tune(
     *,
     validation: Validation | None = None,
     workers: int = 1,
-    journal: Path | None = None,
+    journal: PathLike | None = None,
     name: str = "",
 ) -> Tuned:
     """Search the space of a method on a log; with `journal`, a file, a search that is stopped can go on.
@@ -249,8 +249,9 @@ def tune(
     start, log = as_method(method), as_log(log)
     if not start.space():
         raise ParameterError(f"{name} has no settings to tune: fit it as it is, or give its class a `space`.")
-    with locked(journal):
-        (found,) = search({name: start}, log, trials, validation, workers, journal)
+    place = None if journal is None else checked_path(journal)
+    with locked(place):
+        (found,) = search({name: start}, log, trials, validation, workers, place)
     if (best := found.best()) is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
     return best
