@@ -222,7 +222,7 @@ def test_clipping_and_weights_are_counted_and_reported(world, fitted):
     everything, rows = world.propensity(*everywhere(world)), BRIEF.split(world.log, 0).train
     p = world.propensity(rows.users, rows.items)
     w = 1 / np.maximum(p, 0.2)
-    assert weights.clipped_share_of_seen == pytest.approx((p < 0.2).mean())
+    assert (weights.clipped_seen, weights.clipped_share_of_seen) == ((p < 0.2).sum(), pytest.approx((p < 0.2).mean()))
     assert weights.clipped_share_of_pairs == pytest.approx((everything < 0.2).mean(), abs=0.01)
     assert weights.largest_weight == pytest.approx(5.0)
     assert weights.effective_sample_size == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-4)
