@@ -99,7 +99,7 @@ def test_one_random_rating_a_user_orders_nothing(model, world):
     assert found["gain"].table.rows[0][1:] == ("cannot tell",) * 3
     even = lambda users, items: np.full(len(users), 0.5)  # noqa: E731
     alone = unskew.compare(even, even, world.log.take(np.arange(90)), random_ratings=few)  # which cannot judge itself
-    assert "no user has a liked and a disliked rating" in str(alone)
+    assert "no user has ratings that are liked and disliked, to order" in str(alone)
     assert not re.search(r"\b(inf|nan)\b", found.text() + str(alone) + repr(alone))
 
 

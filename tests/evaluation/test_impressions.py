@@ -121,9 +121,10 @@ def test_random_rows_of_the_log_overrule_its_impressions_if_they_can_tell():
     assert found.deciding is found.by_random
     assert found.n_random == len(log.random_test)  # that nothing was trained on
     assert (found.better, found.finding().answer) == ("own", "yes")
-    assert "random ratings" in str(found)
-    assert "random ratings" in found.finding().rests_on
-    assert {"mse", "precision@10", "order, by random ratings"} <= found.finding().numbers.keys()
+    assert "clicked items ranked above not clicked ones; squared error" in str(found)
+    assert "random rows" in str(found)
+    assert "random rows" in found.finding().rests_on
+    assert {"mse", "precision@10", "order, by random rows"} <= found.finding().numbers.keys()
     few = unskew.compare(flat, own, log, random_ratings=log.random_test.take(np.arange(40)))
     assert few.by_random.decision == "test"
     assert "rows that were shown" in str(few)

@@ -36,6 +36,11 @@ class Wording(NamedTuple):
     beforehand: str = "people choose by what can be known beforehand"
     afterwards: str = "they rate what they turn out to love"
 
+    @property
+    def lost(self) -> str:
+        """How what is not positive is called."""
+        return "disliked" if self.won == "liked" else f"not {self.won}"
+
 
 RATINGS = Wording()
 OF_ROWS = "rows", "what is shown is chosen by what can be known beforehand", "by how it turns out"

@@ -122,18 +122,18 @@ class Comparison:
 
     def sentence(self) -> str:
         """Say what was found, in a sentence or two."""
-        found = self.deciding
+        found, words = self.deciding, self.witnesses.log.wording
         ends = sorted(0.0 - end for end in found.band[1:3])
         error = f"squared error {ends[0]:+.4f} to {ends[1]:+.4f}"
         if found.aligned:
             ends = sorted(0.0 - end for end in hull(found.aligned)[1:3])
             error += f" (with one mean {ends[0]:+.4f} to {ends[1]:+.4f})"
         basis = f", depending on what drives seeing, by {len(self.witnesses.log):,} ratings left out in turn"
-        basis = f", by {self.n_random:,} random ratings" if found is self.by_random else basis
+        basis = f", by {self.n_random:,} random {words.rows}" if found is self.by_random else basis
         stars = "" if found.stars is None else f", by stars {_points(found.stars)}"
-        ordered = f"{_points(found.order)} of liked items ranked above disliked ones{stars}"
+        ordered = f"{_points(found.order)} of {words.won} items ranked above {words.lost} ones{stars}"
         if not found.ordered:
-            ordered = "no user has a liked and a disliked rating to order"
+            ordered = f"no user has {words.rows} that are {words.won} and {words.lost}, to order"
         figures = f"{ordered}; {error}{basis}"
         if self.decision != "test":
             return f"{self.verdict}: {figures}."
@@ -141,13 +141,14 @@ class Comparison:
         least = 100 * SHOWN * found.order.error
         able = f"It can show a gain of {least:.1f} points or more; of" if found.ordered else "Of"
         able = "Both order alike; of" if found.order.error == 0 else able
-        return f"{self.verdict}: {figures}. {able} random ratings, {many} would decide."
+        return f"{self.verdict}: {figures}. {able} random {words.rows}, {many} would decide."
 
     def finding(self) -> Finding:
         """Answer whether the second is better, as a record."""
         answer = next(answer for answer, decision in DECISIONS.items() if decision == self.decision)
         headline = f"{answer.capitalize()}, {self.better} is better" if self.better else "This log cannot tell"
-        asked = "An A/B test" if self.needed is None else f"{self.needed:,} random ratings, or an A/B test"
+        words = self.witnesses.log.wording
+        asked = "An A/B test" if self.needed is None else f"{self.needed:,} random {words.rows}, or an A/B test"
         action = asked if self.decision == "test" else ""
         return Finding("gain", answer, headline, self.sentence(), self.numbers(), self.rests_on(), action)
 
@@ -161,7 +162,8 @@ class Comparison:
         if self.deciding is self.by_random:
             assert random is not None
             known = int(SeenPairs(log)(random.users, random.items).sum())
-            return f"{len(random):,} random ratings, {f'{known:,}' if known else 'none'} of pairs that the log holds."
+            what, held = f"random {log.wording.rows}", f"{known:,}" if known else "none"
+            return f"{len(random):,} {what}, {held} of pairs that the log holds."
         assert evidence is not None
         return (
             f"{len(log):,} ratings, each judged by models of the other 80% of the log, worth "
@@ -198,7 +200,7 @@ class OfImpressions(Comparison):
         return " ".join([f"{self.verdict}: {figures}, by {self.n_rows:,} rows that were shown.", *self.notes])
 
     def numbers(self) -> dict[str, Interval]:
-        return dict(self.gains) | _numbers(self.by_random, "by random ratings")
+        return dict(self.gains) | _numbers(self.by_random, f"by random {self.witnesses.log.wording.rows}")
 
     def rests_on(self) -> str:
         if self.deciding is self.by_random:
