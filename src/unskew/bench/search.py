@@ -249,9 +249,11 @@ def tune(
     start, log = as_method(method), as_log(log)
     if not start.space():
         raise ParameterError(f"{name} has no settings to tune: fit it as it is, or give its class a `space`.")
-    place = None if journal is None else checked_path(journal)
-    with locked(place):
-        (found,) = search({name: start}, log, trials, validation, workers, place)
+    if journal is not None:
+        checked_path(journal)
+        journal = Path(journal)  # as it was given, for sentences
+    with locked(journal):
+        (found,) = search({name: start}, log, trials, validation, workers, journal)
     if (best := found.best()) is None:
         raise DataError(f"All {trials} trials of {name} failed, the first because: {found.trials[0].failure}")
     return best
