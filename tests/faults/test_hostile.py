@@ -230,11 +230,7 @@ def altered(tree, changes):
     return tree
 
 
-changes = st.lists(
-    st.tuples(st.integers(0, 10_000), st.sampled_from(HOW), odd),
-    min_size=1,
-    max_size=3,
-)
+changes = st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(HOW), odd), min_size=1, max_size=2)
 
 
 @pytest.fixture(scope="module")
@@ -258,8 +254,10 @@ def test_any_recipe_is_fitted_or_refused_and_writes_nothing(contained, works_or_
         training = replace(recipe.training, max_epochs=1, progress=False)
         return recipe.method.fit(log, seed=recipe.seed or 0, training=training)
 
+    cuts = st.tuples(st.integers(0, 2000), st.binary(max_size=4))
+
     @many
-    @given(st.sampled_from(METHODS), changes, st.none() | st.tuples(st.integers(0, 2000), st.binary(max_size=4)))
+    @given(st.sampled_from(METHODS), changes, st.none() | st.just(None) | cuts)  # two of three files are whole
     def case(name, changed, cut):
         tree = altered(whole[name], changed)
         text = "".join(f"{json.dumps(key)} = {as_toml(value)}\n" for key, value in tree.items())
