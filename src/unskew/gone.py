@@ -86,6 +86,7 @@ FIELDS: dict[str, dict[str, tuple[Any, ...] | None]] = {
     "History": {"tried": None},
     "LogFacts": {"user_features": None, "item_features": None},
     "MF": {"features": ("auto", "never"), "feature_l2": None},
+    "NaiveBayes": {"base": ()},
     "RoleCalibration": {"collapsed": None},
     "Training": {"checkpoint": ("",), "member": (0,), "part": (0,)}
     | dict.fromkeys(("checkpoint_every", "device", "engine", "spread", "workers")),
