@@ -1,6 +1,7 @@
 """The fitted thing: ids in, ids out, bounded memory, and sentences for what it does not know."""
 
 import re
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -264,6 +265,9 @@ def test_lists_that_are_the_same_for_everybody_are_warned_of(framed):
     object.__setattr__(flat, "ranking", lambda by, seed=0: lambda users, items: -items.astype(float))
     with pytest.warns(UserWarning, match=r"'Film 0' is in 24 of 24 lists, and all lists together hold 2 of 15 items"):
         flat.recommend(k=2, exclude_seen=False)
+    with warnings.catch_warnings(action="error"):  # who may choose of two has no choice
+        flat.recommend(k=2, exclude_seen=False, items=flat.log.item_ids.arrow[:2])
+        flat.recommend(k=10, exclude_seen=False)
 
 
 def test_a_fit_takes_whatever_holds_ratings(tmp_path):

@@ -212,7 +212,7 @@ class Recommender:
             notes.append(f"{unknown:,} items that the log does not know were left out.")
         if explore is None:
             found = top_items(score, may, k, chances=by == CHOICE, ranked=self.ranked(by))
-            notes.append(found.sameness(log))
+            notes.append(found.sameness(log) if lists is None and limits is None else "")  # else there is little choice
         else:
             found, chances["pscore"] = explored(self.part("prediction"), by, score, may, k, explore, seed)
         if any(notes):

@@ -45,10 +45,11 @@ class TopItems(NamedTuple):
     rank: NDArray[np.int64]
 
     def sameness(self, log: RatingLog) -> str:
-        """Return a sentence about lists that nearly all hold one item; nothing if they do not."""
+        """Return a sentence about lists that nearly all hold one item; nothing if they do not, or hold half of all."""
         n_lists, counts = len(np.unique(self.position)), np.bincount(self.items, minlength=log.n_items)
         most = int(counts.argmax())
-        if n_lists < FEWEST_LISTS or counts[most] < SAME * n_lists:
+        whole = 2 * self.rank.max(initial=0) > log.n_items
+        if n_lists < FEWEST_LISTS or counts[most] < SAME * n_lists or whole:
             return ""
         name = log.item_ids[most] if log.titles is None else log.titles[most].as_py()
         return (
