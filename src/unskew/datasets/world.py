@@ -244,9 +244,9 @@ def simulate(
     whole(n_users, "n_users", 2)
     whole(n_items, "n_items", 2)
     whole(n_factors, "n_factors", 1, 10_000)
-    whole(test_per_user, "test_per_user", 1, n_items)
     chosen(selection, "selection", SELECTIONS)
     within(0, 1, density=density, positive_rate=positive_rate)
+    whole(test_per_user, "test_per_user", 1, n_items)
     within(-20, 20, "included", strength=strength)
     within(0, 20, "included", interaction=interaction)
     if selection == "utility":

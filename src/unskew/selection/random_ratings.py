@@ -154,7 +154,13 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
     rest = dict.fromkeys(("stars", "times", "cells", "chances", "listed", "random", "context"))
     rest |= {"duplicates_merged": random.duplicates_merged}
     coded = RatingLog.proved(**log.__dict__ | rest | columns)
-    return coded, int((~known).sum()), int(SeenPairs(log)(coded.users, coded.items).sum())
+    held = int(SeenPairs(log)(coded.users, coded.items).sum())
+    if held == len(random) == len(log) and log.density < 1:
+        raise DataError(
+            f"The {len(random):,} random ratings are of the log's own pairs, which people chose: give ratings of pairs "
+            "that were drawn at random."
+        )
+    return coded, int((~known).sum()), held
 
 
 def _log_likelihood(line: Line, logits: Values, ratings: Values) -> Values:
