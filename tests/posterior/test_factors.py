@@ -1,6 +1,9 @@
 """A fit answers, says what it could not learn, goes on from where it stopped, and refuses in a sentence."""
 
 import math
+import os
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from typing import NamedTuple
@@ -188,6 +191,22 @@ def test_bits_do_not_depend_on_the_threads_of_blas():
             found.append(sample(Problem(log, BayesianFactors(sweeps=8, exposure=True, history=True))).posterior)
     assert found[0].users.vectors.tobytes() == found[1].users.vectors.tobytes()
     assert {pool["num_threads"] for pool in one_blas_thread(threadpool_info)() if pool["user_api"] == "blas"} == {1}
+
+
+def test_in_a_new_process_every_blas_that_a_fit_loads_has_one_thread():
+    code = (
+        "from threadpoolctl import threadpool_info\n"
+        "from unskew.posterior.factors import one_blas_thread\n"
+        "from unskew.posterior.gibbs import _solved\n"
+        "import numpy as np\n"
+        "def threads():\n"
+        "    _solved(np.eye(2), np.eye(2))\n"
+        "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
+        "print(*one_blas_thread(threads)())"
+    )
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) == {"1"}
 
 
 def test_interrupt_keeps_what_there_is(monkeypatch):

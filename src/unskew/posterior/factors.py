@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from functools import cache, partial, wraps
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -30,9 +31,18 @@ Sampling = TypeVar("Sampling", bound=Posterior)
 
 
 def one_blas_thread(function: Function) -> Function:
-    """Run a function with one thread of BLAS: its sums, and so the bits of a fit, depend on how many share them out."""
-    wrapped: Function = threadpool_limits.wrap(limits=1, user_api="blas")(function)
-    return wrapped
+    """Run a function with one thread of BLAS: its sums, and so the bits of a fit, depend on how many share them out.
+
+    SciPy's own BLAS is loaded first, as a limit holds for what is there when it is set.
+    """
+
+    @wraps(function)
+    def limited(*args: Any, **named: Any) -> Any:
+        import_module("scipy.linalg.lapack")  # slow, and answers need none
+        with threadpool_limits(1, "blas"):
+            return function(*args, **named)
+
+    return cast(Function, limited)
 
 
 class Sampled(RecordSpec, FitSpec):
