@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unskew.data import ids as rooms
@@ -30,6 +30,8 @@ def test_ids_of_any_script_come_back_as_they_went_in(ids):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(integers.map(str), st.from_regex(r"[-+]?[0-9]{1,3}", fullmatch=True))))
+@example(["-1000000000000000000"])
+@example([str(2**63 - 1), str(-(2**63))])
 def test_text_is_narrowed_if_all_spell_integers_as_usual(spelled):
     narrow = rooms.narrowed(pa.array(spelled, pa.string()))
     assert (narrow.type == pa.int64()) == all(text == str(int(text)) for text in spelled)

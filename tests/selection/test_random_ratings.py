@@ -180,7 +180,7 @@ def test_unknown_users_and_items_are_counted_and_left_out(world, naive, correcte
 
 def test_garbage_is_refused_with_a_sentence(world, naive, graded):
     nobody = unskew.RatingLog.from_arrays([900, 901], [0, 1], [0, 1], positive=1)
-    with pytest.raises(DataError, match="of the log's own pairs, which people chose"):
+    with pytest.raises(DataError, match="The log holds the pairs of all"):
         naive.with_random_ratings(world.log)
     with pytest.raises(DataError, match="None of the 2 random ratings"):
         NAIVE.fit(world.log, random_ratings=nobody)

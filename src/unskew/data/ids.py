@@ -247,8 +247,9 @@ def narrowed(ids: Any) -> Any:
     if not len(ids):
         return numbers
     low, high = (end.as_py() for end in pc.min_max(numbers).values())
-    digits = len(ids) + sum(pc.sum(pc.greater_equal(numbers, 10**more)).as_py() for more in range(1, len(str(high))))
-    digits += sum(pc.sum(pc.less_equal(numbers, -(10**more))).as_py() for more in range(len(str(low)) - 1))
+    above, below = range(1, len(str(max(high, 0)))), range(len(str(min(low, 0))) - 1)
+    digits = len(ids) + sum(pc.sum(pc.greater_equal(numbers, 10**more)).as_py() for more in above)
+    digits += sum(pc.sum(pc.less_equal(numbers, -(10**more))).as_py() for more in below)
     return numbers if digits == spelled else ids  # every other spelling is longer
 
 

@@ -155,11 +155,8 @@ def in_codes(log: RatingLog, random: RatingLog) -> tuple[RatingLog, int, int]:
     rest |= {"duplicates_merged": random.duplicates_merged}
     coded = RatingLog.proved(**log.__dict__ | rest | columns)
     held = int(SeenPairs(log)(coded.users, coded.items).sum())
-    if held == len(random) == len(log) and log.density < 1:
-        raise DataError(
-            f"The {len(random):,} random ratings are of the log's own pairs, which people chose: give ratings of pairs "
-            "that were drawn at random."
-        )
+    if held == len(coded) and log.target is None and log.density < 1:  # what is shown may be shown again
+        raise DataError(f"The log holds the pairs of all {held:,} random ratings: give some of other pairs.")
     return coded, int((~known).sum()), held
 
 
