@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -81,3 +82,14 @@ def test_the_demo_shows_what_the_library_finds(monkeypatch, tmp_path):
         assert all(f"{row[name]:.4f}" in line for name in ("believed", "true"))
     assert all(sentence in found.stdout for sentence in facts["sentences"])
     assert ElementTree.parse(tmp_path / "demo.svg").getroot().get("role") == "img"
+
+
+def test_the_first_page_shows_what_the_demo_finds():
+    page = (Path(__file__).parents[2] / "docs/index.md").read_text()
+    facts = json.loads(CliRunner().invoke(app, ["demo", "--json"]).stdout)
+    rows = [line.replace("*", "").strip("| \n").split(" | ") for line in page.splitlines() if line.count(" | ") == 3]
+    shown = {name: [float(x.rstrip("%")) / (100 if "%" in x else 1) for x in cells] for name, *cells in rows[1:]}
+    found = {row["method"]: [row[key] for key in ("believed", "true", "order")] for row in facts["rows"]}
+    assert list(shown) == list(found)
+    for name, cells in shown.items():
+        assert cells == pytest.approx(found[name], abs=1e-3), name
