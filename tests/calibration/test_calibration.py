@@ -253,8 +253,8 @@ def noisy_loss(maps, gate, s, y, w, users, inputs, noise, tau):
     scores = (inputs @ gate.T + noise.T) / tau
     beta = np.exp(scores - scores.max(1, keepdims=True))
     beta /= beta.sum(1, keepdims=True)
-    p = 1 / (1 + np.exp(-(np.exp(maps[:, 0]) * s[:, None] + maps[:, 1])))
-    m = (beta[users] * p).sum(1)
+    p = expit(np.exp(maps[:, 0]) * s[:, None] + maps[:, 1])
+    m = np.clip((beta[users] * p).sum(1), experts.INSIDE, 1 - experts.INSIDE)
     return -(w * (y * np.log(m) + (1 - y) * np.log(1 - m))).sum()
 
 
@@ -264,6 +264,7 @@ def test_the_slopes_are_central_differences(tau, rng):
     s, y, w, users = rng.normal(size=n), rng.random(n), rng.random(n), np.sort(rng.integers(n_users, size=n))
     inputs, noise = rng.normal(size=(n_users, 4)), rng.gumbel(size=(k, n_users))
     maps, gate = rng.normal(size=(k, 2)), rng.normal(size=(k, 4))
+    s[:20] *= 1000  # what is held within bounds moves nothing
     beta = assigned(inputs, gate, noise, tau)
     found = mixture_slopes(s, y, w, users, inputs, beta, maps, tau)
     for table, slopes in zip((maps, gate), found, strict=True):

@@ -11,6 +11,7 @@ from unskew.data.pairs import SeenPairs
 from unskew.evaluation import fits, judge
 from unskew.evaluation.compare import MOST_ASKED as MOST
 from unskew.evaluation.estimators import ESTIMATORS, LISTS_NEED_ALL, corner_of, estimate, interval_of
+from unskew.evaluation.gain import hull
 from unskew.evaluation.scores import known_propensity, scores_of
 from unskew.metrics import find, roc_auc
 
@@ -42,7 +43,7 @@ def test_every_estimator_is_its_formula(evidence, scores, estimator):
         assert ends == pytest.approx((1, 1, 1), abs=1e-12)  # the end of the range belongs to it
         assert np.isfinite(estimate(one, find("log_loss"), estimator, y).value)  # 0 and 1 are probabilities
         with pytest.raises(unskew.DataError, match="log_loss needs probabilities of a binary log"):
-            estimate(one, find("log_loss"), estimator, s - 1)
+            estimate(one, find("log_loss"), estimator, s - 0.5)
 
 
 def test_with_true_propensities_dr_finds_the_truth(world, scores):
@@ -81,6 +82,15 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     assert str(level).startswith("This log cannot tell B from A")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
     assert "an evaluation counts all unseen pairs alike" in found.finding().rests_on
+
+
+def test_a_comparison_tells_by_how_much_the_error_changes(world, scores):
+    found = unskew.compare(scores[1], scores[0], world.log)
+    for what, (_, low, high, *_) in (
+        ("squared error", found.deciding.band),
+        ("with one mean", hull(found.deciding.aligned)),
+    ):
+        assert f"{what} {-high:+.4f} to {-low:+.4f}" in found.sentence()
 
 
 def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):

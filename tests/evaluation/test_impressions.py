@@ -6,7 +6,7 @@ import pytest
 import unskew
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError, ParameterError
-from unskew.evaluation import compare
+from unskew.evaluation import compare, impressions
 from unskew.evaluation.policy import estimate_value
 
 N_USERS, N_ITEMS = 150, 30
@@ -145,3 +145,12 @@ def test_what_cannot_be_judged_gets_a_sentence(log, change, sentence):
     given = {"source": uniform, "metrics": ["mse"], "estimators": ["ips"]} | change
     with pytest.raises((DataError, ParameterError), match=sentence):
         unskew.estimate_risk(given.pop("source"), log, **given)
+
+
+def test_shares_by_popularity_are_counts_and_a_half():
+    log = unskew.RatingLog.from_arrays([0, 0, 1, 1], [0, 1, 1, 2], [1, 0, 1, 0], positive=1)
+    rows = np.array([0, 1, 1]), np.array([0, 0, 2])
+    own, total, share = impressions._shares(log, rows, 0, ("popularity",))["popularity"]
+    assert own.tolist() == [1, 0, 1]
+    assert total.tolist() == [2, 2, 2]
+    assert share == pytest.approx(np.array([1.5, 1.5, 1.5]) / 5.5)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -425,6 +426,17 @@ def fit_small(users, items, ratings, n_users, n_items, **features) -> Posterior:
 def test_ratings_that_teach_nothing_are_refused(ratings, sentence):
     with pytest.raises(DataError, match=sentence):
         fit_small(np.zeros(len(ratings), int), np.arange(len(ratings)), np.array(ratings, float), 1, 50)
+
+
+def test_contexts_move_scores_up_where_more_is_liked():
+    log, f = world(n=3000, cuts=(0.0,))
+    context = np.arange(3000) % 3
+    y = f[log.users, log.items] + 1.5 * (context == 2) + np.random.default_rng(1).standard_normal(3000)
+    log = log._replace(ratings=(y > 0).astype(float), context=context)
+    (note,) = (each for each in sample(Problem(log, replace(PLAIN, sweeps=60))).posterior.notes if "contexts" in each)
+    low, high = (float(x) for x in re.findall(r"[-+]\d+\.\d\d", note))
+    assert 0.5 < high - low < 2
+    assert high > -1.5 * low  # one context up, two of them down by half as much
 
 
 def test_tiny_and_odd_logs_give_finite_answers():
