@@ -278,6 +278,13 @@ def test_the_slopes_are_central_differences(tau, rng):
             assert slopes[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)
 
 
+def test_experts_are_chosen_by_standardised_vectors(rng):
+    vectors = (5 + 2 * rng.normal(size=(200, 3))).astype(np.float32)
+    found = experts.Mixture.start(2, (1.0, 0.0), vectors, rng).inputs(vectors)
+    np.testing.assert_allclose(found.mean(axis=0), [0, 0, 0, 1], atol=1e-5)
+    np.testing.assert_allclose(found.std(axis=0), [1, 1, 1, 0], atol=1e-5)
+
+
 def test_cold_draws_choose_as_often_as_the_assignment(rng):
     """With tau -> 0 the chosen expert is argmax(log alpha + g), whose frequencies are alpha."""
     alpha = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
