@@ -292,11 +292,8 @@ def compare(
     log = as_log(log, models[0] if models else None)
     folder = next((model.folder for model in models if model.folder is not None), None)
     if log.impressions:
-        random, judge, sources = (
-            Witnesses.random_of(log, random_ratings),
-            Judge.of(log, seed, propensity),
-            (first, second),
-        )
+        random, judge = Witnesses.random_of(log, random_ratings), Judge.of(log, seed, propensity)
+        sources = first, second
         by_random, _ = judged_by_random(sources, names, log, random)
         answers = [judge.answers(source, name) for source, name in zip(sources, names, strict=True)]
         return by_impressions(answers, names, judge, by_random, random)

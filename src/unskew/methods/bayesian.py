@@ -201,12 +201,8 @@ def corrected(
     """
     posterior, problem, fold, without, some = fitted
     part, chosen = some or (problem, np.arange(problem.log.n_users))
-    rows, log, rng, graded = (
-        problem.wording.rows,
-        part.log,
-        np.random.default_rng([problem.seed, 22]),
-        problem.scale is not None,
-    )
+    log, rng, graded = part.log, np.random.default_rng([problem.seed, 22]), problem.scale is not None
+    _, won, rows, *_ = problem.wording
     liked = (np.asarray(log.ratings) >= posterior.liked_from).astype(np.int64)
     by_fold = {k: without(k) for k in np.unique(fold).tolist()}
     corrections = corrections and not graded
@@ -242,7 +238,7 @@ def corrected(
         found |= {"slope": slope, "unexplained": unexplained if share is None else share}
         notes += [slope.sentence(), *sentences]
     if like is None and folded is not None and not can_be_held_out(log.rows(liked == 1), fold[liked == 1]):
-        notes.append("Liked ratings are too few to tell what is chosen: lists go by liking.")
+        notes.append(f"{won.capitalize()} {rows} are too few to tell what is chosen: lists go by liking.")
     elif like is None and folded is not None:
         chances = {k: model.probability for k, model in by_fold.items()}
         choice = fit_choice(log, liked, fold, folded, chances, rng)
