@@ -301,7 +301,7 @@ def _drawn(part: Any, ratings: Any, uniforms: Float, rows: Any, other: Any, firs
     normals = uniforms_at(seed, sweep, before + first * x.shape[1], x.size).reshape(x.shape)
     sample_rows(
         np.arange(len(x)), part.pointer, place, codes, levels, thresholds, y, f, x, z, scale, weight, noise, shape,
-        precision, shift, part.known, uniforms, gammas, normals, mean, left,
+        precision, shift, part.known, uniforms, gammas, normals, mean, left, (0,) * x.shape[1],
     )  # fmt: skip
     return x, scale, mean, left
 

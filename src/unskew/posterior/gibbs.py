@@ -233,6 +233,7 @@ class Sampler:
             np.arange(side.n), sample_rows, side.pointer, side.place, side.other, self.levels, self.thresholds, self.y,
             self.f, side.rows, other.rows, side.scale, 1 / other.scale, self.noise, self.scale_shape, prior.precision,
             prior.coefficients @ prior.precision, side.columns.values, uniforms, gammas, normals, side.mean, side.left,
+            (0,) * (self.d + 1),
         )  # fmt: skip
 
     def _rescale(self, rng: np.random.Generator) -> None:
