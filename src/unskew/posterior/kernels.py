@@ -165,7 +165,7 @@ def sample_rows(
     holds what pulls the row and the quadratic form of (x, -1) the residuals: left[r], in units of their variance.
     Uniforms are used up. `width` has an entry for each column of rows: how many loops run over is known when compiled.
     """
-    p = len(width)
+    p, n_known = len(width), known.shape[1]
     d, q = p - 1, (p | 3) + 1
     a, root, block, b, drawn = np.zeros((q, q)), np.empty((p, p)), np.zeros((4, q)), np.empty(q), np.empty(p)
     most = 0
@@ -209,10 +209,12 @@ def sample_rows(
             b[i] = a[p, i] * inverse
             for j in range(i + 1):
                 root[i, j] = a[i, j] * inverse + precision[i, j]
-        for c in range(known.shape[1]):
-            if known[r, c] != 0.0:
-                for j in range(p):
-                    b[j] += known[r, c] * shift[c, j]
+        for c in range(0, n_known, 4):
+            c1, c2, c3 = min(c + 1, n_known - 1), min(c + 2, n_known - 1), min(c + 3, n_known - 1)
+            k0, k1 = known[r, c], known[r, c1] if c1 == c + 1 else 0.0
+            k2, k3 = known[r, c2] if c2 == c + 2 else 0.0, known[r, c3] if c3 == c + 3 else 0.0
+            for j in range(p):
+                b[j] += k0 * shift[c, j] + k1 * shift[c1, j] + k2 * shift[c2, j] + k3 * shift[c3, j]
         draw_row(root, b, drawn, p)
         for j in range(p):
             mean[r, j] = b[j]
