@@ -182,7 +182,7 @@ def test_folded_rows_agree_with_slow_numpy(n_levels):
     coefficients, known = rng.standard_normal((n_shots, 2, d + 1)), np.array([[1.0, 0.4]])
     uniforms, y = rng.random((n_shots, SWEEPS, 5 if n_levels > 1 else 0)), rng.standard_normal(5)
     gammas, normals = rng.standard_gamma(7, (n_shots, SWEEPS, 1)), rng.random((n_shots, SWEEPS, 1, d + 1))
-    given = thresholds, noise, precision, coefficients, known, uniforms, gammas, normals
+    given = thresholds, noise, precision, coefficients, known, uniforms.copy(), gammas, normals, (0,) * (d + 1)
     found = fold_row(items, levels, y.copy(), rows, weights, *given)
     for k in range(n_shots):
         z, sd, mean, scale, kept = rows[k][items], 1 / weights[k][items], known[0] @ coefficients[k], 1.0, []

@@ -32,7 +32,7 @@ def normal_cdf(x: float) -> float:
     h = at - t
     rest = (a * (a - 6) + 3) / 120 + h * at * (a * (a - 10) + 15) / 720
     series = h * (1 + h * (at / 2 + h * ((a - 1) / 6 + h * (at * (a - 3) / 24 + h * rest))))
-    below = BELOW[k] + DENSITY[k] * series
+    below: float = BELOW[k] + DENSITY[k] * series
     return below if x < 0 else 1 - below
 
 

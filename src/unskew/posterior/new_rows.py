@@ -44,6 +44,7 @@ class NewRows:
         mean, scale = fold_row(
             items, levels.astype(np.int64), y, self.rows, self.weight, shot["thresholds"], shot["noise"].astype(float),
             shot["precision"], shot["coefficients"], shot["known"][None, :], uniforms, gammas, normals,
+            (0,) * width,
         )  # fmt: skip
         vector = self.start + np.einsum("kij,kj->i", self.maps, mean)
         near = np.argsort(np.abs(self.known_counts - np.log1p(n)))[:20]
@@ -55,7 +56,7 @@ class NewRows:
 @njit(cache=True, nogil=True)
 def fold_row(
     items: Int, levels: Int, y: Float, rows: Float, weights: Float, thresholds: Float, noise: Float, precision: Float,
-    coefficients: Float, known: Float, uniforms: Float, gammas: Float, normals: Float,
+    coefficients: Float, known: Float, uniforms: Float, gammas: Float, normals: Float, width: tuple[int, ...],
 ) -> Any:  # fmt: skip
     """Return, for the item rows of each kept sweep, the mean of the row's conditional means and of its log-scale."""
     n_shots, p, n = rows.shape[0], rows.shape[2], len(items)
@@ -77,7 +78,7 @@ def fold_row(
             sample_rows(
                 one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight, noise[k],
                 defaults.SCALE_SHAPE, precision[k], shift, known, uniforms[k, sweep], gammas[k, sweep],
-                normals[k, sweep], mean, left,
+                normals[k, sweep], mean, left, width,
             )  # fmt: skip
             if sweep >= BURN:
                 means[k] += mean[0] / (SWEEPS - BURN)
