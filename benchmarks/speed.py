@@ -210,6 +210,7 @@ def epoch(job: Job) -> Figures:
     return found | {"naive's time over Cornac's": times[0] / times[2]}
 
 
+@one_blas_thread
 def tenfold(job: Job) -> Figures:
     """Time a sweep of ten million ratings against one of a million, per rating, and the memory that it takes."""
     from resource import RUSAGE_SELF, getrusage

@@ -258,12 +258,15 @@ class Sampler:
         b.prior.precision[:, -1] /= c
 
     def _share(self, work: Int, kernel: Callable[..., None], *args: Any) -> None:
-        """Run a kernel on all work, each thread on every n-th piece: so are long rows shared out."""
+        """Run a kernel on all work, each thread, this one too, on every n-th piece: so are long rows shared out."""
         if self.threads == 1 or len(self.users) < 20_000:
             kernel(work, *args)
             return
-        with ThreadPoolExecutor(self.threads) as pool:
-            for done in [pool.submit(kernel, work[k :: self.threads].copy(), *args) for k in range(self.threads)]:
+        first, *rest = (work[k :: self.threads].copy() for k in range(self.threads))
+        with ThreadPoolExecutor(self.threads - 1) as pool:
+            others = [pool.submit(kernel, each, *args) for each in rest]
+            kernel(first, *args)
+            for done in others:
                 done.result()
 
 
