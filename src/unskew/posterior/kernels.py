@@ -182,6 +182,8 @@ def sample_rows(
             truncate_normals(low[:n], high[:n], uniforms[start:end])
             for k in range(start, end):
                 y[k] = f[k] + uniforms[k] * scale[r] / weight[other[k]]
+        for k in range(end - start):  # by itself, as it waits for memory
+            low[k] = y[place[start + k]]
         for i in range(q):
             for j in range(q):
                 a[i, j] = 0.0
@@ -192,7 +194,7 @@ def sample_rows(
                 w = weight[o] if k + h < end else 0.0
                 for j in range(d):
                     block[h, j] = w * z[o, j]
-                block[h, d], block[h, p] = w, w * (y[place[at]] - z[o, d])
+                block[h, d], block[h, p] = w, w * (low[at - start] - z[o, d])
             for i in range(0, p + 1, 2):
                 x0, x1, x2, x3 = block[0, i], block[1, i], block[2, i], block[3, i]
                 t0, t1, t2, t3 = block[0, i + 1], block[1, i + 1], block[2, i + 1], block[3, i + 1]
