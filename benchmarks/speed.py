@@ -281,6 +281,7 @@ def reading(job: Job) -> Figures:
     return {f"times of pyarrow.csv, {name}": own / theirs for name, (own, theirs) in taken.items()}
 
 
+@one_blas_thread
 def cluster(job: Job) -> Figures:
     """Weigh a sweep of ten million ratings on one and on two workers of a local Dask cluster, and without.
 
