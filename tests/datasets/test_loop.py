@@ -41,6 +41,14 @@ def test_the_level_is_that_of_a_world_of_all_pairs(world: unskew.World) -> None:
     assert only.true_level == pytest.approx(float(world.preference(*pairs).mean()))
 
 
+def test_what_lists_promise_is_what_the_model_answers_for_them(world: unskew.World) -> None:
+    one = {"policy": "greedy", "rounds": 1, "start": 5, "seed": 3}
+    every, few = (simulate_loop(world, method=QUICK, k=k, **one)[0] for k in (25, 2))  # type: ignore[arg-type]
+    assert 0 < every.promised < few.promised < 1  # all that is left, and the best two of it
+    before = (each.liked_in_log * (5 + k) - each.liked * k for each, k in ((every, 25), (few, 2)))
+    assert next(before) == pytest.approx(next(before))  # liked of what was rated before
+
+
 def test_rounds_are_by_seed_and_cover_more_and_more(world: unskew.World) -> None:
     one, two = (simulate_loop(world, method=QUICK, policy="greedy", rounds=3, seed=1) for _ in range(2))
     np.testing.assert_array_equal(one, two)

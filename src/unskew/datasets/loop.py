@@ -2,8 +2,9 @@
 
 A model that is trained on what it has shown itself sees ever more of what it believes in. `simulate_loop` plays rounds
 of it and compares with the truth: what was lost by showing something else than the best (regret), how much of the
-catalogue was ever shown, and what share of all pairs is believed to be liked (the level), by the model alone and
-corrected with the logged chances: over the n candidates of a user, with the item at place p shown with chance pi,
+catalogue was ever shown, what lists promise and what comes of them, and what share of all pairs is believed to be liked
+(the level), by the model alone and corrected with the logged chances: over the n candidates of a user, with the item at
+place p shown with chance pi,
 
     sum over candidates of the prediction m + (1/k) sum over places of (r - m) / pi,
 
@@ -26,11 +27,16 @@ POLICIES = {"greedy": "liking", "epsilon": "liking", "thompson": "thompson"}
 
 
 class Round(NamedTuple):
-    """What a round has come to; `level_by_chances` is a mean over all rounds so far, NaN without exploring."""
+    """What a round has come to; `level_by_chances` is a mean over all rounds so far, NaN without exploring.
+
+    `promised` is the share of what was shown that the model had answered would be liked, `liked` the share that was.
+    """
 
     round: int
     regret: float
     coverage: float
+    promised: float
+    liked: float
     liked_in_log: float
     level: float
     level_by_chances: float
@@ -63,6 +69,7 @@ def simulate_loop(
     items = np.concatenate([rng.permutation(world.n_items)[:start] for _ in everybody])
     log = _log(world, np.repeat(everybody, start), items)
     model, true = method.fit(log, seed=seed), _levels(world, world.preference)
+    answers = _levels(world, model.predict_codes)
     found, by_chances, shown = list[Round](), list[float](), set[int]()
     for number in range(1, rounds + 1):
         table = model.recommend(k=k, by=by, explore=explore, seed=int(rng.integers(2**31)), library="pyarrow")
@@ -72,17 +79,18 @@ def simulate_loop(
         taste = np.where(unseen.reshape(world.n_users, -1), true, -np.inf)
         best = np.sort(taste, axis=1)[:, -k:].mean()
         if explore > 0:
-            answers = _levels(world, model.predict_codes)
             total = total_by_chances(answers.ravel()[unseen], ratings, answers[users, items], chance, k)
             by_chances.append((total + float(log.ratings.sum())) / world.n_pairs)
+        promised, liked = answers[users, items].mean(), ratings.mean()
         shown |= set(items.tolist())
         new = pa.table({log.names.user: users, log.names.item: items, log.names.rating: ratings})
         log = _log(world, np.concatenate([log.users, users]), np.concatenate([log.items, items]))
         sampled = "thompson" in model.part("prediction").orders
         model = model.update(new) if sampled else method.fit(log, seed=seed)
+        answers = _levels(world, model.predict_codes)
         found.append(Round(
-            number, float(best - world.preference(users, items).mean()), len(shown) / world.n_items,
-            float(log.ratings.mean()), float(_levels(world, model.predict_codes).mean()),
+            number, float(best - world.preference(users, items).mean()), len(shown) / world.n_items, float(promised),
+            float(liked), float(log.ratings.mean()), float(answers.mean()),
             float(np.mean(by_chances)) if by_chances else float("nan"), float(true.mean()),
         ))  # fmt: skip
     return found
