@@ -5,13 +5,11 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 import unskew
 from unskew import registry
@@ -27,7 +25,7 @@ unskew.make({!r}).fit(unskew.simulate(40, 30, density=0.3, seed=0).log, training
 """
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
+def pytest_sessionstart(session):
     """Compile kernels before workers start, which would each compile all of them: gradients next to the sampler."""
     if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
         words = [[sys.executable, "-c", COMPILING.format(name)] for name in ("dce-dr", "dce-bayes")]
@@ -36,7 +34,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered_for_one_test(monkeypatch):
     """What a test registers is gone after it, and what registers when it is imported is imported again."""
     registry.registered()
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
@@ -44,13 +42,13 @@ def _registered_for_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def forked() -> Callable[[Callable[[], object]], BaseProcess]:
+def forked():
     """Starts a copy of this process, with all it has imported, that does one thing and may be killed at any time."""
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
 
-    def start(work: Callable[[], object]) -> BaseProcess:
-        def do() -> None:
+    def start(work):
+        def do():
             try:
                 work()
             except BaseException:
@@ -65,10 +63,10 @@ def forked() -> Callable[[Callable[[], object]], BaseProcess]:
 
 
 @pytest.fixture(scope="session")
-def run() -> Callable[..., Result]:
+def run():
     """Run a command; `code` is the exit code it must have."""
 
-    def invoke(*words: object, code: int = 0) -> Result:
+    def invoke(*words, code=0):
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -79,7 +77,7 @@ def run() -> Callable[..., Result]:
 
 
 @pytest.fixture(scope="session")
-def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ratings(tmp_path_factory):
     """A file of some 240 ratings from 1 to 5, next to test.csv."""
     folder = tmp_path_factory.mktemp("ratings")
     world = unskew.simulate(40, 30, density=0.2, test_per_user=6, seed=2)
@@ -91,7 +89,7 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def coat_folder() -> Path:
+def coat_folder():
     """The published Coat files, in the folder coat/ of the one that UNSKEW_DATA names."""
     data = os.environ.get("UNSKEW_DATA")
     if not data:

@@ -9,19 +9,18 @@ import unskew
 from unskew import explore
 from unskew.errors import ParameterError
 from unskew.explore import chance_of_places, draw_list
-from unskew.model import Recommender
 from unskew.special import ndtr
 
 LISTS = 20_000
 
 
 @pytest.fixture(scope="module")
-def model() -> Recommender:
+def model():
     world = unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5)
     return unskew.make("bayes", sweeps=30).fit(world.log)
 
 
-def test_two_items_and_equal_ones_have_closed_forms() -> None:
+def test_two_items_and_equal_ones_have_closed_forms():
     np.testing.assert_allclose(chance_of_places(np.zeros(50), np.ones(50), np.arange(10)), 1 / 50, atol=1e-9)
     mean, sd = np.array([0.3, 0.0]), np.array([0.5, 1.0])
     first = ndtr(0.3 / np.sqrt(1.25))
@@ -30,7 +29,7 @@ def test_two_items_and_equal_ones_have_closed_forms() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 60])
-def test_the_chances_of_all_items_at_a_place_sum_to_one(n: int) -> None:
+def test_the_chances_of_all_items_at_a_place_sum_to_one(n):
     rng = np.random.default_rng(n)
     mean, sd = rng.normal(size=n), rng.uniform(0.02, 1.0, n)
     for place in (0, 3):
@@ -41,7 +40,7 @@ def test_the_chances_of_all_items_at_a_place_sum_to_one(n: int) -> None:
         assert total == pytest.approx(1, abs=1e-7)
 
 
-def test_narrow_scores_among_wide_ones_are_summed_finely_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_scores_among_wide_ones_are_summed_finely_enough(monkeypatch):
     rng = np.random.default_rng(0)
     mean, sd = 3 * rng.normal(size=3000), np.where(rng.random(3000) < 0.9, 0.05, 1.0)
     lists = [np.argsort(-(mean + sd * rng.standard_normal(3000)))[:10] for _ in range(5)]
@@ -51,7 +50,7 @@ def test_narrow_scores_among_wide_ones_are_summed_finely_enough(monkeypatch: pyt
     np.testing.assert_allclose(found, finer, rtol=0, atol=1e-8)
 
 
-def test_far_items_do_not_change_what_is_near() -> None:
+def test_far_items_do_not_change_what_is_near():
     rng = np.random.default_rng(1)
     mean, sd, shown = rng.normal(size=300), rng.uniform(0.1, 0.5, 300), np.arange(5)
     few = chance_of_places(mean, sd, shown)
@@ -60,11 +59,11 @@ def test_far_items_do_not_change_what_is_near() -> None:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_the_frequency_of_every_item_at_every_place_is_its_chance(fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_frequency_of_every_item_at_every_place_is_its_chance(fixed, monkeypatch):
     """Chi-square over 20,000 lists, by draws and by a fixed order with random lists among them."""
     known: dict[bytes, np.ndarray] = {}  # the chances of each of 120 lists are computed once
 
-    def chances(mean: np.ndarray, sd: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    def chances(mean, sd, shown):
         if (key := shown.tobytes()) not in known:
             known[key] = chance_of_places(mean, sd, shown)
         return known[key]
@@ -82,7 +81,7 @@ def test_the_frequency_of_every_item_at_every_place_is_its_chance(fixed: bool, m
     assert chi2.sf(statistic, n - 1).min() > 0.001
 
 
-def test_lists_of_a_model_have_their_chances(model: Recommender) -> None:
+def test_lists_of_a_model_have_their_chances(model):
     lists = [model.recommend([5], 2, by="thompson", explore=0.1, seed=seed) for seed in range(1000)]
     rows = [row for table in lists for row in table.to_pylist()]
     chance = {(row["item_id"], row["rank"]): row["pscore"] for row in rows}
@@ -95,7 +94,7 @@ def test_lists_of_a_model_have_their_chances(model: Recommender) -> None:
     assert again.equals(lists[7])
 
 
-def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model: Recommender) -> None:
+def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model):
     plain, sure = model.recommend(k=3, by="liking"), model.recommend(k=3, by="liking", explore=0.0)
     assert sure.select(plain.column_names).equals(plain)
     assert set(sure["pscore"].to_pylist()) == {1.0}
@@ -109,7 +108,7 @@ def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model: Recommende
     assert set(kept["user_id"].to_pylist()) == {5}
 
 
-def test_chances_need_no_posterior_but_draws_do() -> None:
+def test_chances_need_no_posterior_but_draws_do():
     naive = unskew.Naive().fit(
         unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5).log, training=unskew.Training(max_epochs=1)
     )

@@ -25,6 +25,7 @@ HEAVY = ("torch", "numba", "scipy", "pandas", "narwhals", "rich", "joblib", "opt
 LIGHT = {
     "import": "import unskew",
     "list": COMMAND.format("'list'"),
+    "help": COMMAND.format("'fit', '--help'"),
     "recommend": COMMAND.format("'recommend', '{model}'"),
     "predict": COMMAND.format("'predict', '{model}', '{pairs}', '--out', '{out}'"),
 }

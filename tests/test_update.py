@@ -3,11 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +14,6 @@ import pytest
 
 import unskew
 from unskew.data.guess import Names
-from unskew.data.log import RatingLog
 from unskew.errors import ParameterError, UnskewError
 from unskew.metrics.table import roc_auc
 from unskew.model import Recommender
@@ -33,30 +29,30 @@ ALL, FIRST = slice(None), 600
 class Shop:
     """A world whose ratings come in over time: users and items appear as they are first rated."""
 
-    def __init__(self, n_users: int, n_items: int, density: float, seed: int) -> None:
+    def __init__(self, n_users, n_items, density, seed):
         self.world = unskew.simulate(n_users, n_items, density=density, seed=seed, test_per_user=10)
         order = np.random.default_rng(seed).permutation(len(self.world.log))
         self.users, self.items = (codes[order] for codes in (self.world.log.users, self.world.log.items))
         self.ratings = self.world.log.ratings[order]
 
-    def table(self, rows: slice, **more: Any) -> pa.Table:
+    def table(self, rows, **more):
         users, items = self.named(self.users[rows], self.items[rows])
         return pa.table({"user_id": users, "item_id": items, "rating": self.ratings[rows]} | more)
 
-    def named(self, users: Any, items: Any) -> tuple[list[str], list[str]]:
+    def named(self, users, items):
         return [f"u{code}" for code in users], [f"i{code}" for code in items]
 
-    def fit(self, rows: slice, seed: int = 0, method: str = "bayes", **settings: Any) -> Recommender:
+    def fit(self, rows, seed=0, method="bayes", **settings):
         log = unskew.read_log(self.table(rows), positive=1)
         found: Recommender = unskew.make(method, **settings).fit(log, seed=seed)
         return found
 
-    def pairs(self) -> tuple[list[str], list[str]]:
+    def pairs(self):
         """Every user with every item that has been rated."""
         users, items = np.meshgrid(np.unique(self.users), np.unique(self.items), indexing="ij")
         return self.named(users.ravel(), items.ravel())
 
-    def figures(self, model: Recommender) -> tuple[float, float]:
+    def figures(self, model):
         """True squared error and AUC on random pairs of known users and items."""
         test = self.world.test
         p = model.predict(*self.named(test.users, test.items), on_unknown="fallback")
@@ -64,16 +60,16 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Shop:
+def shop():
     return Shop(80, 50, 0.25, 0)
 
 
 @pytest.fixture(scope="module")
-def before(shop: Shop) -> Recommender:
+def before(shop):
     return shop.fit(slice(FIRST), sweeps=40)
 
 
-def test_new_users_and_items_join_and_known_ones_keep_their_places(shop: Shop, before: Recommender) -> None:
+def test_new_users_and_items_join_and_known_ones_keep_their_places(shop, before):
     rest = shop.table(slice(FIRST, None))
     extra = pa.table({"user_id": ["new", "new", "u3"], "item_id": ["i1", "fresh", "fresh"], "rating": [1.0, 0.0, 1.0]})
     after = before.update(pa.concat_tables([rest, extra.cast(rest.schema)]), sweeps=30)
@@ -89,7 +85,7 @@ def test_new_users_and_items_join_and_known_ones_keep_their_places(shop: Shop, b
     assert np.isfinite(after.predict(["u3"] * 2, ["i1", "fresh"], return_std=True)).all()
 
 
-def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recommender, tmp_path: Path) -> None:
+def test_the_same_bits_after_a_folder_and_from_a_file(shop, before, tmp_path):
     rest = shop.table(slice(FIRST, None))
     before.save(tmp_path / "model")
     pyarrow.csv.write_csv(rest, tmp_path / "new.csv")
@@ -101,9 +97,7 @@ def test_the_same_bits_after_a_folder_and_from_a_file(shop: Shop, before: Recomm
     np.testing.assert_array_equal(one.more_sweeps(3).predict("u3", "i1"), again.predict("u3", "i1"))
 
 
-def test_the_command_writes_the_updated_model(
-    run: Callable[..., Any], shop: Shop, before: Recommender, tmp_path: Path
-) -> None:
+def test_the_command_writes_the_updated_model(run, shop, before, tmp_path):
     before.save(tmp_path / "model")
     more = shop.table(slice(FIRST, None)).rename_columns(["who", "what", "stars"])
     more = more.append_column("item_id", more["who"])  # called as the items of the model's log
@@ -117,9 +111,7 @@ def test_the_command_writes_the_updated_model(
         assert "is writing to" in run(*words, code=2).output
 
 
-def test_files_with_the_columns_of_the_log_need_no_names(
-    run: Callable[..., Any], shop: Shop, before: Recommender, tmp_path: Path
-) -> None:
+def test_files_with_the_columns_of_the_log_need_no_names(run, shop, before, tmp_path):
     columns = ["who", "what", "mark"]
     replace(before, log=replace(before.log, names=Names(*columns))).save(tmp_path / "model")
     more = shop.table(slice(FIRST, None)).rename_columns(columns)
@@ -133,7 +125,7 @@ def test_files_with_the_columns_of_the_log_need_no_names(
     assert len(pyarrow.csv.read_csv(tmp_path / "p.csv")) == len(more)
 
 
-def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift() -> None:
+def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift():
     """Answers after many small updates lie about as far from those of fresh fits as these do from each other.
 
     Those of the posterior alone: whether its answers are mapped stands as it was fitted.
@@ -161,7 +153,7 @@ def test_updates_in_a_row_are_near_fresh_fits_and_do_not_drift() -> None:
 
 
 @pytest.fixture(scope="module")
-def shown() -> pa.Table:
+def shown():
     """Rows of a funnel; some users come late, and rows without a click stand for two."""
     rows = unskew.datasets.simulate_funnel(60, 25, 700, click_rate=0.3, conversion_rate=0.4, seed=2).rows
     late = (pc.field("user_id") < 50) | (pc.field("request") >= 600)
@@ -172,7 +164,7 @@ def shown() -> pa.Table:
 
 @pytest.mark.parametrize("columns", [[], ["sample_rate"], ["pscore"], ["policy", "is_random"]], ids=str)
 @pytest.mark.parametrize("target", ["click", "conversion", "click-and-conversion"])
-def test_impressions_in_two_parts_make_the_log_of_the_whole(shown: pa.Table, target: Any, columns: list[str]) -> None:
+def test_impressions_in_two_parts_make_the_log_of_the_whole(shown, target, columns):
     """Whatever the columns: what rows stand for, chances and random traffic are those of all rows together."""
     shown, settings = shown.drop_columns(["viewed", *columns]), {"target": target}
     early = shown.filter(pc.field("request") < 600)
@@ -185,7 +177,7 @@ def test_impressions_in_two_parts_make_the_log_of_the_whole(shown: pa.Table, tar
             np.testing.assert_allclose(found[name], held, rtol=1e-6, err_msg=name)
 
 
-def columns_of(log: RatingLog) -> list[dict[str, Any]]:
+def columns_of(log):
     """Return the columns of ratings, of random traffic, and of all rows or of their context; requests from 0."""
     random, more = log.random, dict(log.context or {}) if log.listed is None else log.listed.arrays()
     more |= {"request": np.unique(more["request"], return_inverse=True)[1]}
@@ -195,9 +187,7 @@ def columns_of(log: RatingLog) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("target", ["click", "conversion"])
-def test_models_of_impressions_go_on_with_more_of_them(
-    run: Callable[..., Any], shown: pa.Table, tmp_path: Path, target: Any
-) -> None:
+def test_models_of_impressions_go_on_with_more_of_them(run, shown, tmp_path, target):
     shown = shown.drop_columns(["viewed", "sample_rate"])
     early = shown.filter(pc.field("request") < 600)
     unskew.fit(unskew.read_log(early, target=target), sweeps=40).save(tmp_path / "model")
@@ -209,7 +199,7 @@ def test_models_of_impressions_go_on_with_more_of_them(
     assert answers[0].mean() == pytest.approx(answers[1].mean(), abs=0.03)
 
 
-def test_rows_that_are_no_more_of_the_same_are_refused(shown: pa.Table) -> None:
+def test_rows_that_are_no_more_of_the_same_are_refused(shown):
     early, late = shown.filter(pc.field("request") < 600), shown.filter(pc.field("request") >= 600)
     clicks = unskew.read_log(early, target="click")
     own = unskew.read_log(early, seen="viewed", rating="converted", context=["policy"])
@@ -230,7 +220,7 @@ def test_rows_that_are_no_more_of_the_same_are_refused(shown: pa.Table) -> None:
             with_more(log, rows)
 
 
-def test_who_saw_what_is_counted_anew_and_new_users_choose_too(shop: Shop, tmp_path: Path) -> None:
+def test_who_saw_what_is_counted_anew_and_new_users_choose_too(shop, tmp_path):
     n = len(shop.users)
     rest = pa.concat_tables([shop.table(slice(n // 2, None)), pa.table(
         {"user_id": ["new"] * 4, "item_id": ["i1", "i2", "i3", "fresh"], "rating": [1.0, 0.0, 1.0, 1.0]}
@@ -258,13 +248,13 @@ def test_who_saw_what_is_counted_anew_and_new_users_choose_too(shop: Shop, tmp_p
         assert loaded.recommend("new", k=9, by=by).equals(updated.recommend("new", k=9, by=by))
 
 
-def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit(shop, monkeypatch):
     """By ratings that are swept over and, in the long run, by processor time too."""
     if LONG:
         shop = Shop(150, 80, 0.3, 3)
     cut, swept, own = len(shop.users) - len(shop.users) // 20, [0], Sampler.sweep
 
-    def counted(sampler: Sampler) -> None:
+    def counted(sampler):
         swept[-1] += len(sampler.users)
         own(sampler)
 
@@ -283,7 +273,7 @@ def test_an_update_of_a_twentieth_takes_a_fifth_of_a_fit(shop: Shop, monkeypatch
     assert took < 0.2 or not LONG
 
 
-def test_new_users_take_less_than_a_millisecond_each(shop: Shop, before: Recommender) -> None:
+def test_new_users_take_less_than_a_millisecond_each(shop, before):
     rng, part = np.random.default_rng(0), before.part("prediction")
     items = [rng.permutation(40)[:20] for _ in range(200)]
     part.new_rows.of(items[0], np.ones(20))
@@ -295,7 +285,7 @@ def test_new_users_take_less_than_a_millisecond_each(shop: Shop, before: Recomme
     assert took < (0.001 if LONG else 0.01)
 
 
-def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop: Shop, before: Recommender) -> None:
+def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop, before):
     rows = slice(FIRST, FIRST + 50)
     rest, one_known = shop.table(rows), shop.table(slice(FIRST - 1, FIRST + 50))
     known = f"User 'u{shop.users[FIRST - 1]}' has rated item 'i{shop.items[FIRST - 1]}' in the log already \\(1 of 51 "

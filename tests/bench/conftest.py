@@ -9,10 +9,10 @@ SHORT = unskew.Training(max_epochs=2, progress=False)
 
 
 @pytest.fixture(scope="session")
-def world() -> unskew.World:
+def world():
     return unskew.simulate(40, 30, density=0.3, test_per_user=6, seed=4)
 
 
 @pytest.fixture(scope="session")
-def validation() -> Validation:
+def validation():
     return Validation(training=SHORT)

@@ -2,8 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,20 @@ Run = Callable[..., Result]
 Facts = Callable[..., Any]
 
 
-def write_rows(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+def write_rows(path, names, rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([names, *rows])
     return path
 
 
 @pytest.fixture(scope="session")
-def facts(run: Run) -> Facts:
+def facts(run):
     """Run a command with --json and return what it prints."""
     return lambda *words: json.loads(run(*words, "--json").stdout)
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     """A folder with ratings.csv (1 to 5 stars), test.csv and pairs.csv; users are u0, u1, ..., items are integers.
 
     A.csv and B.csv are scores of all pairs; A's are better.
@@ -54,7 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(files: Path, run: Run) -> Path:
+def model(files, run):
     folder = files / "model"
     few = ("--set", "training.max_epochs=2", "--set", "propensity=additive")
     run("fit", files / "ratings.csv", "--method", "ips", "--out", folder, *few)

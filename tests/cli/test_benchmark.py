@@ -1,52 +1,36 @@
 """`unskew benchmark` and `unskew tune` from end to end, on the tiny log and on what they can name."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 import unskew
 from unskew.cli.benchmarks import material
 from unskew.cli.reading import Reading
 from unskew.store.recipe import read_fit
 
-Run = Callable[..., Result]
 QUICK = ("--set", "training.max_epochs=1", "--set", "validation.criterion=log_loss")
 COMPARE = ("--methods", "naive,eib", "--seeds", 2, *QUICK)
 
 
-def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(
-    run: Run, files: Path, tmp_path: Path
-) -> None:
-    recipe, model = tmp_path / "eib.toml", tmp_path / "model"
-    words = ("tune", files / "ratings.csv", "--method", "eib", "--trials", 3, "--out", recipe, *QUICK)
+def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(run, files, tmp_path):
+    recipe, model = tmp_path / "naive.toml", tmp_path / "model"
+    words = ("tune", files / "ratings.csv", "--method", "naive", "--trials", 3, "--out", recipe, *QUICK)
     printed = run(*words).stdout
     assert f"next: unskew fit {files / 'ratings.csv'} --method {recipe}" in printed
     facts = json.loads(run(*words, "--json").stdout)
-    assert (tmp_path / "eib.trials.journal").read_text().count('"failure"') == 3
+    assert (tmp_path / "naive.trials.journal").read_text().count('"failure"') == 3
     scores = [trial["score"] for trial in facts["trials"]]
     assert facts["score"] == min(scores)
     assert f"log_loss: {min(scores):.4f}, with the settings it started from {scores[0]:.4f}" in printed
     run("fit", files / "ratings.csv", "--method", recipe, "--set", "learning_rate=0.02", "--out", model)
     fitted = unskew.load(model)
     method, training = read_fit(recipe)[:2]
-    assert fitted.method == unskew.EIB(**(vars(method) | {"learning_rate": 0.02}))
+    assert fitted.method == unskew.Naive(**(vars(method) | {"learning_rate": 0.02}))
     assert training.max_epochs == 1 == len(fitted.history.epochs)
 
 
-def test_what_comes_after_tuning_reads_the_log_as_it_was_read() -> None:
-    given = Reading(positive=4.0, duplicates="last", user_features=Path("a b"))
-    by_set = ["--set", "log.duplicates=last", "--set", "log.user_features=a b"]
-    assert given.words(for_fit=True) == ["--positive", "4", *by_set]
-    assert Reading(graded=(1.0, 5.0), duplicates="last").words() == ["--graded", "1", "5", "--duplicates", "last"]
-    assert Reading().words() == []
-
-
-def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(
-    run: Run, files: Path, tmp_path: Path
-) -> None:
+def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(run, files, tmp_path):
     result = run("benchmark", files / "ratings.csv", "--out", tmp_path / "out", "--tune", 2, *COMPARE)
     page = (tmp_path / "out" / "table.md").read_text()
     assert "This test is biased as the log is" in page
@@ -59,7 +43,7 @@ def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(
         assert word in result.stdout
 
 
-def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run: Run, files: Path, tmp_path: Path) -> None:
+def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run, files, tmp_path):
     words = ("benchmark", files / "ratings.csv", "--test", files / "test.csv", "--on-unknown", "fallback")
     rules = ("--empty-users", "one", "--positive", 4, "--out", tmp_path / "out", *COMPARE, "--json")
     facts = json.loads(run(*words, *rules).stdout)
@@ -78,7 +62,7 @@ def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run: Run, files
     assert "Positive from a rating of 4" in facts["setting"][-2]
 
 
-def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_in_a_world_knows_the_true_risk(run, tmp_path, monkeypatch):
     tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
     monkeypatch.setattr("unskew.bench.protocol.WORLD_SETTINGS", tiny)
     facts = json.loads(run("benchmark", "world", "--seed", 3, "--out", tmp_path, *COMPARE, "--json").stdout)
@@ -91,7 +75,7 @@ def test_a_benchmark_in_a_world_knows_the_true_risk(run: Run, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("name", ["coat", "yahoo-r3", "kuairec"])
-def test_a_dataset_is_what_a_benchmark_learns_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_is_what_a_benchmark_learns_from(name, monkeypatch):
     """What is read is the claim of other tests."""
     world = unskew.simulate(40, 30, density=0.3)
     read = lambda named, *_, **__: unskew.datasets.Dataset(named, world.log, world.test)  # noqa: E731

@@ -2,29 +2,23 @@
 
 import csv
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 import unskew
 
-Run, Facts = Callable[..., Result], Callable[..., Any]
 NAIVE = ("--method", "naive", "--set", "training.max_epochs=1")
 IPS = ("--method", "ips", "--set", "propensity=additive")
 
 
-def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
+def rows_of(path, delimiter=","):
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter=delimiter))
 
 
-def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_path: Path) -> None:
+def test_fit_writes_the_model_the_library_would_fit(run, files, tmp_path):
     settings = ("--set", "net.n_factors=3", "--set", "clip=0.1", "--set", "training.max_epochs=2")
     result = run("fit", files / "ratings.csv", *IPS, *settings, "--seed", 5, "--out", tmp_path / "m")
     method = unskew.IPS(propensity=unskew.Additive(), net=unskew.MF(n_factors=3), clip=0.1)
@@ -39,7 +33,7 @@ def test_fit_writes_the_model_the_library_would_fit(run: Run, files: Path, tmp_p
         assert part in " ".join(result.stdout.split())
 
 
-def test_fit_reads_the_log_as_options_and_settings_say(facts: Facts, tmp_path: Path) -> None:
+def test_fit_reads_the_log_as_options_and_settings_say(facts, tmp_path):
     rng = np.random.default_rng(3)
     pairs = [(u, i) for u in range(20) for i in range(15) if (u + i) % 3]
     lines = [f"{u};{i};{rng.integers(1, 6)}" for u, i in pairs] + ["0;1;5", "1;1;1"]
@@ -59,7 +53,7 @@ def test_fit_reads_the_log_as_options_and_settings_say(facts: Facts, tmp_path: P
     assert None not in (log.user_features, log.item_features)
 
 
-def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tmp_path: Path) -> None:
+def test_fit_reports_what_random_ratings_were_used_for(run, files, tmp_path):
     (tmp_path / "random.csv").write_text((files / "test.csv").read_text() + "new,1,4\nnobody,2,1\n")
     words = ("fit", files / "ratings.csv", *NAIVE, "--random-ratings", tmp_path / "random.csv", "--out", tmp_path / "m")
     text = " ".join(run(*words).stdout.split())
@@ -71,9 +65,7 @@ def test_fit_reports_what_random_ratings_were_used_for(run: Run, files: Path, tm
     assert [each["kind"] for each in facts["random_ratings"]["corrections"]] == ["shift", "line"]
 
 
-def test_a_file_alone_is_fitted_and_guesses_are_reported(
-    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_alone_is_fitted_and_guesses_are_reported(run, files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = (files / "ratings.csv").read_text().splitlines()[1:]
     rows = "".join(f"{line.replace(',', ';')};12345\n" for line in lines)
@@ -91,7 +83,7 @@ def test_a_file_alone_is_fitted_and_guesses_are_reported(
     assert (len(facts["log"]["guessed"]), facts["log"]["positive_from"], quiet.stderr) == (3, 3, "")
 
 
-def test_evaluate_prints_the_librarys_evaluation(run: Run, files: Path, model: Path, tmp_path: Path) -> None:
+def test_evaluate_prints_the_librarys_evaluation(run, files, model, tmp_path):
     words = ("evaluate", model, files / "test.csv", "--k", 3, "--empty-users", "one", "--per-user")
     test = unskew.read_log(files / "test.csv")
     expected = unskew.evaluate(unskew.load(model), test, k=(3,), empty_users="one")
@@ -103,7 +95,7 @@ def test_evaluate_prints_the_librarys_evaluation(run: Run, files: Path, model: P
         assert {"user_id", "auc", "ndcg@3"} <= set(rows[0])
 
 
-def test_evaluate_takes_the_models_threshold_unless_given_one(run: Run, files: Path, tmp_path: Path) -> None:
+def test_evaluate_takes_the_models_threshold_unless_given_one(run, files, tmp_path):
     run("fit", files / "ratings.csv", *NAIVE, "--positive", 4, "--out", tmp_path / "m")
     facts = json.loads(run("evaluate", tmp_path / "m", files / "test.csv", "--json").stdout)
     known = "the model was trained on ratings of 188 of these 720 pairs"
@@ -114,7 +106,7 @@ def test_evaluate_takes_the_models_threshold_unless_given_one(run: Run, files: P
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_predict_adds_a_column_to_the_rows(run: Run, files: Path, model: Path, tmp_path: Path, ending: str) -> None:
+def test_predict_adds_a_column_to_the_rows(run, files, model, tmp_path, ending):
     out = tmp_path / f"predictions{ending}"
     run("predict", model, files / "pairs.csv", "--out", out)
     rows = pq.read_table(out).to_pylist() if ending == ".parquet" else rows_of(out, "\t" if ending == ".tsv" else ",")
@@ -124,7 +116,7 @@ def test_predict_adds_a_column_to_the_rows(run: Run, files: Path, model: Path, t
     np.testing.assert_allclose([float(row["prediction"]) for row in rows], unskew.load(model).predict(users, items))
 
 
-def test_predict_counts_who_is_average_and_folds_new_users_in(run: Run, model: Path, tmp_path: Path) -> None:
+def test_predict_counts_who_is_average_and_folds_new_users_in(run, model, tmp_path):
     (tmp_path / "pairs.csv").write_text("customer,sku\nnew,1\nu1,777\nu1,1\n")
     (tmp_path / "new.csv").write_text("user,item,stars\nnew,1,5\n")
     words = ("predict", model, tmp_path / "pairs.csv", "--out", tmp_path / "out.csv", "--on-unknown", "fallback")
@@ -135,7 +127,7 @@ def test_predict_counts_who_is_average_and_folds_new_users_in(run: Run, model: P
     assert "1 of 3 pairs were answered" in run(*words, "--new-users", tmp_path / "new.csv").stderr
 
 
-def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp_path: Path) -> None:
+def test_recommend_writes_what_the_library_recommends(run, model, tmp_path):
     run("recommend", model, "--k", 3, "--out", tmp_path / "top.parquet")
     expected = unskew.load(model).recommend(k=3).to_pylist()
     assert pq.read_table(tmp_path / "top.parquet").to_pylist() == expected
@@ -148,15 +140,7 @@ def test_recommend_writes_what_the_library_recommends(run: Run, model: Path, tmp
     assert text.splitlines()[1].split() == first
 
 
-def test_a_score_of_lists_by_choice_is_called_a_log(run: Run, files: Path, tmp_path: Path) -> None:
-    run("fit", files / "ratings.csv", "--method", "bayes", "--set", "sweeps=20", "--out", tmp_path / "m")
-    user = unskew.load(tmp_path / "m").log.user_ids.arrow[0].as_py()
-    text = run("recommend", tmp_path / "m", "--for", user, "--k", 30).stdout
-    assert "the first 20 of" in text
-    assert "places; --out FILE writes all of them\na score is the log of the chance" in text
-
-
-def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_path: Path) -> None:
+def test_recommend_to_some_users_among_some_items(run, model, tmp_path):
     (tmp_path / "users.csv").write_text("who\nu1\nu2\nu1\nnew\n")
     (tmp_path / "items.csv").write_text("item_id\n1\n2\n999\n")
     words = ("recommend", model, "--for", tmp_path / "users.csv", "--user", "who", "--items", tmp_path / "items.csv")
@@ -169,7 +153,7 @@ def test_recommend_to_some_users_among_some_items(run: Run, model: Path, tmp_pat
     assert {row["item_id"] for row in rows} == {"1", "2"}
 
 
-def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path: Path) -> None:
+def test_split_writes_two_parts_that_are_read_as_the_log_was(run, tmp_path):
     rows = "".join(f"{u},{i},{1 + (u * i) % 5},{1000 + 10 * u + i}\n" for u in range(20) for i in range(10))
     (tmp_path / "log.csv").write_text(f"userId,movieId,rating,timestamp\n{rows}")
     for by in ("time", "user", "random"):
@@ -188,7 +172,7 @@ def test_split_writes_two_parts_that_are_read_as_the_log_was(run: Run, tmp_path:
     assert "seen at" in (tmp_path / "odd" / "test.csv").read_text()
 
 
-def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path) -> None:
+def test_lists_and_neighbours_have_titles(run, files, tmp_path):
     titles = "".join(f'{item},"Film {item}, the"\n' for item in range(40))
     (tmp_path / "films.csv").write_text(f"item_id,title\n{titles}")
     run("fit", files / "ratings.csv", *NAIVE, "--item-names", tmp_path / "films.csv", "--out", tmp_path / "m")
@@ -198,18 +182,7 @@ def test_lists_and_neighbours_have_titles(run: Run, files: Path, tmp_path: Path)
     assert all(row["similar_title"] == f"Film {row['similar_item_id']}, the" for row in rows)
 
 
-def test_recommend_folds_new_users_in_and_answers_for_them(run: Run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("user,item,stars\nann,1,5\nann,2,1\nbob,3,4\n")
-    result = run("recommend", model, "--new-users", tmp_path / "new.csv", "--k", 2, "--out", tmp_path / "top.parquet")
-    assert "2 new users were folded in from 3 ratings" in result.stderr
-    frame = {"user_id": ["ann", "ann", "bob"], "item_id": [1, 2, 3], "rating": [5, 1, 4]}
-    expected = unskew.load(model).fold_in(pa.table(frame)).recommend(["ann", "bob"], k=2)
-    assert pq.read_table(tmp_path / "top.parquet").to_pylist() == expected.to_pylist()
-
-
-def test_export_writes_vectors_and_scorers_next_to_the_model(
-    run: Run, facts: Facts, model: Path, tmp_path: Path
-) -> None:
+def test_export_writes_vectors_and_scorers_next_to_the_model(run, facts, model, tmp_path):
     pytest.importorskip("onnxruntime")
     here = tmp_path / "model"
     unskew.load(model).save(here)
@@ -218,15 +191,13 @@ def test_export_writes_vectors_and_scorers_next_to_the_model(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "model.onnx", "model.vectors"}
 
 
-def test_a_models_folder_is_a_log_and_holds_its_recipe(run: Run, model: Path, tmp_path: Path) -> None:
+def test_a_models_folder_is_a_log_and_holds_its_recipe(run, model, tmp_path):
     run("fit", model, "--method", model / "recipe.toml", "--out", tmp_path / "again")
     one, other = ((folder / "weights.safetensors").read_bytes() for folder in (model, tmp_path / "again"))
     assert one == other
 
 
-def test_the_recipe_of_a_model_reads_the_file_on_its_scale_with_its_seed(
-    run: Run, facts: Facts, files: Path, tmp_path: Path
-) -> None:
+def test_the_recipe_of_a_model_reads_the_file_on_its_scale_with_its_seed(run, facts, files, tmp_path):
     few = ("--method", "naive", "--set", "training.max_epochs=1", "--positive", 4, "--seed", 9)
     run("fit", files / "ratings.csv", *few, "--out", tmp_path / "a")
     again = ("fit", files / "ratings.csv", "--method", tmp_path / "a" / "recipe.toml")
@@ -242,7 +213,7 @@ def test_the_recipe_of_a_model_reads_the_file_on_its_scale_with_its_seed(
 ODD_IDS = ("=1+1", "@sum", "-x", "\x1b[31mred", "a|b_*c*", r"\input{x} & 5%", "<b>", "tab\there")
 
 
-def test_odd_ids_come_back_as_they_are_and_harm_nothing(run: Run, files: Path, tmp_path: Path) -> None:
+def test_odd_ids_come_back_as_they_are_and_harm_nothing(run, files, tmp_path):
     """Files hold them to the letter, terminals get no control characters, spreadsheets no formulas if asked."""
     lines = (files / "ratings.csv").read_text().splitlines()
     with (tmp_path / "odd.csv").open("w", newline="", encoding="utf-8") as file:

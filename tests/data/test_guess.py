@@ -18,10 +18,8 @@ def found(header, **given):
     [
         ("user_id,item_id,rating", ("user_id", "item_id", "rating")),
         ("userId,movieId,rating,timestamp", ("userId", "movieId", "rating")),
-        ("timestamp,Customer,Product,Stars", ("Customer", "Product", "Stars")),
         ("reviewerID,asin,overall,unixReviewTime", ("reviewerID", "asin", "overall")),
         ("User-ID,ISBN,Book-Rating", ("User-ID", "ISBN", "Book-Rating")),
-        ("user_id,video_id,watch_ratio", ("user_id", "video_id", "watch_ratio")),
         ("label,uid,iid", ("uid", "iid", "label")),
         ("user,item,clicked", ("user", "item", "clicked")),
         ("user_id,user,item_id,item,rating,score", ("user_id", "item_id", "rating")),
@@ -38,10 +36,7 @@ def test_common_headers_are_understood(header, expected):
     [
         ("user_id,asin,parent_asin,rating", "several columns that may hold items, 'asin', 'parent_asin': set item= to"),
         ("user_id,item_id,stars,score", "may hold ratings, 'stars', 'score': set rating= to one of them"),
-        (
-            "user,item,clicked,watch_ratio",
-            "'clicked', 'watch_ratio': set rating= to one of them, or target= if rows are",
-        ),
+        ("user,item,clicked,watch_ratio", "'clicked', 'watch_ratio': set rating= .*, or target= if rows are"),
         ("who,item_id,rating", "known to hold users, only 'who', 'item_id', 'rating': set user= to the right one"),
         ("user_id,item_id,views", "known to hold ratings, only .* clicks or purchases alone .* give target='implicit'"),
     ],
@@ -51,11 +46,6 @@ def test_what_has_no_single_answer_is_asked_for(header, sentence):
         found(header)
 
 
-def test_names_that_are_given_are_not_guessed():
-    names, guessed = found("user_id,asin,parent_asin,rating", item="parent_asin")
-    assert (names["item"], guessed) == ("parent_asin", [])
-
-
 @pytest.mark.parametrize(
     ("lines", "usual", "delimiter"),
     [
@@ -63,7 +53,6 @@ def test_names_that_are_given_are_not_guessed():
         (["user_id|item_id|rating", "1|2|3"], "\t", "|"),
         (["1 2 3", "4 5 6"], ",", " "),
         (["1::2::3", "4::5::6"], ",", "::"),
-        (["1;2;3,5", "1;2;4"], ",", ";"),
         (["1;2;3,5", "1;2;4,0"], ",", ";"),
         (["1,Toy Story,5", "2,La Strada,4,x"], ",", ","),
         (["one"], ",", ","),
@@ -80,11 +69,6 @@ def test_a_line_with_a_number_is_no_header_unless_a_name_in_it_was_asked_for():
     assert not layout_of(lines, ",").header
     assert layout_of(lines, ",", ("5",)).header
     assert not layout_of(["u,2,5"], ",", ("1", "2", "3")).header  # which are places
-
-
-def test_decimal_commas_are_recognised():
-    assert layout_of(["a;b", "1;3,5"], ",").decimal == ","
-    assert layout_of(["a,b", "1,3"], ",").decimal == "."
 
 
 def test_columns_without_names_go_by_place():
@@ -104,12 +88,9 @@ def test_columns_without_names_go_by_place():
     [
         ([0, 1, 1], 1, (0, 1)),
         ([1, 2, 3, 4, 5], 3, (1, 5)),
-        ([2, 3, 5], 3, (1, 5)),
         ([0.5, 2.5, 5], 3, (0.5, 5)),
-        ([0, 7, 10], 5, (0, 10)),
-        ([1, 2, 3], 2, (-np.inf, np.inf)),
-        ([2, 4], 4, (-np.inf, np.inf)),
         ([0, 40, 100], 50, (0, 100)),
+        ([2, 4], 4, (-np.inf, np.inf)),
         ([0.1, 0.4, 0.7], 0.4, (-np.inf, np.inf)),
         ([1, 5, 3, np.nan], 3, (1, 5)),
         ([1, 2, 3, 4, 5, 6] * 50, 4, (-np.inf, np.inf)),
@@ -126,7 +107,6 @@ def test_liked_is_the_middle_of_the_scale_or_above(ratings, positive, limits):
     [
         ([1, 2, 3, 4, 5] * 100 + [99], "the rating 99 in 1 row stands out, as all others lie from 1 to 5"),
         ([1, 2, 3, 4, 5] * 9 + [99] * 9, "the rating 99 in 9 rows stands out"),
-        ([1, 2, 3, 4, 5] * 100 + [6], "the rating 6 in 1 row stands out"),
         ([0.5, 3, 4.5, 5] * 200 + [-1], "the rating -1 in 1 row stands out, as all others lie from 0.5 to 5"),
         ([-1, 5, 7, 10] * 9, "the rating -1 in 9 rows stands out"),
     ],

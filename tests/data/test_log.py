@@ -25,13 +25,8 @@ def small(**settings):
 
 
 def test_the_log_says_what_it_holds_in_one_line():
-    users, items = np.divmod(np.arange(6960), 24)
-    liked = np.arange(6960) < 3619
-    log = RatingLog.from_arrays(users, items, 5 * liked, item_ids=range(300))
-    assert repr(log) == str(log)
-    assert str(log) == ("RatingLog(6,960 ratings by 290 users on 300 items, density 8.00%, positive rate 52.0%)")
-    graded = RatingLog.from_arrays([0, 1], [0, 1], [1, 4], positive=None, rating_scale=(1, 5))
-    assert "mean rating 2.50 of 1 to 5" in str(graded)
+    assert str(small()) == "RatingLog(4 ratings by 3 users on 3 items, density 44.44%, positive rate 50.0%)"
+    assert "mean rating 2.75 of 1 to 5" in repr(small(positive=None, rating_scale=(1, 5)))
 
 
 def test_nothing_in_a_log_can_be_written_and_the_givers_arrays_stay_theirs():
@@ -72,21 +67,16 @@ AT, OF = np.divmod(np.arange(1000), 50)
 RARE = np.where(np.arange(1000) == 7, 5, 1 + np.arange(1000) % 2)  # a single rating of 5
 REFUSED = [  # users, items, ratings, settings and how that is refused
     (USERS, ITEMS, [5, None, 3, 2], {}, r"row 2 of ratings has no rating"),
-    (USERS, ITEMS, [5, math.nan, 3, 2], {}, r"row 2 of ratings has no rating"),
     (USERS, ITEMS, [5, 1, math.inf, 2], {}, r"row 3 of ratings holds the infinite rating inf"),
     (USERS, ITEMS, [5, 1, 1e300, 2], {}, r"row 3 of ratings holds the rating 1e\+300, too large for 32-bit floats"),
     (USERS, ITEMS, [5, 1, 3, 7], {"rating_scale": (1, 5)}, r"row 4 of ratings holds the rating 7, .* scale \(1, 5\)"),
-    (USERS, ITEMS, [5, 1, 3, 7], GRADED, r"row 4 of ratings holds the rating 7"),
     (USERS, ITEMS, ["5", "1", "many", "2"], {}, r"row 3 of ratings holds 'many', which is not a number"),
     (USERS, ITEMS, pd.to_datetime(["2020-01-01"] * 4), {}, r"ratings is of type timestamp"),
     (USERS, ITEMS, [5, 4, 3, 3], {"positive": 3}, r"every rating is positive \(at least 3\), .* range from 3 to 5"),
-    (USERS, ITEMS, [2, 1, 1, 1], {"positive": 3}, r"every rating is negative \(below 3\), .* range from 1 to 2"),
     (USERS, ITEMS, [4, 4, 4, 4], GRADED, r"all ratings are equal \(4\)"),
     (USERS, ITEMS, [1, 1, 1, 1], {"positive": 1}, r"all ratings are equal .* for clicks alone give target='implicit'"),
     (USERS, ITEMS, [5, 1, 3], {}, r"must be equally long, but have 4, 4 and 3 rows"),
     (["u"] * 4, [1, 2, 3, 4], RATINGS, {}, "only 1 user: at least two users and two items"),
-    ([1, 2, 3, 4], ["i"] * 4, RATINGS, {}, "only 1 item: at least two users and two items"),
-    (["u", None, "v", "w"], ITEMS, RATINGS, {}, "row 2 of users has no id"),
     ([], [], RATINGS, {}, "equally long"),
     (*(list("azbza"), [1, 1, 2, 1, 1], [1, 5, 1, 5, 1], {}), "user 'z' rated item 1 twice, in rows 2 and 4: "
      "duplicates='last' .* and duplicates='mean'"),
@@ -112,24 +102,17 @@ def test_ratings_may_be_any_numbers_even_spelled_ones(ratings):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("name", "values"),
     [
-        {"positive": None},
-        {"positive": math.inf},
-        {"positive": "3"},
-        {"positive": True},
-        {"rating_scale": (5, 1)},
-        {"rating_scale": 5},
-        {"rating_scale": (1, 2, 3)},
-        {"rating_scale": (1, 2), "positive": 3},
-        {"rating_scale": (0, math.inf), "positive": None},
-        {"duplicates": "first"},
+        ("positive", [None, math.inf, "3", True]),
+        ("rating_scale", [(5, 1), 5, (1, 2, 3), (1, 2)]),
+        ("duplicates", ["first"]),
     ],
-    ids=str,
 )
-def test_settings_that_cannot_be_meant_are_refused(settings):
-    with pytest.raises(ParameterError):
-        small(**settings)
+def test_settings_that_cannot_be_meant_are_refused(name, values):
+    for value in values:
+        with pytest.raises(ParameterError):
+            small(**{"positive": 3, name: value})
 
 
 @settings(max_examples=50, deadline=None)
@@ -150,15 +133,9 @@ def test_merging_agrees_with_a_dictionary(rows):
     for user, item, rating in rows:
         pairs.setdefault((user, item), []).append(rating)
     for how, merge in (("last", lambda ratings: ratings[-1]), ("mean", np.mean)):
+        rules = {"positive": None, "rating_scale": (0, 8), "user_ids": range(4), "item_ids": range(4)}
         try:
-            log = RatingLog.from_arrays(
-                *zip(*rows, strict=True),
-                positive=None,
-                rating_scale=(0, 8),
-                duplicates=how,
-                user_ids=range(4),
-                item_ids=range(4),
-            )
+            log = RatingLog.from_arrays(*zip(*rows, strict=True), duplicates=how, **rules)
         except DataError as error:
             assert "all ratings are equal" in str(error)  # noqa: PT017
             continue
@@ -172,11 +149,7 @@ def test_merging_agrees_with_a_dictionary(rows):
     ("change", "sentence"),
     [
         ({"users": np.array([0, 5])}, "users hold codes from 0 to 5, but there are 2 ids"),
-        ({"users": np.array([-1, 0])}, "users hold codes from -1 to 0"),
         ({"users": np.array([0, 2**32])}, "users must be codes of 32 bits"),
-        ({"users": np.array([0.0, 1.5])}, "users must be codes of 32 bits"),
-        ({"users": np.array([0])}, "equally long"),
-        ({"ratings": np.array([0.0, 1.5])}, r"must lie in \[0, 1\]"),
         ({"ratings": np.array([0.0, np.nan])}, r"must lie in \[0, 1\]"),
         ({"ratings": np.array([0.0, 0.5])}, "must be 0 or 1"),
         ({"user_features": Features(("age",), np.zeros((3, 1)))}, "user_features has 3 rows for 2 users"),
@@ -198,7 +171,6 @@ NAMES = ["user_id", "item_id", "rating", "rating"]
     [
         (pa.table({"userId": USERS} | FRAME).drop_columns("user_id"), "user_id", r"'user_id', only .* mean 'userId'\?"),
         (pd.DataFrame([[1, 2, 3, 4]], columns=NAMES), None, r"columns of the same name .*'rating'"),
-        (pa.table([pa.array([1])] * 4, names=NAMES), None, r"columns of the same name .*'rating'"),
         (pa.table({"user": USERS, "item": ITEMS, "when": ITEMS}), None, "a file of clicks or purchases alone does not"),
     ],
 )
@@ -239,7 +211,6 @@ def test_features_follow_the_ids_and_who_has_no_rating_joins_the_log(frame):
         ({"user_id": ["u", "u"], "age": [1, 2]}, "holds the id 'u' more than once"),
         ({"who": ["u", "v"], "age": [1, 2]}, "no column of users, only 'who', 'age': call it 'user_id'"),
         ({"user_id": ["u", "v"]}, "no column that describes anything besides 'user_id'"),
-        ({"user_id": ["u", "v"], "age": [1.0, math.inf]}, "feature 'age' holds a value too large"),
         ({"user_id": ["u", "v"], "age": [1.0, 1e300]}, "feature 'age' holds a value too large"),
         ({"user_id": ["u", "v"], "tags": [[1], [2]]}, "feature 'tags' holds int64: give numbers, text or lists"),
     ],

@@ -16,23 +16,23 @@ OTHER = [0.3902175736228396, 0.10233147606751702, 0.4823486917810237]
 LARGE = st.integers(0, 2**31 - 1)
 
 
-def grid(seed: int = 0, stream: int = 0) -> np.ndarray:
+def grid(seed=0, stream=0):
     return pair_uniform(seed, USERS, ITEMS, stream).reshape(N_USERS, N_ITEMS)
 
 
 @pytest.mark.parametrize("seed", [0, 2**40, -5])
-def test_numbers_are_uniform_over_the_grid_its_rows_and_columns(seed: int) -> None:
+def test_numbers_are_uniform_over_the_grid_its_rows_and_columns(seed):
     assert stats.kstest(grid(seed, 7).ravel(), "uniform").pvalue > 1e-4
     for lines in (grid(seed)[::3], grid(seed).T[::3]):
         assert stats.kstest([stats.kstest(line, "uniform").pvalue for line in lines], "uniform").pvalue > 1e-4
 
 
-def assert_independent(numbers: np.ndarray, others: np.ndarray) -> None:
+def assert_independent(numbers, others):
     cells = np.histogram2d(numbers.ravel(), others.ravel(), bins=16)[0]
     assert stats.chisquare(cells.ravel()).pvalue > 1e-4
 
 
-def test_neighbours_streams_seeds_and_swapped_pairs_are_independent() -> None:
+def test_neighbours_streams_seeds_and_swapped_pairs_are_independent():
     for shift in [(0, 1), (1, 0), (1, 1), (1, -1), (0, 2), (0, 64), (64, 0)]:
         assert_independent(grid(), np.roll(grid(), shift, axis=(0, 1)))
     for seed, stream in [(0, 1), (1, 0), (1, 1), (0, 2**32)]:
@@ -43,7 +43,7 @@ def test_neighbours_streams_seeds_and_swapped_pairs_are_independent() -> None:
 
 @given(st.integers(-(2**70), 2**70), LARGE, LARGE, st.integers(0, 2**70))
 @settings(max_examples=100, deadline=None)
-def test_numbers_lie_strictly_between_zero_and_one(seed: int, user: int, item: int, stream: int) -> None:
+def test_numbers_lie_strictly_between_zero_and_one(seed, user, item, stream):
     number = float(pair_uniform(seed, user, item, stream))
     assert 0 < number < 1
     assert np.isfinite(np.log(number) - np.log1p(-number))
@@ -51,7 +51,7 @@ def test_numbers_lie_strictly_between_zero_and_one(seed: int, user: int, item: i
 
 @given(st.lists(st.tuples(LARGE, LARGE), min_size=1, max_size=30), st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
-def test_a_pair_has_one_number_in_any_order_batch_and_integer_type(pairs: list, random) -> None:
+def test_a_pair_has_one_number_in_any_order_batch_and_integer_type(pairs, random):
     users, items = np.array(pairs).T
     whole = pair_uniform(9, users, items)
     order = np.array(random.sample(range(len(pairs)), len(pairs)))
@@ -60,7 +60,7 @@ def test_a_pair_has_one_number_in_any_order_batch_and_integer_type(pairs: list, 
     np.testing.assert_array_equal(alone, whole)
 
 
-def test_numbers_differ_and_never_change_between_versions() -> None:
+def test_numbers_differ_and_never_change_between_versions():
     np.testing.assert_array_equal(pair_uniform(0, [0, 0, 1, 2**31 - 1], [0, 1, 0, 2**31 - 1]), GOLDEN)
     others = [pair_uniform(seed, 5, 3, stream) for seed, stream in ((0, 1), (2**40, 0), (-5, 7))]
     np.testing.assert_array_equal(others, OTHER)
@@ -69,7 +69,7 @@ def test_numbers_differ_and_never_change_between_versions() -> None:
     assert len(np.unique(whole)) == N_USERS * N_ITEMS
 
 
-def test_folds_share_pairs_evenly_whatever_their_numbers() -> None:
+def test_folds_share_pairs_evenly_whatever_their_numbers():
     folds = pair_fold(0, USERS, ITEMS, 4)
     assert stats.chisquare(np.bincount(folds, minlength=4)).pvalue > 1e-4
     for stream in range(4):

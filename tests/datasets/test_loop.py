@@ -16,11 +16,11 @@ QUICK = unskew.Naive()
 
 
 @pytest.fixture(scope="module")
-def world() -> unskew.World:
+def world():
     return unskew.simulate(40, 30, density=0.2, selection="uniform", seed=4, test_per_user=5)
 
 
-def test_the_total_by_chances_is_right_in_the_mean_over_all_lists() -> None:
+def test_the_total_by_chances_is_right_in_the_mean_over_all_lists():
     """Enumerated: lists of 2 of 5 candidates, a fixed order or, with chance epsilon, a random one; poor predictions."""
     ratings, wrong = np.array([1.0, 0.0, 0.0, 1.0, 1.0]), np.array([0.9, 0.8, 0.1, 0.3, 0.2])
     n, k, epsilon, mean, certain = 5, 2, 0.3, 0.0, 0.0
@@ -34,22 +34,22 @@ def test_the_total_by_chances_is_right_in_the_mean_over_all_lists() -> None:
     assert mean == pytest.approx(ratings.sum())
 
 
-def test_the_level_is_that_of_a_world_of_all_pairs(world: unskew.World) -> None:
+def test_the_level_is_that_of_a_world_of_all_pairs(world):
     (only,) = simulate_loop(world, method=QUICK, policy="epsilon", explore=1.0, rounds=1, k=25, start=5)
     pairs = np.divmod(np.arange(world.n_pairs), world.n_items)
     assert only.level_by_chances == pytest.approx(float(world.rating(*pairs).mean()))  # everything was shown
     assert only.true_level == pytest.approx(float(world.preference(*pairs).mean()))
 
 
-def test_what_lists_promise_is_what_the_model_answers_for_them(world: unskew.World) -> None:
+def test_what_lists_promise_is_what_the_model_answers_for_them(world):
     one = {"policy": "greedy", "rounds": 1, "start": 5, "seed": 3}
-    every, few = (simulate_loop(world, method=QUICK, k=k, **one)[0] for k in (25, 2))  # type: ignore[arg-type]
+    every, few = (simulate_loop(world, method=QUICK, k=k, **one)[0] for k in (25, 2))
     assert 0 < every.promised < few.promised < 1  # all that is left, and the best two of it
     before = (each.liked_in_log * (5 + k) - each.liked * k for each, k in ((every, 25), (few, 2)))
     assert next(before) == pytest.approx(next(before))  # liked of what was rated before
 
 
-def test_rounds_are_by_seed_and_cover_more_and_more(world: unskew.World) -> None:
+def test_rounds_are_by_seed_and_cover_more_and_more(world):
     one, two = (simulate_loop(world, method=QUICK, policy="greedy", rounds=3, seed=1) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     assert [each.round for each in one] == [1, 2, 3]
@@ -57,9 +57,7 @@ def test_rounds_are_by_seed_and_cover_more_and_more(world: unskew.World) -> None
     assert np.isnan(one[-1].level_by_chances)
 
 
-def test_showing_the_best_costs_less_than_showing_anything(
-    world: unskew.World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_showing_the_best_costs_less_than_showing_anything(world, monkeypatch):
     monkeypatch.setattr(defaults, "least_sweeps", lambda n: 40)
     bayes = unskew.make("bayes", sweeps=30)
     drawn, random = (
@@ -70,7 +68,7 @@ def test_showing_the_best_costs_less_than_showing_anything(
     assert np.isfinite(drawn[-1].level_by_chances)
 
 
-def test_what_makes_no_loop_is_refused(world: unskew.World) -> None:
+def test_what_makes_no_loop_is_refused(world):
     for settings, words in (
         ({"policy": "best"}, "policy must be 'greedy', 'epsilon' or 'thompson'"),
         ({"rounds": 6}, "30 items are too few"),
@@ -78,4 +76,4 @@ def test_what_makes_no_loop_is_refused(world: unskew.World) -> None:
         ({"policy": "epsilon", "explore": 0.0, "rounds": 1}, "epsilon explores, greedy does not"),
     ):
         with pytest.raises(ParameterError, match=words):
-            simulate_loop(world, method=QUICK, **settings)  # type: ignore[arg-type]
+            simulate_loop(world, method=QUICK, **settings)

@@ -7,7 +7,6 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from unskew.data.log import RatingLog
 from unskew.datasets import world as world_module
 from unskew.datasets.world import SELECTIONS, UNEXPLAINED_CAP, World, simulate
 from unskew.errors import DataError, ParameterError
@@ -16,30 +15,30 @@ N_DRAWS = 120
 TILTED = ("taste", "rating", "utility")
 
 
-def tiny(selection: str, **settings) -> World:
+def tiny(selection, **settings):
     defaults = {"n_users": 30, "n_items": 20, "density": 0.2, "strength": 0.6, "test_per_user": 5}
     return simulate(selection=selection, **{**defaults, **settings})
 
 
 @pytest.fixture
-def fewer_pairs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def fewer_pairs_at_once(monkeypatch):
     """A quarter of the usual chunks and samples, so that worlds of a few hundred thousand pairs count as large."""
     monkeypatch.setattr(world_module, "PAIRS_AT_ONCE", 2**16)
     monkeypatch.setattr(world_module, "SOLVER_PAIRS", 2**17)
 
 
-def all_pairs(world: World) -> tuple[np.ndarray, np.ndarray]:
+def all_pairs(world):
     return np.divmod(np.arange(world.n_pairs), world.n_items)
 
 
-def seen_counts(world: World, n_draws: int = N_DRAWS) -> np.ndarray:
+def seen_counts(world, n_draws=N_DRAWS):
     """How often each pair is seen in `n_draws` draws."""
     logs = [world.draw(seed) for seed in range(n_draws)]
     places = np.concatenate([log.users.astype(np.int64) * world.n_items + log.items for log in logs])
     return np.bincount(places, minlength=world.n_pairs)
 
 
-def assert_binomial(counts: np.ndarray, n: int, p: np.ndarray) -> None:
+def assert_binomial(counts, n, p):
     """Each count fits its own probability, and all together do: a sum of squared z-scores."""
     tails = np.minimum(stats.binom.cdf(counts, n, p), stats.binom.sf(counts - 1, n, p))
     assert tails.min() > 1e-4 / len(p)
@@ -51,14 +50,14 @@ def assert_binomial(counts: np.ndarray, n: int, p: np.ndarray) -> None:
     assert abs(squares.sum() - uncertain.sum()) < 4.5 * spread
 
 
-def brute_force_propensity(world: World, user: int, item: int, rating: int | None) -> float:
+def brute_force_propensity(world, user, item, rating):
     """P(seen | rating) under "utility" by adaptive integration over e, straight from the definition."""
     u, i = np.array([user]), np.array([item])
     z = float(world.logit(u, i)[0])
     base = world.log_scale + world.log_activity[user] + world.log_exposure[item] + world.strength * z
     tilt = world.strength
 
-    def seen_and_e(e: float) -> float:
+    def seen_and_e(e):
         rate = np.exp(base + tilt * np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP))
         return float(-np.expm1(-rate) * expit(e) * expit(-e))
 
@@ -69,7 +68,7 @@ def brute_force_propensity(world: World, user: int, item: int, rating: int | Non
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_propensities_are_the_chances_of_their_rates(selection: str) -> None:
+def test_propensities_are_the_chances_of_their_rates(selection):
     world = tiny(selection)
     pairs = all_pairs(world)
     chances, q = -np.expm1(-np.exp(world.log_rate(*pairs))), world.preference(*pairs)
@@ -86,9 +85,7 @@ def test_propensities_are_the_chances_of_their_rates(selection: str) -> None:
 @pytest.mark.parametrize(
     ("selection", "strength"), [("popularity", 0.3), *((kind, sign * 0.3) for kind in TILTED for sign in (1, -1))]
 )
-def test_thinned_events_see_pairs_as_often_as_their_own_rate_says(
-    selection: str, strength: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_thinned_events_see_pairs_as_often_as_their_own_rate_says(selection, strength, monkeypatch):
     world = tiny(selection, density=0.05, strength=strength, interaction=0.4, positive_rate=0.5)
     pairs = all_pairs(world)
     monkeypatch.delattr(World, "pairs")  # so that pairs cannot be visited in turn
@@ -96,14 +93,14 @@ def test_thinned_events_see_pairs_as_often_as_their_own_rate_says(
 
 
 @pytest.mark.parametrize("selection", ["popularity", "utility"])
-def test_pairs_visited_in_turn_are_seen_by_their_rates(selection: str) -> None:
+def test_pairs_visited_in_turn_are_seen_by_their_rates(selection):
     world = tiny(selection, density=0.6)
     assert_binomial(seen_counts(world), N_DRAWS, -np.expm1(-np.exp(world.log_rate(*all_pairs(world)))))
 
 
 @pytest.mark.parametrize("strength", [-0.9, 0.05, 0.95])
 @pytest.mark.parametrize("rating", [None, 0, 1])
-def test_utility_propensities_equal_adaptive_integration(strength: float, rating: int | None) -> None:
+def test_utility_propensities_equal_adaptive_integration(strength, rating):
     world = tiny("utility", strength=strength, interaction=2.0, density=0.4)
     users, items = (codes[::59] for codes in all_pairs(world))
     given = None if rating is None else np.full(len(users), rating)
@@ -114,13 +111,13 @@ def test_utility_propensities_equal_adaptive_integration(strength: float, rating
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(("shape", "density"), [((60, 50), 0.4), ((3000, 2000), 0.002)])
 @pytest.mark.usefixtures("fewer_pairs_at_once")
-def test_the_log_is_as_large_as_expected(selection: str, shape: tuple[int, int], density: float) -> None:
+def test_the_log_is_as_large_as_expected(selection, shape, density):
     expected = density * shape[0] * shape[1]
     size = len(simulate(*shape, density, selection, strength=0.3).log)
     assert size == pytest.approx(expected, rel=0.01 + 4 / np.sqrt(expected))
 
 
-def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability() -> None:
+def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability():
     world = simulate(300, 250)
     pairs = all_pairs(world)
     ratings, q = world.rating(*pairs), world.preference(*pairs)
@@ -133,7 +130,7 @@ def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability() ->
 
 
 @pytest.mark.usefixtures("fewer_pairs_at_once")
-def test_the_mean_preference_is_the_positive_rate_asked_for() -> None:
+def test_the_mean_preference_is_the_positive_rate_asked_for():
     for rate in (0.02, 0.35, 0.9):
         world = tiny("taste", positive_rate=rate, density=0.3)
         assert world.preference(*all_pairs(world)).mean() == pytest.approx(rate, abs=1e-9)
@@ -141,7 +138,7 @@ def test_the_mean_preference_is_the_positive_rate_asked_for() -> None:
     assert large.test.positive_rate == pytest.approx(0.35, abs=0.01)
 
 
-def test_the_interaction_has_the_spread_asked_for_and_keeps_its_bound() -> None:
+def test_the_interaction_has_the_spread_asked_for_and_keeps_its_bound():
     for n_factors in (1, 3, 16):
         world = simulate(200, 150, n_factors=n_factors, interaction=0.7)
         interaction = world.interaction(*all_pairs(world))
@@ -149,7 +146,7 @@ def test_the_interaction_has_the_spread_asked_for_and_keeps_its_bound() -> None:
         assert np.abs(interaction).max() <= world.interaction_bound * (1 + 1e-12)
 
 
-def test_ratings_and_test_stay_when_only_selection_strength_and_density_change() -> None:
+def test_ratings_and_test_stay_when_only_selection_strength_and_density_change():
     one, other = tiny("taste"), tiny("utility", strength=0.3, density=0.05)
     np.testing.assert_array_equal(one.rating(*all_pairs(one)), other.rating(*all_pairs(one)))
     for column in ("users", "items", "ratings"):
@@ -157,7 +154,7 @@ def test_ratings_and_test_stay_when_only_selection_strength_and_density_change()
 
 
 @pytest.mark.parametrize("selection", ["popularity", "utility"])
-def test_logs_hold_true_ratings_of_all_and_are_by_seed(selection: str) -> None:
+def test_logs_hold_true_ratings_of_all_and_are_by_seed(selection):
     one, same, other = (tiny(selection, density=0.05, seed=seed) for seed in (3, 3, 4))
     for log, again in ((one.log, same.log), (one.test, same.test), (one.draw(7), same.draw(7))):
         assert list(log.user_ids) == list(range(30))
@@ -172,11 +169,11 @@ def test_logs_hold_true_ratings_of_all_and_are_by_seed(selection: str) -> None:
         assert len(np.setdiff1d(pair_places(one.log), pair_places(log)))
 
 
-def pair_places(log: RatingLog) -> np.ndarray:
+def pair_places(log):
     return log.users.astype(np.int64) * log.n_items + log.items
 
 
-def test_test_pairs_are_distinct_and_uniform() -> None:
+def test_test_pairs_are_distinct_and_uniform():
     world = simulate(40, 12, density=0.4, test_per_user=5)
     counts = np.zeros(world.n_pairs)
     n_seeds = 100
@@ -191,7 +188,7 @@ def test_test_pairs_are_distinct_and_uniform() -> None:
     assert np.square(scores).mean() == pytest.approx(1, abs=0.3)
 
 
-def test_risk_is_the_expected_error_over_all_pairs_and_ratings() -> None:
+def test_risk_is_the_expected_error_over_all_pairs_and_ratings():
     world = simulate(200, 150)
     q = world.preference(*all_pairs(world))
     guess = 0.3 + 0.5 * q
@@ -206,7 +203,7 @@ def test_risk_is_the_expected_error_over_all_pairs_and_ratings() -> None:
 
 
 @pytest.mark.usefixtures("fewer_pairs_at_once")
-def test_pairs_visits_every_pair_once_or_a_uniform_sample() -> None:
+def test_pairs_visits_every_pair_once_or_a_uniform_sample():
     world = simulate(300, 250)
     chunks = list(world.pairs())
     assert len(chunks) > 1
@@ -232,20 +229,20 @@ def test_pairs_visits_every_pair_once_or_a_uniform_sample() -> None:
         ({"selection": "utility", "strength": 1.0}, "strength is 1.0"),
     ],
 )
-def test_a_bad_setting_is_refused_in_one_sentence(settings: dict, message: str) -> None:
+def test_a_bad_setting_is_refused_in_one_sentence(settings, message):
     with pytest.raises(ParameterError, match=message) as refusal:
         simulate(**settings)
     assert str(refusal.value)[-1] in ".?"
     assert "\n" not in str(refusal.value)
 
 
-def test_a_log_of_one_class_is_refused_with_advice() -> None:
+def test_a_log_of_one_class_is_refused_with_advice():
     world = simulate(5, 4, density=0.3, positive_rate=1e-6, interaction=0.0, test_per_user=1)
     with pytest.raises(ParameterError, match="ratings drawn are not of both classes"):
         world.log  # noqa: B018
 
 
-def test_unusable_answers_and_ratings_are_refused() -> None:
+def test_unusable_answers_and_ratings_are_refused():
     world = tiny("taste")
     with pytest.raises(DataError, match=r"600 numbers from 1.5 to 1.5 for 600 pairs: return one probability"):
         world.risk(lambda users, items: np.full(len(users), 1.5))

@@ -5,8 +5,6 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +19,12 @@ from unskew.posterior.gibbs import sweep_rng
 
 
 @pytest.mark.parametrize("first", [0, 1, 5, 4096, 4099])
-def test_numbers_of_a_part_are_those_of_their_places(first: int) -> None:
+def test_numbers_of_a_part_are_those_of_their_places(first):
     whole = sweep_rng(7, 3).random(5000)
     np.testing.assert_array_equal(uniforms_at(7, 3, first, 500), whole[first : first + 500])
 
 
-def test_what_is_no_cluster_is_refused_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_cluster_is_refused_and_leaves_nothing_behind(monkeypatch):
     monkeypatch.setattr(distributed, "PATIENCE", 0.2)
     with pytest.raises(ParameterError, match=r"client must be a dask\.distributed\.Client, not int"), on(3):
         pass
@@ -43,7 +41,7 @@ def test_what_is_no_cluster_is_refused_and_leaves_nothing_behind(monkeypatch: py
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     dask = pytest.importorskip("distributed", reason="needs unskew[dask]")
     settings = {"threads_per_worker": 1, "dashboard_address": ":0", "processes": True}
     made = dask.LocalCluster(n_workers=2, **settings)
@@ -52,14 +50,14 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def problem() -> Any:
+def problem():
     from unskew.posterior.factors import BayesianFactors, Problem
 
     world = unskew.simulate(300, 80, density=0.4, seed=1, test_per_user=5)
     return Problem.of(world.log, BayesianFactors(n_factors=4), seed=3)
 
 
-def states(problem: Any, sweeps: int = 3) -> dict[str, Any]:
+def states(problem, sweeps=3):
     sampler = problem.chain(0).sampler
     for _ in range(sweeps):
         sampler.sweep()
@@ -67,7 +65,7 @@ def states(problem: Any, sweeps: int = 3) -> dict[str, Any]:
     return found
 
 
-def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster: Any, problem: Any) -> None:
+def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster, problem):
     from distributed import Client
 
     alone = states(problem)
@@ -83,9 +81,7 @@ def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster: Any
     cluster.scale(2)
 
 
-def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(
-    run: Callable[..., Any], cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(run, cluster, tmp_path, monkeypatch):
     """Chains of folds, which are smaller, are drawn here, the whole one by the workers."""
     log = unskew.simulate(40, 25, density=0.3, seed=2, test_per_user=5).log
     rows = zip(log.users.tolist(), log.items.tolist(), log.ratings.tolist(), strict=True)
@@ -105,7 +101,7 @@ def test_a_fit_on_the_cluster_of_an_address_has_the_same_bits(
         unskew.fit(log, "naive", client=cluster.scheduler_address)
 
 
-def test_workers_read_the_log_that_one_machine_reads(cluster: Any, tmp_path: Path) -> None:
+def test_workers_read_the_log_that_one_machine_reads(cluster, tmp_path):
     from distributed import Client
     from pyarrow import parquet
 
@@ -129,7 +125,7 @@ def test_workers_read_the_log_that_one_machine_reads(cluster: Any, tmp_path: Pat
     assert list(found.item_ids) == list(alone.item_ids)
 
 
-def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
+def test_a_lost_worker_changes_nothing(cluster, problem):
     from distributed import Client
 
     alone = states(problem, 4)
@@ -146,7 +142,7 @@ def test_a_lost_worker_changes_nothing(cluster: Any, problem: Any) -> None:
         np.testing.assert_array_equal(sampler.state()[name], value, err_msg=name)
 
 
-def test_a_cluster_without_workers_is_refused_in_a_sentence(problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_workers_is_refused_in_a_sentence(problem, monkeypatch):
     dask = pytest.importorskip("distributed", reason="needs unskew[dask]")
     monkeypatch.setattr(distributed, "REPLACED", 1)
     empty = dask.LocalCluster(n_workers=0, processes=False, dashboard_address=":0")

@@ -108,7 +108,7 @@ def test_probability_metrics_refuse_values_outside_the_unit_interval(labels, sco
 
 
 @pytest.fixture
-def rows() -> tuple[np.ndarray, np.ndarray]:
+def rows():
     generator = np.random.default_rng(0)
     scores = generator.beta(2, 3, 3000)
     return (generator.random(3000) < scores**1.5).astype(float), scores
@@ -231,14 +231,14 @@ def test_unknown_settings_are_refused(options, sentence, rows):
         calibration_error(*rows, **options)
 
 
-def plain_ndcg(ratings: list[float], k: int) -> float:
-    def dcg(order: list[float]) -> float:
+def plain_ndcg(ratings, k):
+    def dcg(order):
         return sum(rating / np.log2(place + 2) for place, rating in enumerate(order[:k]))
 
     return dcg(ratings) / dcg(sorted(ratings, reverse=True)) if any(ratings) else np.nan
 
 
-def plain_auc(ratings: list[float], _: int) -> float:
+def plain_auc(ratings, _):
     places = [(a, b) for a, upper in enumerate(ratings) for b, lower in enumerate(ratings) if upper >= 0.5 > lower]
     return float(np.mean([a < b for a, b in places])) if places else np.nan
 
@@ -246,7 +246,7 @@ def plain_auc(ratings: list[float], _: int) -> float:
 def of_liked(function):
     """A function of whether pairs are liked and of k; undefined without any."""
 
-    def plain(ratings: list[float], k: int) -> float:
+    def plain(ratings, k):
         liked = [rating >= 0.5 for rating in ratings]
         return float(function(liked, k)) if any(liked) else np.nan
 

@@ -34,7 +34,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 class Outline(HTMLParser):
     """All elements with their attributes; complains of tags that do not close each other in order."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__(convert_charrefs=True)
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str]]] = []
@@ -42,20 +42,20 @@ class Outline(HTMLParser):
         self.close()
         assert not self.open, self.open
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def of(self, *tags: str) -> list[dict[str, str]]:
+    def of(self, *tags):
         return [attributes for tag, attributes in self.elements if tag in tags]
 
 
 @pytest.fixture(scope="module")
-def findings() -> unskew.Findings:
+def findings():
     world = unskew.simulate(120, 60, density=0.25, selection="taste", interaction=1.5, seed=2)
     items = [HOSTILE[i] if i < len(HOSTILE) else f"item {i}" for i in range(60)]
     log = unskew.RatingLog.from_arrays(
@@ -66,7 +66,7 @@ def findings() -> unskew.Findings:
 
 
 @pytest.fixture(scope="module")
-def html(findings) -> str:
+def html(findings):
     return page(findings, command="unskew diagnose model --out report.html", log="0123456789abcdef")
 
 
@@ -81,7 +81,7 @@ def test_the_page_loads_runs_and_sends_nothing(html):
 
 
 def test_terminal_notebook_and_page_say_the_same(findings, html):
-    def letters(words: str) -> str:
+    def letters(words):
         bare = re.sub(r"<style>.*?</style>|<[^>]+>", "", words, flags=re.DOTALL)
         return re.sub(r"[\s`]", "", unescape(bare)).casefold()
 
@@ -109,14 +109,14 @@ def test_the_page_is_small_and_opens_with_the_decision(html, findings):
     assert coloured == [{"do", findings.decision}]  # nothing but the decision
 
 
-def luminance(colour: str) -> float:
+def luminance(colour):
     """Relative luminance of WCAG 2.2."""
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(*colours: str) -> float:
+def contrast(*colours):
     low, high = sorted(map(luminance, colours))
     return (high + 0.05) / (low + 0.05)
 

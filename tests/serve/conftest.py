@@ -2,17 +2,13 @@
 
 import http.client
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import unskew
-from unskew.model import Recommender
 
 NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 
@@ -20,7 +16,7 @@ NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 class Server:
     """A server in a thread of this process; `ask` returns status and answer."""
 
-    def __init__(self, folder: Path, log: Path | None = None, listening: socket.socket | None = None) -> None:
+    def __init__(self, folder, log=None, listening=None):
         import uvicorn
 
         from unskew.serve.app import create_app
@@ -41,7 +37,7 @@ class Server:
             time.sleep(0.01)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
 
-    def ask(self, path: str, body: Any = None, raw: bytes | None = None) -> tuple[int, Any]:
+    def ask(self, path, body=None, raw=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}
@@ -51,14 +47,14 @@ class Server:
         connection.close()
         return answer.status, json.loads(text) if "json" in (answer.getheader("content-type") or "") else text.decode()
 
-    def stop(self) -> None:
+    def stop(self):
         self.server.should_exit = True
         self.thread.join(20)
         assert not self.thread.is_alive()
 
 
 @pytest.fixture(scope="session")
-def served_model() -> Recommender:
+def served_model():
     for name in NEEDED:
         pytest.importorskip(name, reason="needs unskew[serve]")
     world = unskew.simulate(60, 30, density=0.3, seed=0)
@@ -66,12 +62,12 @@ def served_model() -> Recommender:
 
 
 @pytest.fixture
-def serve(served_model: Recommender, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def serve(served_model, tmp_path):
     """Start servers of the model, which end with the test."""
     served_model.save(tmp_path / "model")
     running: list[Server] = []
 
-    def start(log: Path | None = None, listening: socket.socket | None = None, folder: str = "model") -> Server:
+    def start(log=None, listening=None, folder="model"):
         running.append(Server(tmp_path / folder, log, listening))
         return running[-1]
 

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,12 @@ from hypothesis import strategies as st
 
 import unskew
 from unskew.errors import DataError
-from unskew.model import Recommender
 from unskew.serve.shown import read_shown
 
-Serve = Callable[..., Any]
 REQUESTS = 10_000 if os.environ.get("UNSKEW_LONG") else 400
 
 
-def test_answers_are_those_of_the_model(serve: Serve, served_model: Recommender) -> None:
+def test_answers_are_those_of_the_model(serve, served_model):
     server = serve()
     status, found = server.ask("/predict", {"users": [3, "5"], "items": [1, 2], "return_std": True})
     values, std = served_model.predict([3, 5], [1, 2], return_std=True)
@@ -51,8 +48,8 @@ def test_answers_are_those_of_the_model(serve: Serve, served_model: Recommender)
 
 
 def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_lines(
-    serve: Serve, served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    serve, served_model, tmp_path, monkeypatch
+):
     server, clicks = serve(tmp_path / "shown"), []
     for user in range(60):
         for explore in (None, 0.0, 0.2):
@@ -80,7 +77,7 @@ def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_li
     assert names["model"].log.target == "click"
 
 
-def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, served_model: Recommender) -> None:
+def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve, served_model):
     server = serve()
     people = [{"user": "ann", "items": [1, 4], "ratings": [1, 0]}, {"user": "bob", "items": [2], "ratings": [1]}]
     found = server.ask("/fold-in", {"new_users": people, "k": 3, "by": "liking"})[1]
@@ -90,7 +87,7 @@ def test_new_users_get_lists_by_their_ratings_and_are_not_kept(serve: Serve, ser
     assert "'ann' is not in the log" in server.ask("/predict", {"users": ["ann"], "items": [1]})[1]["error"]
 
 
-def test_health_metrics_and_reference_say_what_there_is(serve: Serve) -> None:
+def test_health_metrics_and_reference_say_what_there_is(serve):
     server = serve()
     for _ in range(3):
         server.ask("/predict", {"users": [3], "items": [1]})
@@ -127,7 +124,7 @@ REFUSED = {
 }
 
 
-def test_refusals_are_one_sentence(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_are_one_sentence(serve, monkeypatch):
     server = serve()
     monkeypatch.setattr("unskew.serve.app.MOST_CELLS", 30 * 32 * 2)  # two drawn lists of 30 items
     assert server.ask("/recommend", {"users": [1, 2, 3], "by": "liking"})[0] == 200
@@ -158,13 +155,13 @@ BODIES = st.one_of(
 )
 
 
-def test_fuzzed_requests_are_answered_without_a_failure(serve: Serve, tmp_path: Path) -> None:
+def test_fuzzed_requests_are_answered_without_a_failure(serve, tmp_path):
     """Requests that would be answered, with some of them replaced by anything, and anything at all."""
     server, statuses = serve(tmp_path / "shown"), set()
 
     @settings(max_examples=REQUESTS, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.sampled_from(sorted(ASKED)), BODIES)
-    def send(path: str, drawn: Any) -> None:
+    def send(path, drawn):
         whole = ASKED[path] | drawn if isinstance(drawn, dict) else drawn
         status, found = server.ask(path, raw=drawn if isinstance(drawn, bytes) else json.dumps(whole).encode())
         statuses.add(status)
@@ -177,7 +174,7 @@ def test_fuzzed_requests_are_answered_without_a_failure(serve: Serve, tmp_path: 
     assert {200, 422} <= statuses
 
 
-def test_answers_on_one_connection_do_not_wait_for_confirmations(serve: Serve) -> None:
+def test_answers_on_one_connection_do_not_wait_for_confirmations(serve):
     server, times = serve(listening=socket.create_server(("127.0.0.1", 0))), []
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     for _ in range(30):
@@ -189,7 +186,7 @@ def test_answers_on_one_connection_do_not_wait_for_confirmations(serve: Serve) -
     assert min(times[1:]) < 0.03  # the system holds a confirmation back for 40 ms
 
 
-def test_large_requests_are_refused_and_slow_ones_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_requests_are_refused_and_slow_ones_cut_off(serve, monkeypatch):
     monkeypatch.setattr("unskew.serve.limits.SECONDS", 0.5)
     server = serve()
     status, found = server.ask("/predict", raw=b" " * (2**20 + 1))
@@ -212,16 +209,14 @@ def test_large_requests_are_refused_and_slow_ones_cut_off(serve: Serve, monkeypa
     assert server.ask("/health")[0] == 200
 
 
-def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(
-    serve: Serve, served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(serve, served_model, tmp_path, monkeypatch):
     monkeypatch.setattr("unskew.serve.live.CHECKED_EVERY", 0.05)
     (tmp_path / "current").symlink_to("model")
     server, folder = serve(folder="current"), tmp_path / "model"
     first = server.ask("/health")[1]["model"]
     names, failures, stop = set(), [], threading.Event()
 
-    def load() -> None:
+    def load():
         while not stop.is_set():
             status, found = server.ask("/predict", {"users": [3], "items": [1]})
             names.add(found.get("model"))
@@ -251,13 +246,11 @@ def test_a_model_is_swapped_without_a_request_lost_and_a_broken_one_refused(
     assert server.ask("/health")[1]["status"] == "ok"
 
 
-def test_lists_that_cannot_be_logged_are_not_shown(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_that_cannot_be_logged_are_not_shown(serve, tmp_path, monkeypatch):
     """A disk that is full, in the middle of a line, leaves the log whole."""
     server, write, room = serve(tmp_path / "shown"), os.write, [1e9]
 
-    def limited(file: int, data: bytes) -> int:
+    def limited(file, data):
         if file == server.shown._file and room[0] <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
         room[0] -= len(data)
@@ -272,20 +265,20 @@ def test_lists_that_cannot_be_logged_are_not_shown(
     assert (len(table), torn) == (4, 0)
 
 
-def until(holds: Callable[[], Any], seconds: float = 30) -> None:
+def until(holds, seconds=30):
     ends = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends
         time.sleep(0.05)
 
 
-def post(port: int, body: Any) -> int:
+def post(port, body):
     address, kind = f"http://127.0.0.1:{port}/recommend", {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), kind), timeout=60) as answer:
         return len(json.load(answer)["lists"])
 
 
-def test_the_command_ends_gracefully_with_what_it_has_answered(served_model: Recommender, tmp_path: Path) -> None:
+def test_the_command_ends_gracefully_with_what_it_has_answered(served_model, tmp_path):
     served_model.save(tmp_path / "model")
     words = [sys.executable, "-m", "unskew", "serve", tmp_path / "model", "--port", "0", "--log", tmp_path / "shown"]
     process = subprocess.Popen([*words, "--json"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -305,9 +298,7 @@ def test_the_command_ends_gracefully_with_what_it_has_answered(served_model: Rec
     assert json.loads(out)["rows"] == len(table) > 2
 
 
-def test_a_port_that_is_taken_or_an_extra_that_is_missing_is_a_sentence(
-    run: Callable[..., Any], served_model: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_that_is_taken_or_an_extra_that_is_missing_is_a_sentence(run, served_model, tmp_path, monkeypatch):
     served_model.save(tmp_path / "model")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -5,10 +5,6 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,12 +15,12 @@ from unskew.serve.shown import COLUMNS, ShownLog, read_shown
 KILLS = 50 if os.environ.get("UNSKEW_LONG") else 8
 
 
-def rows(request: str, n: int = 3, user: Any = 7) -> list[dict[str, Any]]:
+def rows(request, n=3, user=7):
     same = {"pscore": 0.25, "policy": "liking", "model": "m", "time": 1.5}
     return [{"request": request, "user": user, "item": f"i{k}", "position": k, **same} for k in range(1, n + 1)]
 
 
-def test_lists_come_back_in_order_over_parts(tmp_path: Path) -> None:
+def test_lists_come_back_in_order_over_parts(tmp_path):
     log = ShownLog(tmp_path / "shown", part_bytes=1000)
     for number in range(20):
         log.append(rows(f"r{number}"))
@@ -37,7 +33,7 @@ def test_lists_come_back_in_order_over_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 330, 7))
-def test_a_list_that_was_cut_anywhere_is_left_out_whole_and_counted(tmp_path: Path, cut: int) -> None:
+def test_a_list_that_was_cut_anywhere_is_left_out_whole_and_counted(tmp_path, cut):
     log = ShownLog(tmp_path / "shown")
     log.append(rows("kept"))
     log.append(rows("cut"))
@@ -51,7 +47,7 @@ def test_a_list_that_was_cut_anywhere_is_left_out_whole_and_counted(tmp_path: Pa
     assert torn >= 1 or cut >= len(data) // 2
 
 
-def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path: Path) -> None:
+def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path):
     log = ShownLog(tmp_path / "shown")
     log.append(rows("é\n", user=7))
     log.append(rows("b", user="x"))
@@ -60,7 +56,7 @@ def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path: Path) ->
     assert read_shown(tmp_path / "shown")[0]["user"].to_pylist() == ["7"] * 3 + ["x"] * 3
 
 
-def test_clicks_are_those_of_their_request_user_and_item(tmp_path: Path) -> None:
+def test_clicks_are_those_of_their_request_user_and_item(tmp_path):
     log = ShownLog(tmp_path / "shown")
     for user in (7, 8):
         log.append(rows("r", user=user))  # one request of two users
@@ -77,7 +73,7 @@ def test_clicks_are_those_of_their_request_user_and_item(tmp_path: Path) -> None
             read_shown(tmp_path / "shown", pa.table(bad))
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(DataError, match="holds no parts"):
         read_shown(tmp_path)
     (tmp_path / "shown-1.jsonl").write_text('{"request": 1}\n')
@@ -88,19 +84,17 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
         ShownLog(tmp_path / "file")
 
 
-def test_lists_of_threads_stay_apart_and_kills_lose_at_most_what_was_not_answered(
-    forked: Callable[[Callable[[], object]], BaseProcess], tmp_path: Path
-) -> None:
+def test_lists_of_threads_stay_apart_and_kills_lose_at_most_what_was_not_answered(forked, tmp_path):
     """Two threads of a process write and then answer, by a line in a pipe; the process is killed at any moment."""
     rng = random.Random(0)
     for kill in range(KILLS):
         folder = tmp_path / f"shown{kill}"
         read_end, write_end = os.pipe()
 
-        def work(folder: Path = folder, pipe: int = write_end) -> None:
+        def work(folder=folder, pipe=write_end):
             log = ShownLog(folder, part_bytes=200_000)
 
-            def serve(thread: str) -> None:
+            def serve(thread):
                 for number in range(10**9):
                     log.append(rows(f"{thread}-{number}", 400))  # several pages: a write that a kill may cut
                     os.write(pipe, f"{thread}-{number}\n".encode())

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,14 +32,14 @@ from unskew.store.model import VERSION
 from unskew.store.recipe import read_fit, to_plain
 from unskew.training.loop import train
 from unskew.training.options import Training
-from unskew.training.plan import Plan, Role, Stage
+from unskew.training.plan import Role, Stage
 
 N_USERS, N_ITEMS, N_RATINGS = 30, 20, 220
 BRIEF = Training(max_epochs=2)
 FILES = ("weights.safetensors", "users.arrow", "items.arrow", "log.arrow", "recipe.toml", "model.json")
 
 
-def drawn(seed: int, **settings: Any) -> RatingLog:
+def drawn(seed, **settings):
     generator = np.random.default_rng(seed)
     users, items = np.divmod(generator.permutation(N_USERS * N_ITEMS)[:N_RATINGS], N_ITEMS)
     ratings = generator.integers(1, 6, N_RATINGS)
@@ -49,7 +48,7 @@ def drawn(seed: int, **settings: Any) -> RatingLog:
     return RatingLog.from_arrays(names[users], items * 10, ratings, **catalogue, **settings)
 
 
-def described(log: RatingLog) -> RatingLog:
+def described(log):
     generator = np.random.default_rng(5)
     user_values, item_values = (generator.normal(size=(n, 2)) for n in (log.n_users, log.n_items))
     user_values[3, 1] = np.nan
@@ -61,24 +60,24 @@ LOG = drawn(1)
 COLUMN = np.random.default_rng(3).uniform(0.1, 1, N_RATINGS)
 
 
-def fitted(method: Any, log: RatingLog = LOG, seed: int = 7) -> Recommender:
+def fitted(method, log=LOG, seed=7):
     scale = {} if log.binary else {"positive": None, "rating_scale": (log.scale.low, log.scale.high)}
     return method.fit(log, seed=seed, training=BRIEF, random_ratings=drawn(2, **scale))
 
 
-def fitted_to_seen_pairs(method: Any) -> Recommender:
+def fitted_to_seen_pairs(method):
     """Fitted without looking at unseen pairs, of which a known column says nothing."""
     split = holdout_split(LOG, BRIEF.holdout, seed=7)
     trained = train(method.plan(), split, seed=7, training=BRIEF)
     return Recommender(method, LOG, trained.parts, trained.history, 7)
 
 
-def all_pairs(log: RatingLog) -> tuple[Any, Any]:
+def all_pairs(log):
     users, items = np.divmod(np.arange(log.n_pairs), log.n_items)
     return log.user_ids.take(users), log.item_ids.take(items)
 
 
-def propensities(model: Recommender) -> Any:
+def propensities(model):
     """Of all pairs, or of the seen ones if that is all the model knows; or the sentence that refuses."""
     log = model.log
     try:
@@ -89,7 +88,7 @@ def propensities(model: Recommender) -> Any:
         return str(refused)
 
 
-def assert_same_answers(model: Recommender, other: Recommender) -> None:
+def assert_same_answers(model, other):
     assert other.predict(*all_pairs(model.log)).tobytes() == model.predict(*all_pairs(model.log)).tobytes()
     assert propensities(other) == propensities(model)
     assert other.recommend(k=4).equals(model.recommend(k=4))
@@ -105,7 +104,7 @@ def assert_same_answers(model: Recommender, other: Recommender) -> None:
     assert set(other.parts.parts) == set(model.parts.parts)
 
 
-def saved_and_loaded(model: Recommender, path: Path) -> Recommender:
+def saved_and_loaded(model, path):
     model.save(path)
     return unskew.load(path)
 
@@ -183,7 +182,7 @@ class Shift(GlobalPlatt):
 class Shifted(IPS):
     shift: Shift = Shift()
 
-    def plan(self) -> Plan:
+    def plan(self):
         plan = super().plan()
         roles = {**plan.roles, "propensity_calibrator": Role(self.shift)}
         roles["propensity"] = roles["propensity"]._replace(calibrated_by="propensity_calibrator")
@@ -203,17 +202,17 @@ def test_a_new_role_joins_by_registration_alone(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def model() -> Recommender:
+def model():
     return fitted(IPS(propensity=Factors(n_folds=2, net=MF(n_factors=2)), net=MF(n_factors=2)))
 
 
 @pytest.fixture
-def folder(model, tmp_path) -> Path:
+def folder(model, tmp_path):
     model.save(tmp_path / "model")
     return tmp_path / "model"
 
 
-def refusal(path: Any) -> str:
+def refusal(path):
     with pytest.raises(ModelFileError) as refused:
         unskew.load(path)
     sentence = str(refused.value)
@@ -266,7 +265,7 @@ def test_what_is_no_model_is_refused(folder):
         assert "model.json" in refusal(folder)
 
 
-def forge(folder: Path, change: Any) -> str:
+def forge(folder, change):
     """Rewrite model.json, as somebody could on purpose, and say how that is refused."""
     content = json.loads((folder / "model.json").read_text())
     change(content)
@@ -274,7 +273,7 @@ def forge(folder: Path, change: Any) -> str:
     return refusal(folder)
 
 
-def reseal_weights(folder: Path, change: Any) -> str:
+def reseal_weights(folder, change):
     arrays = arrays_from_bytes((folder / "weights.safetensors").read_bytes())
     change(arrays)
     contents = arrays_to_bytes(arrays)
@@ -337,7 +336,7 @@ def test_what_is_no_path_is_refused(model, path):
         model.save(path)
 
 
-def refused_save(model: Recommender, path: Path) -> str:
+def refused_save(model, path):
     with pytest.raises(ModelFileError) as refused:
         model.save(path)
     assert "\n" not in str(refused.value)
@@ -384,7 +383,7 @@ def test_anything_else_is_never_replaced(model, folder, monkeypatch):
 def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeypatch, failing):
     rename, calls = Path.rename, []
 
-    def once(self: Path, target: Path) -> Path:
+    def once(self, target):
         calls.append(target)
         if len(calls) == failing:
             raise PermissionError(13, "Permission denied")
@@ -397,7 +396,7 @@ def test_a_rename_that_fails_puts_the_previous_model_back(model, folder, monkeyp
 
 
 def test_an_old_model_that_cannot_be_removed_is_reported(model, folder, monkeypatch):
-    def refuse(path: Path, **settings: Any) -> None:
+    def refuse(path, **settings):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("shutil.rmtree", refuse)
@@ -424,7 +423,7 @@ MODELS = Path(__file__).parent / "models"
 KEPT = sorted(path.with_suffix("") for path in MODELS.glob("version-*/*.json"))
 
 
-def as_written(model: Recommender) -> dict[str, Any]:
+def as_written(model):
     spec = importlib.util.spec_from_file_location("write", MODELS / "write.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

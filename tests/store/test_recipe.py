@@ -4,7 +4,7 @@ import json
 import math
 import tomllib
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ PARTS = [entry.cls for kind in ("net", "propensity", "imputation", "calibrator")
 DEFAULTS = [Training(), *(part() for part in PARTS if part is not Known)]
 
 
-def changed(recipe: Any) -> Any:
+def changed(recipe):
     """The recipe with every setting changed that may be, at all depths."""
     for setting in fields(recipe):
         value, annotation = getattr(recipe, setting.name), get_type_hints(type(recipe))[setting.name]
