@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unskew import charts
-from unskew.charts import COLOURS, STYLE, STYLES, Point, Row, Scale, lines, rows
-from unskew.errors import ParameterError
+from unskew import ParameterError, charts
+from unskew.charts import Point, Row, Scale, lines, rows
 from unskew.findings import LABELS, SCREEN, WIDTH, Finding, Findings, Interval, Table
 
 SHARE = Interval(0.39, 0.34, 0.43, ".0%")
@@ -122,19 +121,6 @@ def test_marks_stand_where_their_values_are():
     assert (high - low) / (middle - low) == pytest.approx(0.10 / 0.15, abs=0.01)
 
 
-def test_styles_differ_by_shape_and_colour():
-    data = {name: [Point(n, Interval(n)), Point(n + 1, Interval(n))] for n, name in enumerate("abcd")}
-    chart = lines("t", "m", data, x="x", y="y")
-    shapes = set()
-    for style in STYLES:
-        mark = parsed(chart).find(f".//*[@class='mark {style}']")
-        corners = [tuple(map(float, corner.split(","))) for corner in mark.get("points", "").split()]
-        shapes.add(tuple((round(x - corners[0][0]), round(y - corners[0][1])) for x, y in corners))
-        assert len(COLOURS[style]) == 2
-        assert f"var(--{style})" in STYLE
-    assert len(shapes) == 4
-
-
 def test_a_page_colours_its_charts_itself_and_a_file_brings_its_own(tmp_path):
     chart = two_rows()
     assert "<style" not in chart.svg
@@ -142,18 +128,6 @@ def test_a_page_colours_its_charts_itself_and_a_file_brings_its_own(tmp_path):
     chart.save(tmp_path / "chart.svg")
     assert "prefers-color-scheme: dark" in (tmp_path / "chart.svg").read_text()
     assert ET.parse(tmp_path / "chart.svg").getroot().tag == f"{SVG}svg"
-
-
-def test_a_diagonal_is_where_both_axes_are_equal():
-    chart = lines(
-        "t", "m", {"": [Point(0.2, Interval(0.2, 0.1, 0.3)), Point(0.8, Interval(0.8))]}, x="x", y="y", diagonal=True
-    )
-    line = parsed(chart).find(f".//{SVG}line[@class='here']")
-    x1, y1, x2, y2 = (float(line.get(name)) for name in ("x1", "y1", "x2", "y2"))
-    for mark in parsed(chart).findall(f".//{SVG}polygon"):
-        corners = [tuple(map(float, corner.split(","))) for corner in mark.get("points").split()]
-        x, y = (sum(values) / 4 for values in zip(*corners, strict=True))
-        assert (x - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.01)
 
 
 NUMBERS = st.one_of(st.floats(-1e12, 1e12), st.sampled_from([math.nan, math.inf, -math.inf]))
@@ -186,9 +160,3 @@ def test_a_scale_holds_its_values_between_few_round_ticks(values, log):
     for value in values:
         place = scale.between(value, 0, 1)
         assert -1e-6 <= place <= 1 + 1e-6 or (log and value <= 0 and math.isnan(place))
-
-
-def test_ticks_have_the_digits_they_need():
-    assert [words for _, words in Scale([0, 1]).ticks()] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
-    assert [words for _, words in Scale([0.3, 0.55]).ticks(percent=True)] == ["30%", "40%", "50%", "60%"]
-    assert [words for _, words in Scale([1, 50], log=True).ticks()] == ["1", "2", "5", "10", "20", "50"]

@@ -172,11 +172,6 @@ def test_what_cannot_be_folded_in_is_one_sentence(models, given, sentence):
         models["naive"].fold_in(given)
 
 
-def test_ratings_of_unknown_items_can_be_left_out_and_are_counted(models):
-    model = models["naive"].fold_in(bad(item_id=[1, 999]), on_unknown="fallback")
-    assert "1 new users were folded in from 1 ratings; 1 ratings were left out" in model.history.notes[-1]
-
-
 def test_models_that_new_users_do_not_fit_are_refused(models, known, world, tmp_path):
     log = unskew.RatingLog.from_arrays(["new", "old"], [1, 2], [1, 4], positive=3)
     with pytest.raises(ParameterError, match="read them in the same way"):

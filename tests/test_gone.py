@@ -105,8 +105,3 @@ def test_old_files_are_read_where_what_went_changes_nothing():
 )
 def test_the_choice_most_like_an_unknown_name_is_offered_in_any_case(name, choices, end):
     assert nearest(name, choices) == end
-
-
-def test_a_sentence_chooses_what_stands_before_the_hint_and_instead_of_it():
-    assert nearest("tast", ["taste"], ": ", ": choose.") == ": did you mean 'taste'?"
-    assert nearest("x", ["taste"], ": ", ": choose.") == ": choose."

@@ -69,16 +69,6 @@ def test_silence_and_files_get_no_bars(terminal, monkeypatch):
     assert (elsewhere.getvalue(), terminal.getvalue()) == ("", "")
 
 
-def test_training_shows_stage_epochs_and_validation(terminal, monkeypatch):
-    notes = []
-    monkeypatch.setattr(runtime.Bar, "advance", lambda _, note=None: notes.append(note))
-    log = unskew.simulate(30, 20, density=0.3, seed=0).log
-    unskew.Naive().fit(log, training=unskew.Training(max_epochs=2))
-    assert len(notes) == 2
-    assert all(note.startswith("validation 0.") for note in notes)
-    assert "prediction" in terminal.getvalue()
-
-
 WORK = """
 import os, signal, time
 import numba

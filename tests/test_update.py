@@ -13,10 +13,9 @@ import pyarrow.csv
 import pytest
 
 import unskew
+from unskew import ParameterError, Recommender, UnskewError
 from unskew.data.guess import Names
-from unskew.errors import ParameterError, UnskewError
 from unskew.metrics.table import roc_auc
-from unskew.model import Recommender
 from unskew.posterior.gibbs import Sampler
 from unskew.store.atomic import locked
 from unskew.update import with_more

@@ -10,18 +10,12 @@ import pytest
 from scipy.special import expit, log_softmax
 
 import unskew
-from unskew import registry
+from unskew import MF, DataError, Factors, Training, Uniform, registry
 from unskew.calibration.experts import ExpertPlatt, assigned, gumbel
 from unskew.calibration.platt import Examples
-from unskew.errors import DataError
 from unskew.losses.columns import value_of
 from unskew.nets.base import NetContext
-from unskew.nets.factors import MF
-from unskew.propensity.counted import Uniform
-from unskew.propensity.factors import Factors
-from unskew.registry import make
 from unskew.training.loop import Loop, train
-from unskew.training.options import Training
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 unskew.registered()
@@ -152,9 +146,3 @@ def test_losses_read_as_public_code_has_them(monkeypatch):
         else:
             wanted = (w * (e(op, y) - (np.logaddexp(0, oi) - expit(op) * oi)) ** 2).sum()
         assert value_of(value) == pytest.approx(wanted, rel=1e-5)
-
-
-def test_both_variants_are_found_by_name():
-    assert make("drjl-published") == published.DRJLPublished()
-    assert make("dce-dr-published") == published.released_dce_dr()
-    assert make("dce-dr-published", clip=0.2).base.clip == 0.2

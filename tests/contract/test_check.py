@@ -6,15 +6,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from unskew import Naive, PlanError, register
 from unskew.calibration.platt import PlattMaps
-from unskew.errors import PlanError
 from unskew.losses.columns import Column, square, value_of
 from unskew.losses.weighting import naive
 from unskew.methods.base import NetMethod
-from unskew.methods.weighting import Naive
 from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF, FactorNet
-from unskew.registry import register
 from unskew.testing.check import SHORT, check_fit, check_logs, check_plan, check_saving, check_slopes
 from unskew.testing.worlds import ordinary
 from unskew.training.plan import FitSpec, Plan, Role, Stage, Update

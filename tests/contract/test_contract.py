@@ -7,19 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from unskew.calibration.experts import ExpertPlatt
+from unskew import IPS, Additive, DoublyCalibrated, ExpertPlatt, Factors, Logistic, Naive, make, registered
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
-from unskew.methods.calibrated import DoublyCalibrated
 from unskew.methods.robust import DRJL, MeanRating
-from unskew.methods.weighting import IPS, Naive
 from unskew.nets.factors import MF, NCF, Tower
-from unskew.propensity.additive import Additive
 from unskew.propensity.clicks import Clicks
 from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
 from unskew.propensity.exposure import Ridge, Spectral
-from unskew.propensity.factors import Factors
-from unskew.propensity.logistic import Logistic
-from unskew.registry import make, registered
 from unskew.testing.check import check_fit, check_logs, check_saving
 
 METHODS = [entry.name for entry in registered()]

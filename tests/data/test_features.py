@@ -70,11 +70,6 @@ def test_lists_become_a_column_for_each_entry():
     np.testing.assert_array_equal(lists.values, features.values)
 
 
-def test_ids_are_found_by_name_or_stand_first():
-    assert list(FeatureFrame.of(pa.table({"movieId": [1, 2], "year": [1, 2]}), "item", "item_id").columns) == ["year"]
-    assert list(FeatureFrame.of(pa.table({"1": [1, 2], "2": [1, 2]}), "item", "item_id").columns) == ["2"]
-
-
 @settings(max_examples=50, deadline=None)
 @given(arrays(np.float32, (7, 3), elements=st.floats(width=32, allow_infinity=False)))
 def test_any_numbers_become_finite_ones(values):

@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unskew.data import ids as rooms
@@ -16,15 +15,6 @@ from unskew.data.ids import Vocabulary, encoded
 from unskew.errors import DataError
 
 integers = st.integers(-(2**63), 2**63 - 1)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(integers.map(str), st.from_regex(r"[-+]?[0-9]{1,3}", fullmatch=True))))
-@example(["-1000000000000000000"])
-@example([str(2**63 - 1), str(-(2**63))])
-def test_text_is_narrowed_if_all_spell_integers_as_usual(spelled):
-    narrow = rooms.narrowed(pa.array(spelled, pa.string()))
-    assert (narrow.type == pa.int64()) == all(text == str(int(text)) for text in spelled)
 
 
 def test_integers_and_their_usual_spelling_are_the_same_id():

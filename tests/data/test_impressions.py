@@ -8,12 +8,9 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import unskew
-from unskew.cli import app
 from unskew.data.impressions import chances_shown, shares
-from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.split import usual
 from unskew.datasets import simulate_funnel
@@ -268,12 +265,6 @@ def test_targets_and_missing_columns_are_refused_in_a_sentence(rows):
             unskew.read_log(table, window=window)
 
 
-def test_a_file_with_ratings_is_read_for_ratings():
-    frame = pa.table({"user_id": [1, 1, 2], "item_id": [1, 2, 2], "rating": [1, 5, 4], "clicked": [1, 1, 0]})
-    assert RatingLog.from_frame(frame).listed is None
-    assert len(RatingLog.from_frame(frame)) == 3
-
-
 @pytest.mark.parametrize("by", [None, "time", "request"])
 @pytest.mark.parametrize("target", ["conversion", "click"])
 def test_impressions_are_divided_by_time_and_requests_never_torn_apart(rows, target, by):
@@ -301,14 +292,3 @@ def test_a_log_keeps_at_most_16_bytes_a_row_besides_its_columns():
         held += [] if log.listed is None else log.listed.arrays().values()
         kept = sum(array.nbytes for array in held if isinstance(array, np.ndarray))
         assert kept <= (32 + 16) * len(shown)
-
-
-def test_a_file_of_impressions_is_divided_with_all_rows_and_columns(rows, tmp_path):
-    pcsv.write_csv(rows, tmp_path / "shown.csv")
-    asked = ["split", str(tmp_path / "shown.csv"), "--out", str(tmp_path / "parts")]
-    assert CliRunner().invoke(app, asked).exit_code == 0
-    train, test = (pcsv.read_csv(tmp_path / "parts" / f"{name}.csv") for name in ("train", "test"))
-    assert len(train) + len(test) == len(rows)
-    assert train.column_names == rows.column_names
-    assert max(train["time"].to_pylist()) <= min(test["time"].to_pylist())
-    assert len(unskew.read_log(tmp_path / "parts" / "train.csv").listed) == len(train)

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unskew import DataError, ParameterError, RatingLog
 from unskew.data.features import Features
 from unskew.data.ids import Vocabulary
-from unskew.data.log import RatingLog
 from unskew.data.scale import Scale
-from unskew.errors import DataError, ParameterError
 
 USERS, ITEMS, RATINGS = ["u", "v", "u", "w"], [30, 30, 10, 20], [5, 1, 3, 2]
 FRAME = {"user_id": USERS, "item_id": ITEMS, "rating": RATINGS}
@@ -41,16 +40,6 @@ def test_nothing_in_a_log_can_be_written_and_the_givers_arrays_stay_theirs():
     assert log.users[0] == log.ratings[0] == 0
     with pytest.raises(AttributeError):
         log.users = codes
-
-
-def test_taking_rows_keeps_the_vocabularies_and_checks_nothing():
-    log = small()
-    part = log.take(np.array([0, 0]))  # a repeated pair of one class: fine for a resample
-    assert part.user_ids is log.user_ids
-    assert part.n_pairs == log.n_pairs
-    assert part.users.tolist() == [0, 0]
-    assert log.take(log.ratings == 0).users.tolist() == [1, 2]
-    assert math.isnan(log.take(np.array([], dtype=int)).positive_rate)
 
 
 def test_a_catalogue_fixes_the_codes_and_may_list_what_nobody_rated():
@@ -179,13 +168,6 @@ def test_columns_that_are_missing_or_twice_there_are_named(frame, user, sentence
         RatingLog.from_frame(frame, user)
 
 
-def test_a_column_that_nobody_asks_for_may_hold_anything():
-    frame = pd.DataFrame(FRAME).assign(odd=[object(), {}, "x", 1])
-    assert len(RatingLog.from_frame(frame)) == 4
-    with pytest.raises(DataError, match="column 'odd' must be one-dimensional with values of one kind"):
-        RatingLog.from_frame(frame, user="odd")
-
-
 PEOPLE = {"user_id": ["v", "x", "u"], "age": [30, 99, None], "kind": ["new", "old", None], "paid": [True, False, True]}
 
 
@@ -256,14 +238,3 @@ def test_a_like_log_lends_its_names_and_its_scale():
     other = RatingLog.from_frame(frame.append_column("user", [USERS]), like=log)
     assert other.names == log.names
     assert other.scale == log.scale
-
-
-def test_a_threshold_that_is_asked_for_may_leave_one_class_almost_empty():
-    log = RatingLog.from_arrays(AT, OF, np.where(RARE == 5, 99, RARE), positive=50)
-    assert log.notes[0].startswith("the rating 99 in 1 row stands out, as all others lie from 1 to 2")
-    assert "only 0.10% of what was rated is liked" in log.notes
-
-
-def test_a_setting_that_there_is_not_is_refused_with_the_nearest():
-    with pytest.raises(ParameterError, match=r"a log has no setting 'positiv'; did you mean 'positive'\?"):
-        small(positiv=3)

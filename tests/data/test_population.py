@@ -5,18 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from unskew import RatingLog, make
+from unskew import Additive, DataError, ParameterError, RatingLog, holdout_split, make
 from unskew.data.feed import Batch, Block, Chunk, Feed
 from unskew.data.impressions import counted
 from unskew.data.population import AllPairs, Folds, ListedRows
-from unskew.data.split import holdout_split
-from unskew.errors import DataError, ParameterError
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr
 from unskew.losses.weighting import ips, seen_likelihood
 from unskew.nets.base import Part
-from unskew.propensity.additive import Additive
 
 # Four impressions of three pairs: the first pair was shown twice.
 USERS, ITEMS = np.array([0, 0, 1, 2], np.int32), np.array([1, 1, 0, 1], np.int32)
@@ -131,12 +128,6 @@ def test_divisions_are_of_rows_seen_or_not(log, by):
         assert len(part) == part.listed.seen.sum()
         assert (part.users == part.listed.users[part.listed.seen]).all()
     assert len(split.train.listed) + len(split.holdout.listed) == 4000
-
-
-def test_a_part_of_the_seen_rows_keeps_the_rate(log):
-    part = log.take(np.arange(len(log)) % 2 == 0)
-    assert part.density == pytest.approx(log.density, rel=1e-3)
-    assert part.listed.seen.sum() == len(part)
 
 
 @pytest.mark.parametrize("how", ["keep", "count"])

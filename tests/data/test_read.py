@@ -339,15 +339,6 @@ def test_a_fault_in_a_folder_is_named_with_its_row(tmp_path, columns, sentence):
     assert sentence in refused(folder(tmp_path, a=FRAME, b=other))
 
 
-def test_settings_are_refused_before_the_file_is_touched():
-    with pytest.raises(ParameterError, match="duplicates"):
-        read_log("nowhere.csv", duplicates="all")
-    with pytest.raises(ParameterError, match="different columns"):
-        read_log("nowhere.csv", item="user_id", user="user_id")
-    with pytest.raises(ParameterError, match="rating_scale"):
-        read_log("nowhere.csv", positive=None)
-
-
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 
 
@@ -364,15 +355,3 @@ def test_ids_of_any_script_survive_csv_and_parquet(tmp_path, users, items):
         assert [str(user) for user in log.user_ids] == users
         assert [str(item) for item in log.item_ids] == items
         assert log.to_arrow()["rating"].to_pylist() == [row[2] / 5 for row in rows]
-
-
-def test_features_may_be_files_and_keep_ids_as_text(file):
-    log_path = file("user_id,item_id,rating\n012,x,5\n12,y,1\n")
-    people = file("user_id,age,kind,paid\n12,30,a,true\n012,,b,false\n7,50,,true\n", "people.csv")
-    things = file("item_id:token\tclass:token\tprice:float\ny\t1\t2.5\nx\t2\tNA\n", "things.item")
-    log = read_log(log_path, user_features=people, item_features=str(things))
-    assert log.user_features.names == ("age", "kind=a", "kind=b", "paid")
-    expected = [[np.nan, 0, 1, 0], [30, 1, 0, 1], [50, np.nan, np.nan, 1]]
-    np.testing.assert_array_equal(log.user_features.values, expected)
-    assert log.item_features.names == ("class=1", "class=2", "price")
-    np.testing.assert_array_equal(log.item_features.values, [[0, 1, np.nan], [1, 0, 2.5]])

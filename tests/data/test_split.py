@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.data.log import RatingLog
-from unskew.data.split import holdout_split
-from unskew.errors import DataError, ParameterError
+from unskew import DataError, ParameterError, RatingLog, holdout_split
 
 
 def log_with(counts):

@@ -64,12 +64,6 @@ def test_a_request_is_of_one_user_at_one_time_by_one_policy(funnel):
     assert frame["time"].first().is_monotonic_increasing
 
 
-def test_the_same_seed_draws_the_same_rows():
-    one, same, other = (simulate_funnel(50, 20, 300, seed=seed).rows for seed in (1, 1, 2))
-    assert one.equals(same)
-    assert not one.equals(other)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"n_users": 0}, {"n_items": 2.5}, {"click_rate": 0}, {"conversion_rate": 1.2}, {"random_share": -0.1},

@@ -1,6 +1,5 @@
 """Claims about published data sets: their formats, their counts, what is refused, and the real files where they are."""
 
-import dataclasses
 import gzip
 import os
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unskew import datasets
-from unskew.errors import DataError, ParameterError
+from unskew import DataError, ParameterError, datasets
 
 YAHOO_TRAIN, YAHOO_TEST = (f"ydata-ymusic-rating-study-v1_0-{part}.txt" for part in ("train", "test"))
 JESTER = "2,7.5,99,-9.95\n3,0,1.5,2\n"
@@ -84,28 +82,12 @@ def test_files_are_read_as_published(name, tmp_path):
             _ = data.test
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_source_says_where_it_comes_from(name):
-    source = next(source for source in datasets.available() if source.name == name)
-    assert all(getattr(source, field.name) for field in dataclasses.fields(source))
-    with pytest.raises(DataError, match=r"does not exist: get .* name the folder"):
-        datasets.load(name, "no such folder")
-
-
 def test_the_variant_of_yahoo_gives_the_same_logs(tmp_path):
     data = datasets.load(
         "yahoo_r3", write(tmp_path, {"user.txt": "0,2,5\n0,4,1\n2,0,3\n", "random.txt": "1,0,4\n1,5,2\n"})
     )
     assert (triples(data.train), triples(data.test)) == (TRAIN["yahoo_r3"], TEST["yahoo_r3"])
     assert any("1 was added to every id" in note for note in data.notes)
-
-
-def test_thresholds_and_graded_ratings(tmp_path):
-    assert datasets.load("kuairec", small("kuairec", tmp_path), positive=1.2).train.ratings.sum() == 1
-    graded = datasets.load("coat", small("coat", tmp_path), positive=None).train
-    assert triples(graded) == {(0, 0, 5), (0, 3, 1), (1, 2, 3), (2, 0, 2), (2, 1, 4)}
-    with pytest.raises(ParameterError, match="watch ratios"):
-        datasets.load("kuairec", tmp_path, positive=None)
 
 
 def test_coat_has_named_features_and_a_note_without(tmp_path):
@@ -162,20 +144,6 @@ def test_open_bandit_is_a_frame_of_impressions(tmp_path):
             datasets.open_bandit(tmp_path, **refused)
     with pytest.raises(ParameterError, match="impressions and no ratings"):
         datasets.load("open_bandit", tmp_path)
-
-
-def test_pairs_listed_twice_are_counted(tmp_path):
-    data = datasets.load(
-        "yahoo_r3", small("yahoo_r3", tmp_path, **{YAHOO_TRAIN: "1\t3\t5\n1\t5\t1\n1\t3\t2\n2\t2\t3\n"})
-    )
-    assert triples(data.train) == {(1, 3, 0), (1, 5, 0), (2, 2, 1)}
-    assert "1 train rows repeat a pair; the last counts" in data.notes
-
-
-@pytest.mark.parametrize(("name", "hint"), [("Coat", "did you mean 'coat'"), ("netflix", "choose from 'coat',")])
-def test_the_nearest_name_is_offered(name, hint, tmp_path):
-    with pytest.raises(ParameterError, match=f"no dataset called '{name}': {hint}"):
-        datasets.load(name, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -138,14 +138,6 @@ def test_the_mean_preference_is_the_positive_rate_asked_for():
     assert large.test.positive_rate == pytest.approx(0.35, abs=0.01)
 
 
-def test_the_interaction_has_the_spread_asked_for_and_keeps_its_bound():
-    for n_factors in (1, 3, 16):
-        world = simulate(200, 150, n_factors=n_factors, interaction=0.7)
-        interaction = world.interaction(*all_pairs(world))
-        assert interaction.std() == pytest.approx(0.7, rel=0.05)
-        assert np.abs(interaction).max() <= world.interaction_bound * (1 + 1e-12)
-
-
 def test_ratings_and_test_stay_when_only_selection_strength_and_density_change():
     one, other = tiny("taste"), tiny("utility", strength=0.3, density=0.05)
     np.testing.assert_array_equal(one.rating(*all_pairs(one)), other.rating(*all_pairs(one)))
@@ -200,19 +192,6 @@ def test_risk_is_the_expected_error_over_all_pairs_and_ratings():
     assert world.risk(predict) == pytest.approx(expected, rel=1e-12)
     assert world.risk(predict, max_pairs=10_000) == pytest.approx(expected, rel=0.03)
     assert world.risk(world.preference) < expected
-
-
-@pytest.mark.usefixtures("fewer_pairs_at_once")
-def test_pairs_visits_every_pair_once_or_a_uniform_sample():
-    world = simulate(300, 250)
-    chunks = list(world.pairs())
-    assert len(chunks) > 1
-    places = np.concatenate([users * 250 + items for users, items in chunks])
-    np.testing.assert_array_equal(places, np.arange(world.n_pairs))
-    (users, items), *_ = world.pairs(max_pairs=50_000)
-    assert len(users) == 50_000
-    assert stats.chisquare(np.bincount(users, minlength=300)).pvalue > 1e-4
-    assert stats.chisquare(np.bincount(items, minlength=250)).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

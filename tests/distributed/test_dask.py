@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 import unskew
-from unskew import distributed
+from unskew import DataError, ParameterError, distributed
 from unskew.distributed import on, uniforms_at
-from unskew.errors import DataError, ParameterError
 from unskew.posterior.gibbs import sweep_rng
 
 

@@ -5,13 +5,10 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from typer.testing import Result
 
 import unskew
 
@@ -27,7 +24,7 @@ settings.register_profile(
 
 
 @pytest.fixture(scope="session")
-def long() -> bool:
+def long():
     """Whether this is the long run (UNSKEW_LONG=1), which tries everything more often."""
     return LONG
 
@@ -36,21 +33,21 @@ tried, done = Counter[str](), Counter[str]()  # in this process: a contained chi
 
 
 @pytest.fixture(scope="session")
-def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
+def contained(forked):
     """Does something in a child that must end well, in time and within `gigabytes` more memory than there is now.
 
     If not, what stands in the file `about` is shown. A share of `at_least` of what is tried must not be refused.
     """
 
     def run(
-        work: Callable[[], object],
+        work,
         *,
-        gigabytes: float = 2.0,
-        seconds: float = 6000 if LONG else 100,
-        about: Path | None = None,
-        at_least: float = 0.0,
-    ) -> None:
-        def limited() -> None:
+        gigabytes=2.0,
+        seconds=6000 if LONG else 100,
+        about=None,
+        at_least=0.0,
+    ):
+        def limited():
             import resource
 
             faulthandler.enable(open(2, "w", closefd=False))  # noqa: SIM115 (as long as the child lives)
@@ -77,10 +74,10 @@ def contained(forked: Callable[..., BaseProcess]) -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def works_or_refuses() -> Callable[..., object]:
+def works_or_refuses():
     """Does something, or has it refused in one line and answers None; any other exception is passed on."""
 
-    def attempt(work: Callable[..., object], *words: object, **settings: object) -> object:
+    def attempt(work, *words, **settings):
         tried[work.__name__] += 1
         try:
             outcome = work(*words, **settings)
@@ -96,35 +93,35 @@ def works_or_refuses() -> Callable[..., object]:
     return attempt
 
 
-def _megabytes(of: str) -> int:
+def _megabytes(of):
     return int(Path("/proc/self/status").read_text().partition(f"{of}:")[2].split()[0]) // 1024
 
 
 @pytest.fixture(scope="session")
-def dying() -> Callable[..., Callable[[], None]]:
+def dying():
     """Something that is killed before a step of it that touches files in a folder: opens, renames, removes, syncs.
 
     Half of a file may have been written by then. Without such a step it ends well.
     """
 
-    def wrapped(step: int, folder: Path, work: Callable[[], object]) -> Callable[[], None]:
+    def wrapped(step, folder, work):
         left, sync = [step], os.fsync
 
-        def die_if_due() -> None:
+        def die_if_due():
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
 
-        def watched(event: str, words: tuple[object, ...]) -> None:
+        def watched(event, words):
             paths = [os.fsdecode(word) for word in words if isinstance(word, (str, bytes, Path))]
             if (event == "open" or event.startswith("os.")) and any(str(folder) in path for path in paths):
                 die_if_due()
 
-        def synced(descriptor: int) -> None:
+        def synced(descriptor):
             die_if_due()
             sync(descriptor)
 
-        def work_watched() -> None:
+        def work_watched():
             os.fsync = synced
             sys.addaudithook(watched)
             work()
@@ -135,6 +132,6 @@ def dying() -> Callable[..., Callable[[], None]]:
 
 
 @pytest.fixture(scope="session")
-def commanded(run: Callable[..., Result]) -> Callable[..., str]:
+def commanded(run):
     """Give a command, which must end with this code; return what it printed."""
     return lambda *words, code=0: run(*words, code=code).output

@@ -60,7 +60,7 @@ edits = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), cell), min_si
 cells = st.lists(st.tuples(st.integers(0, 29), st.sampled_from([0, 1, 0, 1, 2]), cell), min_size=1, max_size=2)
 
 
-def edited(changes) -> bytes:
+def edited(changes):
     """The good log with some stretches replaced by other bytes."""
     found = GOOD
     for place, length, new in changes:
@@ -69,7 +69,7 @@ def edited(changes) -> bytes:
     return found
 
 
-def with_cells(changes) -> bytes:
+def with_cells(changes):
     """The good log with other contents of some of its cells."""
     rows = [row.split(b",") for row in GOOD.splitlines()]
     for row, column, new in changes:
@@ -145,7 +145,7 @@ def tables(draw):
     return pa.Table.from_arrays(filled, names=names)
 
 
-def written(table=None, **options) -> bytes:
+def written(table=None, **options):
     rows = [(f"u{n % 40}", n // 4, 1 + n % 5) for n in range(300)]
     table = pa.table(dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))) if table is None else table
     pq.write_table(table, buffer := io.BytesIO(), **{"row_group_size": 100} | options)

@@ -10,7 +10,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -260,7 +259,7 @@ OUTCOMES = {"fit": "out/weights.safetensors", "tune": "out.toml", "benchmark": "
 
 
 @pytest.fixture
-def interruptible() -> Iterator[None]:
+def interruptible():
     """Let Ctrl-C interrupt also where tests run in the background, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

@@ -6,9 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import unskew
-from unskew.errors import ParameterError
-from unskew.posterior.factors import BayesianFactors
-from unskew.training.options import Training
+from unskew import BayesianFactors, ParameterError, Training
 
 QUIET = Training(progress=False, max_epochs=3)
 
@@ -107,13 +105,6 @@ def test_a_graded_log_gets_expected_ratings(log):
     users, items = all_pairs(model)
     rating = model.log.scale.from_unit(model.predict_codes(users, items))
     np.testing.assert_allclose(rating[:9], model.predict(users[:9], items[:9], as_="rating"), atol=1e-3)
-
-
-def test_a_log_of_zeros_and_ones_is_a_probit():
-    world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
-    model = unskew.fit(world.log, sweeps=30, training=QUIET)
-    levels, _ = model.predict([0], [0], as_="levels")
-    np.testing.assert_array_equal(levels, [0, 1])
 
 
 def test_the_hold_out_does_not_judge_a_model_that_knows_it(model):

@@ -11,14 +11,13 @@ from scipy.special import logit
 from scipy.stats import ttest_rel
 
 import unskew
+from unskew import DataError, Known
 from unskew.data.impressions import contexts
 from unskew.data.population import ListedRows
 from unskew.datasets import simulate_funnel
-from unskew.errors import DataError
 from unskew.metrics import calibration_error
 from unskew.posterior.factors import Problem, sample
 from unskew.propensity.clicks import Clicks, examined, in_context
-from unskew.propensity.counted import Known
 from unskew.special import expit
 
 QUICK = unskew.BayesianFactors(sweeps=40)

@@ -7,28 +7,21 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from unskew.calibration.experts import ExpertPlatt
+from unskew import ESCM2DR, Additive, DoublyCalibrated, ExpertPlatt, Factors, MultiDR, Training, simulate
 from unskew.calibration.platt import GlobalPlatt, UserPlatt
-from unskew.data.split import scarcity
-from unskew.datasets.world import simulate
 from unskew.errors import DataError, ParameterError, PlanError
 from unskew.losses.columns import Column
 from unskew.losses.doubly_robust import dr
 from unskew.losses.joint import contrast, entire_space, negative_entropy
 from unskew.losses.weighting import ips, naive, seen_likelihood, snips
-from unskew.methods.calibrated import DoublyCalibrated
-from unskew.methods.multitask import ESCM2DR, MultiDR
 from unskew.methods.robust import BRDDR, DR, DRJL, MR, TDR, TMRDR, MeanRating, StableDR
 from unskew.methods.weighting import AT, CVIB, EIB, IPS, SNIPS, Naive
 from unskew.nets.factors import MF, NCF, Tower
-from unskew.propensity.additive import Additive
 from unskew.propensity.counted import Known, NaiveBayes, Uniform
-from unskew.propensity.factors import Factors
 from unskew.registry import make, registered
 from unskew.testing.check import SHORT
 from unskew.testing.worlds import ordinary
 from unskew.training.loop import train
-from unskew.training.options import Training
 
 QUIET = Training(progress=False)
 BRIEF = Training(max_epochs=5, progress=False)
@@ -157,16 +150,6 @@ def test_the_combination_of_mr_finds_an_imputation_that_fits_itself():
     assert [stage.name for stage in calibrated.stages[2:-1]] == [I, "imputation calibration", "combination"]
 
 
-def test_a_model_tells_the_numbers_it_was_trained_with():
-    """What rules came to, what was given instead, and the batch."""
-    log = ordinary()[0]
-    model = DRJL(propensity=Additive(), imputation_l2=0.1).fit(log, training=SHORT)
-    numbers = {"l2 of imputation": 0.1, "l2 of prediction": 0.25 * scarcity(log)}
-    numbers |= {"batch size": 128, "clip of propensity": model.split.density}
-    assert model.settings == pytest.approx(numbers)
-    assert Naive().fit(log, training=replace(SHORT, batch_size=None)).settings["batch size"] == 64
-
-
 def test_a_fit_is_fewer_than_18_calls_deep():
     """Of the package's own functions, so that a reader follows one from log to model in a sitting."""
     log, stack, deepest = ordinary()[0], [], [0]
@@ -268,7 +251,6 @@ def test_naive_bayes_weighs_each_pair_by_its_own_rating():
 # The doubly calibrated estimator
 
 FEW = Training(max_epochs=4, progress=False)
-ADDITIVE = DRJL(propensity=Additive())
 BOTH = ("propensity", "imputation")
 
 
@@ -320,13 +302,6 @@ def test_wrong_calibrators_are_refused_with_the_way_there():
         DoublyCalibrated(DRJL(), propensity=None, imputation=None)
     with pytest.raises(ParameterError, match=r"must be a calibrator .* not Uniform\(\); settings of the base go to"):
         make("dce-tdr", propensity=Uniform())
-
-
-def test_what_is_calibrated_is_reported_and_nothing_else(world):
-    method, short = IPS(propensity=Additive()), replace(FEW, max_epochs=1)
-    model = DoublyCalibrated(method, imputation=None).fit(world.log, training=short)
-    assert [entry.role for entry in model.calibration.roles] == ["propensity"]
-    assert method.fit(world.log, training=short).calibration is None
 
 
 def test_the_imputation_learns_raw_while_the_prediction_sees_it_calibrated(world):

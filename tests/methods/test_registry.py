@@ -6,18 +6,11 @@ from operator import attrgetter
 
 import pytest
 
-from unskew.errors import ParameterError
-from unskew.methods.calibrated import DoublyCalibrated
-from unskew.methods.multitask import ESCM2DR
-from unskew.methods.robust import DRJL, DRMSE
-from unskew.methods.settings import CLIP, L2, Choice, LogUniform, defaults_of, searched, with_chosen
-from unskew.methods.weighting import IPS, Naive
-from unskew.nets.factors import MF
+from unskew import DRJL, DRMSE, ESCM2DR, IPS, MF, DoublyCalibrated, Naive, ParameterError, Training
+from unskew.methods.settings import L2, Choice, LogUniform, defaults_of, searched, with_chosen
 from unskew.registry import classes, make, register, registered
 from unskew.settings import setting
 from unskew.testing.worlds import ordinary
-from unskew.training.loop import L2_PER_SCARCITY
-from unskew.training.options import Training
 
 NAMES = [entry.name for entry in registered()]
 
@@ -116,24 +109,6 @@ def test_every_space_reaches_its_settings(name):
             assert attrgetter(key)(changed) == dimension.setting(corner[key], log)
         assert changed.plan().roles.keys() == method.plan().roles.keys()
         assert changed.space().keys() == space.keys()
-
-
-def test_rules_are_translated_for_a_log_and_shown_shortly():
-    log = ordinary()[0]
-    assert (CLIP.setting(1.0, log), CLIP.setting(100.0, log)) == (None, 1.0)
-    assert CLIP.setting(0.5, log) == pytest.approx(0.5 * len(log) / log.n_pairs, rel=1e-3)
-    assert (CLIP.shown(0.5), Choice((8,)).shown(8), LogUniform(1, 2).shown(1.23456)) == ("0.5 x density", "8", "1.235")
-    assert L2.setting(L2.at_rule(log), log) is None
-    assert L2.at_rule(log) > L2_PER_SCARCITY * 0.1
-    assert LogUniform(0.1, 1.0).setting(0.123456, log) == 0.1235
-    assert 2.0 not in LogUniform(0.1, 1.0)
-
-
-def test_ends_of_the_trade_off_are_not_searched():
-    assert "trade_off" in DRMSE().space()
-    assert "trade_off" not in make("dr-bias").space()
-    space = DoublyCalibrated(DRJL()).space()
-    assert {"base.l2", "base.clip", "base.imputation_l2", "base.net.n_factors", "n_experts"} == set(space)
 
 
 def test_scikit_learn_clones_a_method_by_its_parameters():

@@ -85,14 +85,6 @@ def test_learned_gradients_are_differences_of_logits(spec):
             assert gradient[place] == pytest.approx(slope, rel=2e-5, abs=2e-5)
 
 
-def test_mf_starts_at_the_base_rate_and_the_literature_net_saturated():
-    rng = np.random.default_rng(0)
-    ours = MF(init_std=0.1).build(CONTEXT, rng).logits(USERS, ITEMS)
-    theirs = MF(n_factors=64, biases=False, init_std=1.0).build(CONTEXT, rng).logits(USERS, ITEMS)
-    np.testing.assert_allclose(1 / (1 + np.exp(-ours)), 0.2, atol=0.05)
-    assert np.abs(theirs).mean() > 3
-
-
 def plain_adam(value, gradients, rate):
     """Kingma & Ba 2015 in float64."""
     value, m, s = value.astype(np.float64), 0.0, 0.0
@@ -208,10 +200,3 @@ def test_what_cannot_be_is_refused_with_what_to_do():
             Tower().build(CONTEXT, np.random.default_rng(0), owner)
     with pytest.raises(ParameterError, match=r"New users cannot be added to a \w+: fit again with their ratings\."):
         Net.know_users(build(MF(n_factors=2)), np.zeros((1, 2)))  # as a net from outside inherits it
-
-
-def test_a_net_that_left_the_finite_numbers_knows_it():
-    net = build(MF(n_factors=2))
-    assert net.is_finite()
-    net.value("items")[0, 0] = np.nan
-    assert not net.is_finite()

@@ -153,12 +153,6 @@ def test_rates_meet_their_counts_whatever_the_scores():
     assert np.allclose(1 / (1 + np.exp(-(rates[:, None] + eta))) @ weight, target, rtol=1e-4)
 
 
-def test_climbing_finds_the_peak():
-    values = tuple(float(v) for v in range(9))
-    for peak in range(9):
-        assert e.best_of(values, lambda v, peak=peak: -((v - peak) ** 2)) == peak
-
-
 @pytest.mark.parametrize("spec", [Spectral(), Joint()])
 def test_choice_ranks_by_what_is_seen_and_liked(spec):
     users, items, logits, seen = world(strength=2.0)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import unskew
 from unskew.bench import Benchmark
 from unskew.cli import app
-from unskew.report.page import benchmark_page, coded, page, write_page
+from unskew.report.page import benchmark_page, page, write_page
 
 VOID = {"meta", "link", "br"}
 HOSTILE = (
@@ -177,10 +177,6 @@ def test_a_log_has_a_page_too():
     assert "Is the log biased?" in html
     assert "Is this model better" not in html
     Outline(html)
-
-
-def test_code_stands_between_two_backticks():
-    assert coded("a `b <c>` d") == "a <code>b &lt;c&gt;</code> d"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")

@@ -1,6 +1,5 @@
 """The log of what was shown holds every list that was answered, whole, after rotations, threads and kills."""
 
-import json
 import os
 import random
 import threading
@@ -45,15 +44,6 @@ def test_a_list_that_was_cut_anywhere_is_left_out_whole_and_counted(tmp_path, cu
     assert set(table["request"].to_pylist()) == {"kept"}
     assert len(table) == 3
     assert torn >= 1 or cut >= len(data) // 2
-
-
-def test_lines_are_plain_json_and_users_of_two_kinds_are_text(tmp_path):
-    log = ShownLog(tmp_path / "shown")
-    log.append(rows("é\n", user=7))
-    log.append(rows("b", user="x"))
-    (part,) = (tmp_path / "shown").iterdir()
-    assert [json.loads(line)["request"] for line in part.read_text().splitlines()] == ["é\n"] * 3 + ["b"] * 3
-    assert read_shown(tmp_path / "shown")[0]["user"].to_pylist() == ["7"] * 3 + ["x"] * 3
 
 
 def test_clicks_are_those_of_their_request_user_and_item(tmp_path):

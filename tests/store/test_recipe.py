@@ -11,14 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unskew.errors import ParameterError
-from unskew.methods.weighting import IPS, Naive
+from unskew import IPS, MF, NCF, Known, Naive, ParameterError, Training, register, registered
 from unskew.nets.base import NetSpec
-from unskew.nets.factors import MF, NCF
-from unskew.propensity.counted import Known
-from unskew.registry import register, registered
 from unskew.store.recipe import as_toml, from_plain, kinds, read_fit, to_plain, write_recipe
-from unskew.training.options import Training
 
 REGISTERED = [entry.build() for entry in registered()]
 PARTS = [entry.cls for kind in ("net", "propensity", "imputation", "calibrator") for entry in registered(kind)]
@@ -108,11 +103,6 @@ def test_numpy_numbers_and_arrays_are_data():
     assert copy == IPS(net=MF(n_factors=3, init_std=0.5), l2=0.5, propensity=Known((0.25, 0.5)))
 
 
-def test_a_function_is_not_data():
-    with pytest.raises(ParameterError, match=r"^pairs of Known is <function .*, which is not data"):
-        to_plain(IPS(propensity=Known(lambda users, items: 0.5)))
-
-
 def test_a_class_nobody_registered_is_refused_on_both_ways():
     with pytest.raises(ParameterError, match=r"Several is not a registered kind of recipe"):
         to_plain(Several())
@@ -129,13 +119,6 @@ def test_a_name_that_is_taken_cannot_be_registered_for_another_class():
     assert kinds()["MF"] is MF
     again = register("several", register("several", Several))
     assert kinds()["Several"] is again
-
-
-def test_every_kind_has_a_name_of_its_own_and_no_setting_called_kind():
-    classes = {type(method) for method in REGISTERED} | {*PARTS, Training}
-    assert len(kinds()) == len(classes)
-    for cls in classes:
-        assert "kind" not in {setting.name for setting in fields(cls)}
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,16 @@
 import numpy as np
 import pytest
 
+from unskew import MF, DataError, RatingLog, holdout_split
 from unskew.data import feed as feeds
 from unskew.data.feed import Feed
-from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_fold
 from unskew.data.population import AllPairs, Folds
-from unskew.data.split import holdout_split
-from unskew.errors import DataError
 from unskew.losses.batch import Parts, View
 from unskew.losses.columns import value_of
 from unskew.losses.doubly_robust import dr
 from unskew.losses.weighting import ips
 from unskew.nets.base import NetContext
-from unskew.nets.factors import MF
 
 N_USERS, N_ITEMS = 40, 30
 
@@ -70,11 +67,6 @@ def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
     other = pairs_of(next(f.epoch()).observed)
     assert len(other[0]) == 64
     assert set(other[0] * N_ITEMS + other[1]) != set(visited[0])
-
-
-def test_a_batch_has_no_more_rows_and_pairs_than_there_are(split):
-    (batch,) = feed(split, batch_size=2**31 - 1).epoch()
-    assert (size_of(batch.observed), size_of(batch.sampled), len(batch.sampled.block)) == (240, 480, 480)
 
 
 def test_an_epoch_in_several_draws_is_still_whole(split, monkeypatch):

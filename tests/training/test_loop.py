@@ -5,21 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from unskew.calibration.platt import GlobalPlatt
-from unskew.data.log import RatingLog
+from unskew import DRJL, DivergedError, GlobalPlatt, Naive, PlanError, RatingLog, Training, make, simulate
 from unskew.data.split import holdout_split, scarcity
-from unskew.datasets.world import simulate
-from unskew.errors import DivergedError, ParameterError, PlanError
 from unskew.losses.columns import Column, value_of
 from unskew.losses.weighting import naive
-from unskew.methods.robust import DRJL, MeanRating
-from unskew.methods.weighting import Naive
 from unskew.nets.base import Part
 from unskew.nets.factors import MF, Tower
-from unskew.propensity.counted import Uniform
-from unskew.registry import make
 from unskew.training.loop import L2_PER_SCARCITY, resolved, train
-from unskew.training.options import Epoch, History, Training
 from unskew.training.plan import FitSpec, Plan, Role, Stage, Update, turns
 
 SHORT = Training(max_epochs=3, progress=False)
@@ -116,12 +108,6 @@ def test_the_best_state_of_all_that_moves_is_restored_after_patience(split):
     assert history.notes[0] == "asked at 0.04"  # the part that was kept
 
 
-@pytest.mark.parametrize("wrong", [-1.0, float("nan"), 1e6])
-def test_a_plan_for_too_many_pairs_or_fewer_than_none_is_refused(wrong):
-    with pytest.raises(ParameterError, match="pairs_per_row of Plan must be"):
-        replace(plan_of(), pairs_per_row=wrong)
-
-
 def test_the_default_batch_grows_with_the_square_root_of_the_log():
     assert [Training().batch_size_for(n) for n in (10, 6_264, 280_000, 10_000_000)] == [64, 256, 2048, 16_384]
     assert Training(batch_size=7).batch_size_for(10**6) == 7
@@ -173,14 +159,6 @@ def test_steps_share_a_batch_unless_they_have_their_own(split):
         trained = train(plan, split, training=ONCE)
         assert len(seen) == 2 * trained.feed.n_batches
         assert len(set(seen)) == len(seen) if own else len(seen) // 2
-
-
-def test_a_part_that_fits_itself_is_fitted_before_and_answers(split):
-    trained = train(DRJL(propensity=Uniform(), imputation=MeanRating()).plan(), split, training=ONCE)
-    note = "The imputation is fitted before stage 'prediction' and does not learn in it."
-    assert note in trained.history.notes
-    answer = trained.parts.answer("imputation", np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
-    np.testing.assert_allclose(answer, split.train_mean, atol=1e-6)
 
 
 def test_what_learned_nothing_is_counted(split):
@@ -258,29 +236,3 @@ def test_a_plan_leaves_l2_and_clip_to_the_log_unless_a_method_has_numbers():
     assert (fixed["prediction"].l2, fixed["imputation"].l2, fixed["propensity"].clip) == (0.3, 0.3, 0.2)
     assert (apart["prediction"].l2, apart["imputation"].l2) == (pytest.approx(rule), 0.5)
     assert resolved(make("tdr-jl").plan().roles, facts)["prediction"].l2 == pytest.approx(2 * rule)
-
-
-def test_a_history_reads_as_sentences_and_takes_in_that_of_a_part():
-    inner = History([Epoch("propensity", 1, {"propensity": 0.4}, 0.5, 0.1)], {"propensity": 1}, {}, [])
-    part = Part()
-    part.notes, part.history = ("2 items were counted.",), inner
-    history = History()
-    history.take_in("propensity", part)
-    history.epochs.append(Epoch("prediction", 1, {"prediction": 0.7}, 0.6, 0.2))
-    history.epochs.append(Epoch("prediction", 2, {"prediction": 0.6}, 0.55, 0.2))
-    history.kept["prediction"], history.stopped["prediction"] = 2, "stopped after all 2 epochs"
-    lines = str(history).splitlines()
-    assert lines[0] == "propensity: 1 epoch in 0.1 s, kept epoch 1, validation risk 0.5000"
-    last = "prediction: 2 epochs in 0.4 s, kept epoch 2, validation risk 0.5500; stopped after all 2 epochs"
-    assert lines[1:] == [last, "2 items were counted."]
-    assert [epoch.epoch for epoch in history.of("prediction")] == [1, 2]
-
-
-def test_the_history_has_the_mean_loss_of_each_update(split):
-    plan = plan_of((Update(("a",), lambda v: naive(v, "a") * 0 + 2.0), Update(("b",), loss_of("b"))))
-    history = train(plan, split, training=SHORT).history
-    epochs = history.of("only")
-    assert (history.kept, history.stopped) == ({"only": 3}, {"only": "stopped after all 3 epochs"})
-    assert [epoch.losses["a"] for epoch in epochs] == pytest.approx([2.0] * 3)
-    assert set(epochs[0].losses) == {"a", "b"}
-    assert epochs[0].validation is None
