@@ -201,20 +201,19 @@ def test_real_coat_has_the_published_counts_and_rates(real_coat, coat_folder):
     assert real_coat.train.item_features.names[-1] == "onfrontpage:no"
 
 
-@pytest.mark.parametrize(("name", "folder"), [("movielens", "movielens-latest-small"), ("jester", "jester")])
-def test_the_real_files_have_the_published_counts(name, folder):
-    path = Path(os.environ.get("UNSKEW_DATA", ".")) / folder
-    if not path.is_dir():
-        pytest.skip(f"needs {folder}/ in UNSKEW_DATA")
-    data = datasets.load(name, path)
+def folder(name):
+    path = Path(os.environ.get("UNSKEW_DATA", ".")) / name
+    return path if path.is_dir() else pytest.skip(f"needs {name}/ in UNSKEW_DATA")
+
+
+@pytest.mark.parametrize(("name", "place"), [("movielens", "movielens-latest-small"), ("jester", "jester")])
+def test_the_real_files_have_the_published_counts(name, place):
+    data = datasets.load(name, folder(place))
     assert any(note.endswith("as in the original") for note in data.notes)
     assert name == "jester" or data.train.titles[0].as_py() == "Toy Story (1995)"
 
 
 def test_real_open_bandit_logs_its_propensities():
-    path = Path(os.environ.get("UNSKEW_DATA", ".")) / "open-bandit"
-    if not path.is_dir():
-        pytest.skip("needs open-bandit/ in UNSKEW_DATA")
-    frame = datasets.open_bandit(path, "men", "random")
+    frame = datasets.open_bandit(folder("open-bandit"), "men", "random")
     assert len(frame) == 10_000
     assert np.mean(1 / frame["propensity_score"].to_numpy()) / 34 == pytest.approx(1, abs=0.07)

@@ -4,7 +4,7 @@ import hashlib
 import importlib.util
 import json
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
 
 import unskew
-from unskew import DRJL, IPS, MF, NCF, Additive, Factors, GlobalPlatt, Known, Naive, RatingLog, Training, register
+from unskew import DRJL, IPS, MF, NCF, Additive, Factors, GlobalPlatt, Known, Naive, RatingLog, Training
 from unskew.data.features import Features
 from unskew.data.split import holdout_split
 from unskew.errors import DataError, ModelFileError, ParameterError
@@ -23,7 +23,6 @@ from unskew.store.legacy import renamed, upgraded
 from unskew.store.model import VERSION
 from unskew.store.recipe import read_fit, to_plain
 from unskew.training.loop import train
-from unskew.training.plan import Role, Stage
 
 N_USERS, N_ITEMS, N_RATINGS = 30, 20, 220
 BRIEF = Training(max_epochs=2)
@@ -162,36 +161,6 @@ def test_a_propensity_by_function_is_left_out_with_a_note(tmp_path):
     assert_same_answers(other, saved_and_loaded(other, tmp_path / "again"))
 
 
-@dataclass(frozen=True)
-class Shift(GlobalPlatt):
-    """A calibrator of somebody else."""
-
-    size: float = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shifted(IPS):
-    shift: Shift = Shift()
-
-    def plan(self):
-        plan = super().plan()
-        roles = {**plan.roles, "propensity_calibrator": Role(self.shift)}
-        roles["propensity"] = roles["propensity"]._replace(calibrated_by="propensity_calibrator")
-        calibration = Stage("calibration", fits=("propensity_calibrator",))
-        return replace(plan, roles=roles, stages=(plan.stages[0], calibration, *plan.stages[1:]))
-
-
-def test_a_new_role_joins_by_registration_alone(tmp_path):
-    for name, kind in (("shift", Shift), ("shifted", Shifted)):
-        register(name, kind)
-    model = fitted(Shifted(propensity=Additive(), shift=Shift(0.25)))
-    other = saved_and_loaded(model, tmp_path / "model")
-    assert_same_answers(model, other)
-    assert other.method == model.method
-    assert other.parts.calibrators == {"propensity": "propensity_calibrator"}
-    assert isinstance(other.method.shift, Shift)
-
-
 @pytest.fixture(scope="module")
 def model():
     return fitted(IPS(propensity=Factors(n_folds=2, net=MF(n_factors=2)), net=MF(n_factors=2)))
@@ -256,59 +225,38 @@ def forge(folder, change):
     return refusal(folder)
 
 
-def reseal_weights(folder, change):
-    arrays = arrays_from_bytes((folder / "weights.safetensors").read_bytes())
-    change(arrays)
-    contents = arrays_to_bytes(arrays)
-    (folder / "weights.safetensors").write_bytes(contents)
-    listed = {"weights.safetensors": hashlib.sha256(contents).hexdigest()}
-    return forge(folder, lambda content: content["files"].update(listed))
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (lambda c: c.update(version=4), "has format version 4, where this unskew reads 1 to 3: update unskew"),
-        (lambda c: c.update(version=0), "has format version 0"),
         (lambda c: c["files"].update({"../secret": "0" * 64}), "lists '../secret', which is not a file of a model"),
-        (lambda c: c.update(format="another"), "does not describe an unskew model"),
         (lambda c: c["method"].update(kind="os.system"), "has the unknown kind 'os.system'"),
-        (lambda c: c["method"].update(kind="MF"), "method of Contents cannot be of the kind 'MF'"),
-        (lambda c: c["method"].update(cliip=1), "IPS has no setting 'cliip'; did you mean 'clip'?"),
-        (lambda c: c.update(seed="7"), "seed of Contents must be a whole number, not '7'"),
         (lambda c: c.pop("seed"), "Contents needs the setting 'seed'"),
-        (lambda c: c.pop("files"), "must be a table of names"),
         (lambda c: c["files"].pop("weights.safetensors"), "does not list weights.safetensors"),
         (lambda c: c["parts"].append("dictator"), "IPS has no role 'dictator'"),
         (lambda c: c["method"]["net"].update(n_factors=3), "A table of 4 columns cannot hold values of shape (31, 3)"),
         (lambda c: c["log"]["scale"].update(low=9), "rating_scale"),
-        (lambda c: c["method"]["propensity"].update(kind="Known", net=None), "Known has no setting 'net'"),
     ],
 )
-def test_a_manifest_that_does_not_fit_is_refused_even_with_the_right_digest(folder, change, sentence):
+def test_a_forged_manifest_is_refused(folder, change, sentence):
+    """tests/faults alters every file of a model, with the right digest."""
     assert sentence in forge(folder, change)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda a: a.update({"prediction/more": a["prediction/users"]}), "FactorNet consists of the arrays"),
+def test_forged_weights_are_refused(folder):
+    arrays = arrays_from_bytes((folder / "weights.safetensors").read_bytes())
+    for changed, sentence in (
+        ({"prediction/users": arrays["prediction/users"][1:]}, "FactorNet knows 29 users, but the log has 30"),
+        ({"prediction/more": arrays["prediction/users"]}, "FactorNet consists of the arrays"),
         (
-            lambda a: a.update({"prediction/users": a["prediction/users"][1:]}),
-            "FactorNet knows 29 users, but the log has 30",
+            {"propensity/folds": arrays["prediction/offset"]},
+            "the arrays of its Factors are damaged, or those of anothe",
         ),
-        (
-            lambda a: a.pop("propensity/folds"),
-            "the arrays of its Factors are damaged, or those of another version of unskew: fit again",
-        ),
-        (
-            lambda a: a.update({"prediction/offset": a["prediction/offset"][:0]}),
-            "A table of 1 columns",
-        ),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_even_with_the_right_digest(folder, change, sentence):
-    assert sentence in reseal_weights(folder, change)
+    ):
+        contents = arrays_to_bytes(arrays | changed)
+        (folder / "weights.safetensors").write_bytes(contents)
+        digest = hashlib.sha256(contents).hexdigest()
+        assert sentence in forge(folder, lambda c, digest=digest: c["files"].update({"weights.safetensors": digest}))
 
 
 def refused_save(model, path):
@@ -345,7 +293,6 @@ def test_anything_else_is_never_replaced(model, folder, monkeypatch):
     assert "holds 'model.json'" in refused_save(model, parent / "photos")
     (parent / "file").write_text("mine")
     assert "is a file" in refused_save(model, parent / "file")
-    assert "not a directory" in refused_save(model, parent / "file" / "model")
     monkeypatch.chdir(folder)
     assert "holds 'notes.txt'" in refused_save(model, ".")
     (folder / "notes.txt").unlink()

@@ -125,22 +125,15 @@ def test_a_name_that_is_taken_cannot_be_registered_for_another_class():
     ("data", "sentence"),
     [
         ({"kind": "ips"}, "The recipe has the unknown kind 'ips'; did you mean 'IPS'?"),
-        ({"kind": "os.system"}, "The recipe has the unknown kind 'os.system'."),
         ({}, "The recipe has no kind; choose from Naive, IPS"),
         (["IPS"], "The recipe must be a table of the kind Naive or IPS"),
         ({"kind": "MF", "n_facters": 3}, "MF has no setting 'n_facters'; did you mean 'n_factors'?"),
         ({"kind": "DoublyCalibrated"}, "DoublyCalibrated needs the setting 'base', which is missing."),
-        ({"kind": "MF", "n_factors": 3.0}, "n_factors of MF must be a whole number, not 3.0."),
         ({"kind": "Popularity", "exponent": True}, "exponent of Popularity must be a number, not True."),
         ({"kind": "MF", "biases": 1}, "biases of MF must be true or false, not 1."),
         ({"kind": "Naive", "l2": "0.1"}, "l2 of Naive must be a number or 'none', not '0.1'."),
         ({"kind": "Naive", "error": "Log"}, "error of Naive must be one of 'log', 'squared', not 'Log'."),
-        (
-            {"kind": "Naive", "net": "MF"},
-            "net of Naive must be a table of the kind MF or NCF or Tower, not 'MF'.",
-        ),
         ({"kind": "Naive", "net": {"kind": "IPS"}}, "net of Naive cannot be of the kind 'IPS'; choose from MF"),
-        ({"kind": "Training", "batch_size": "big"}, "batch_size of Training must be a whole number or 'none', not"),
         ({"kind": "Training", "max_epochs": 0}, "max_epochs of Training must be a whole number at least 1, not 0."),
         ({"kind": "IPS", "clip": 2}, "clip of IPS must be a number at least 0 and at most 1, not 2."),
     ],
@@ -157,11 +150,9 @@ def test_a_wrong_recipe_is_refused_with_one_sentence(data, sentence):
     ("text", "sentence"),
     [
         (b"", "names no method"),
-        (b"method = 3", "The method must be a table of the kind Naive or IPS"),
         (b'[method]\nkind = "MF"', "The method cannot be of the kind 'MF'; choose from Naive"),
         (b'method = "ips"\n[trainings]', "not 'trainings'; did you mean 'training'?"),
         (b'method = "ips"\ntraining = 3', "The training must be a table of the kind Training, not 3."),
-        (b'method = "ips', "is not TOML"),
         (b"method = '\xff'", "is not TOML"),
         (b"method = " + b"[" * 100_000, "is not TOML"),
     ],
@@ -173,13 +164,3 @@ def test_a_wrong_file_is_refused_with_one_sentence(text, sentence, tmp_path):
         read_fit(path)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_places_that_cannot_be_read_or_written_are_refused(tmp_path):
-    for path in (tmp_path / "missing.toml", tmp_path):
-        with pytest.raises(ParameterError, match="cannot be read: "):
-            read_fit(path)
-    for path in (tmp_path / "missing" / "r.toml", tmp_path):
-        with pytest.raises(ParameterError, match="cannot be written: "):
-            write_recipe(path, Naive())
-    assert not list(tmp_path.iterdir())
