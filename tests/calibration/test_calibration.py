@@ -16,6 +16,7 @@ from unskew.calibration.platt import (
     PlattMaps,
     UserPlatt,
     examples_for,
+    one_map,
     scalar_platt,
     solve_platt,
 )
@@ -199,6 +200,9 @@ def test_the_loss_of_maps_is_the_weighted_mean_of_the_log_loss(rng):
     p = answers(fitted := fit_of(GlobalPlatt(), e), e)
     by_hand = -np.average(e.labels * np.log(p) + (1 - e.labels) * np.log(1 - p), weights=e.weights)
     assert e.loss(fitted) == pytest.approx(by_hand, rel=1e-6)
+    sure = replace(e, logits=np.where(e.labels > 0, 99.0, -99.0))  # as sure as a map can be
+    assert sure.loss(one_map()) == pytest.approx(1e-7)
+    assert replace(sure, labels=1 - sure.labels).loss(one_map()) == pytest.approx(-np.log(1e-7), rel=1e-3)
 
 
 def test_a_calibrator_that_makes_things_worse_steps_back(rng):
@@ -279,7 +283,7 @@ def test_the_slopes_are_central_differences(tau, rng):
 
 
 def test_experts_are_chosen_by_standardised_vectors(rng):
-    vectors = (5 + 2 * rng.normal(size=(200, 3))).astype(np.float32)
+    vectors = (5 + [2, 0.5, 0.2] * rng.normal(size=(200, 3))).astype(np.float32)
     found = experts.Mixture.start(2, (1.0, 0.0), vectors, rng).inputs(vectors)
     np.testing.assert_allclose(found.mean(axis=0), [0, 0, 0, 1], atol=1e-5)
     np.testing.assert_allclose(found.std(axis=0), [1, 1, 1, 0], atol=1e-5)
@@ -374,8 +378,9 @@ def test_a_collapsed_assignment_is_counted_and_noted(rng):
     assert "collapsed" in fitted.notes[0]
     assert not fit_of(ExpertPlatt(n_experts=1, steps=1), e).notes
     one = np.ones((1, 1))
-    shared = [bool(PlattMaps(one, one, one, 0, usage=(most, 1 - most)).notes) for most in (0.99, 0.991)]
-    assert shared == [False, True]  # more than 99% with one expert
+    usages = ((0.99, 0.01), (0.991, 0.009), (1.0,))
+    shared = [bool(PlattMaps(one, one, one, 0, usage=usage).notes) for usage in usages]
+    assert shared == [False, True, False]  # more than 99% with one expert of several
     seeing = ExpertPlatt(n_experts=2).fit(e, rng=rng)
     assert not seeing.notes
     assert 0.5 < seeing.entropy <= 1  # of the largest

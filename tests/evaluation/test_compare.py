@@ -40,7 +40,8 @@ def test_every_estimator_is_its_formula(evidence, scores, estimator):
         of_probabilities = find("log_loss").of(y[held], s[held], sample_weight=weights[held])
         assert estimate(one, find("log_loss"), estimator, s).value == pytest.approx(of_probabilities)
         ends = interval_of(one, find("auc"), estimator, y)[:3]
-        assert ends == pytest.approx((1, 1, 1), abs=1e-12)  # the end of the range belongs to it
+        assert ends == pytest.approx((1, 1, 1), abs=1e-12)  # the ends of the range belong to it
+        assert interval_of(one, find("auc"), estimator, -y)[:3] == pytest.approx((0, 0, 0), abs=1e-12)
         assert np.isfinite(estimate(one, find("log_loss"), estimator, y).value)  # 0 and 1 are probabilities
         with pytest.raises(unskew.DataError, match="log_loss needs probabilities of a binary log"):
             estimate(one, find("log_loss"), estimator, s - 0.5)

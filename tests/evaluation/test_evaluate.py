@@ -9,6 +9,8 @@ from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation import evaluate
 from unskew.metrics import METRICS, UserLists, roc_auc
+from unskew.metrics.intervals import interval_in
+from unskew.metrics.table import PROBABILITY_FLOOR
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cy", "cy", "dee"]
 ITEMS = ["x", "y", "z", "x", "y", "y", "z", "z"]
@@ -165,6 +167,7 @@ def test_per_user_table_lists_users_with_null_where_undefined(binary):
     assert table["n_positives"].to_pylist() == [2, 0, 2, 0]
     assert table["auc"].to_pylist() == [0.5, None, None, None]
     assert table["recall@2"].to_pylist() == [0.5, None, 1.0, None]
+    assert found.intervals["recall@2"][:3] == interval_in((0, 1), 0.75, 0.25)[:3]  # std / sqrt(2), of two
 
 
 def test_scores_that_are_no_probabilities_leave_log_loss_out_and_say_so(binary):
@@ -175,7 +178,7 @@ def test_scores_that_are_no_probabilities_leave_log_loss_out_and_say_so(binary):
     assert any("6 of 8 scores lie outside [0, 1]: log_loss is left out" in note for note in raw.notes)
     assert calm.notes == ()
     assert all(raw[name] == calm[name] for name in ("auc", "user_auc", "ndcg@5"))
-    ends = evaluate([0.0, 1.0, 1e-7, *SCORES[3:]], binary)
+    ends = evaluate([0.0, 1.0, 1e-7, PROBABILITY_FLOOR, *SCORES[4:]], binary)
     assert "log_loss" in ends.metrics
     (note,) = ends.notes
     assert "clamped 3 prob" in note

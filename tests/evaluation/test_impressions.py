@@ -1,5 +1,7 @@
 """Impressions judge models and policies: by logged, given and learned chances, in funnels whose truth is known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -154,3 +156,14 @@ def test_shares_by_popularity_are_counts_and_a_half():
     assert own.tolist() == [1, 0, 1]
     assert total.tolist() == [2, 2, 2]
     assert share == pytest.approx(np.array([1.5, 1.5, 1.5]) / 5.5)
+
+
+def test_shares_by_exposure_are_rates_over_their_sum(monkeypatch):
+    """rate = -log(1 - P(shown at all)), finite however sure that is."""
+    log = unskew.RatingLog.from_arrays([0, 0, 1, 1], [0, 1, 1, 2], [1, 0, 1, 0], positive=1)
+    logits = np.array([[-2.0, 40, 0], [1, -1, 3]])
+    exposure = SimpleNamespace(logits=lambda u, i: logits[u, i].astype(np.float32))
+    monkeypatch.setattr(impressions, "exposure_of", lambda log, seed: exposure)
+    rows, rate = (np.array([0, 0, 1]), np.array([0, 1, 2])), np.log1p(np.exp(logits))
+    *_, share = impressions._shares(log, rows, 0, ("exposure",))["exposure"]
+    assert share == pytest.approx((rate / rate.sum(axis=1, keepdims=True))[rows])

@@ -121,6 +121,8 @@ def test_the_first_of_a_users_list_are_shown():
     marks = np.array([4.0, 3, 2, 1, 1, 2, 3])
     found = liked_of_shown(evidence, marks, 3, evidence.corners["alike"])
     assert found.value == pytest.approx(np.mean([0.1, 0.2, 0.5, 0.7]) + np.mean([0.7, 0.4]))
+    for y in (0.0, 1.0):  # it reaches beyond 0, or 1
+        assert interval_of(replace(evidence, y=np.full(7, y)), find("precision@3"), "dr", marks) is None
 
 
 def test_with_one_mean_only_what_models_tell_apart_counts():
@@ -189,6 +191,7 @@ def gain_of(order: float, *squared: float, stars: float | None = None, aligned: 
         (2.4, (0, 0, -9), None, (2.4, 2.4, 2.4), "use"),
         (gains.Z, (0, 0, 0), None, (), "test"),
         (-gains.Z, (0, 0, 0), None, (), "test"),
+        (0, (0, 0, -gains.Z), None, (2.4, 2.4, 2.4), "use"),
     ],
 )
 def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned, decision):
@@ -279,17 +282,29 @@ def test_nobody_answers_for_a_fold_that_he_has_seen(world, evidence, monkeypatch
     """The judge's own fits, models that are judged, and simple models; the same log is fitted once."""
     log, fold = world.log, evidence.fold_of_ratings
     expected = [[*zip(log.users[fold != k], log.items[fold != k], strict=True)] for k in range(5)]
-    seen, fit, simple, imputation = [], unskew.Naive.fit, fits.baselines, judge.imputation_of
+    seen, fit, simple, fitted = [], unskew.Naive.fit, fits.baselines, {}
+    streams = {name: set() for name in ("imputation_of", "exposure_of")}
 
     def pairs():
         logs = [[*zip(each.users, each.items, strict=True)] for each in seen]
         seen.clear()
         return logs
 
+    def counted(name):
+        def fit(part, seed):
+            seen.extend([part] * (name == "imputation_of"))
+            streams[name].add(seed)
+            return fitted[name](part, seed)
+
+        return fit
+
     monkeypatch.setattr(kept, "_KNOWN", {})
-    monkeypatch.setattr(judge, "imputation_of", lambda part, seed: seen.append(part) or imputation(part, seed))
+    for name in streams:
+        fitted[name] = getattr(judge, name)
+        monkeypatch.setattr(judge, name, counted(name))
     again = judge.gather(log.take(np.arange(len(log))))
     assert pairs() == expected
+    assert [len(each) for each in streams.values()] == [5, 5]  # chance is another in every fold
     np.testing.assert_array_equal(again.corners["alike"].q, evidence.corners["alike"].q)
     model = unskew.Naive().fit(log, training=unskew.Training(max_epochs=1, progress=False))
     monkeypatch.setattr(unskew.Naive, "fit", lambda self, part, **more: seen.append(part) or fit(self, part, **more))

@@ -142,6 +142,10 @@ def test_a_root_is_found_or_the_end_nearest_to_it():
     assert root(cubic, 2, 5) == pytest.approx(2, abs=1e-12)
     assert root(cubic, -5, 1) == pytest.approx(1, abs=1e-12)
     assert root(lambda x: (float(x > 0.3) - 0.5, 0.0), -1, 1) == pytest.approx(0.3, abs=1e-12)  # no slope at all
+    for flat, first in ((min, 0), (max, -4)):  # of many roots the lowest
+        assert root(lambda x, flat=flat: (flat(x, 0.0), float(flat(x, 0) != 0)), -4, 6) == pytest.approx(
+            first, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -223,6 +223,9 @@ def test_the_closed_form_of_brd_beats_all_weights_within_bounds():
     assert ((best >= low) & (best <= high)).all()
     corners = low + (high - low) * np.random.default_rng(0).random((1000, N))
     assert (best @ difference >= corners @ difference).all()
+    assert worst_weights(np.zeros(1), np.full(1, 2.5), 3.0) == pytest.approx(
+        1.5
+    )  # the smaller where it is all the same
 
 
 SHARES = [(-0.1, 0.2, 0.8, -0.6), (0.1, -0.2, -0.3, 0.9), (0.1, 0.2, -0.3, -0.4), (0.02, 0.01, 0.5, 0.4)]

@@ -15,11 +15,12 @@ from scipy.special import expit, ndtr
 from scipy.stats import gmean, norm
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from unskew.data.log import RatingLog
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults, new_rows
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.chain import Chain, RunningProduct, additive_log_variance, smallest_rank
+from unskew.posterior.chain import Chain, RunningProduct, additive, additive_log_variance, smallest_rank
 from unskew.posterior.exposure import Columns, Pairs, directions, history
 from unskew.posterior.factors import (
     BayesianFactors,
@@ -99,6 +100,8 @@ def test_levels_probability_expected_and_std_agree(fitted):
     graded = replace(posterior, scale=(0.0, 5.0))
     np.testing.assert_allclose(5 * expit(graded.logits(u, i)), posterior.expected(u, i), rtol=1e-4)
     np.testing.assert_allclose(graded.std(u, i), np.sqrt(v))
+    ends = np.unique(np.concatenate([replace(graded, scale=s).logits(u, i) for s in ((-9.0, 0.0), (9.0, 10.0))]))
+    np.testing.assert_allclose(ends, [-16.118, 16.118], atol=1e-3)  # beyond the scale is as sure as a chance can be
     for wrong in (1.0, 9.0):
         with pytest.raises(ParameterError, match="does not divide"):
             posterior.probability(u, i, wrong)
@@ -113,7 +116,10 @@ def test_a_chain_goes_on_from_its_state():
     u, i = every_pair()
     problem = Problem(world(n=400)[0], PLAIN)
     whole, first, second = (problem.chain(5) for _ in range(3))
-    whole.run(40)
+    whole.run(29)
+    shots = whole.shots["rows"]
+    whole.run(11)
+    assert whole.shots["rows"] is shots  # of the first 8 kept sweeps, then of every eighth
     first.run(21)
     second.restore(first.state())
     first.posterior()  # asking changes nothing
@@ -127,7 +133,8 @@ def test_a_chain_goes_on_from_its_state():
 @pytest.mark.parametrize(("short", "cuts"), [(False, (-0.8, 0.2, 1.0)), (True, (-0.8, 0.2, 1.0)), (False, ())])
 def test_answers_are_means_over_kept_sweeps(short, cuts, monkeypatch):
     """Drawn users times conditional means of items, each sweep at one location and size of f; of folds both means."""
-    monkeypatch.setattr(defaults, "RANK_LOSS", -1.0)  # no column is left out
+    ranked = []  # of which no column is left out
+    monkeypatch.setattr("unskew.posterior.chain.smallest_rank", lambda *own: ranked.extend(own) or own[1].shape[1])
     problem = Problem(world(n=400, cuts=cuts)[0], replace(PLAIN, n_factors=2))
     chain, s = problem.chain(6, short=short), problem.chain(6, short=short).sampler
     a, b, found, (users, items), n = s.user_side, s.item_side, [], chain.pairs, chain.n_checked
@@ -145,6 +152,9 @@ def test_answers_are_means_over_kept_sweeps(short, cuts, monkeypatch):
     posterior, (f, drawn, *means) = chain.posterior(), zip(*found, strict=True)
     thresholds, noise, *scales = (np.mean(each, axis=0) for each in means)
     np.testing.assert_allclose(posterior.scores(*every_pair(81, 61)), np.mean(f, axis=0).ravel(), atol=1e-4)
+    rows = chain.chosen
+    assert ranked[0].tolist() == (rows.ratings >= (3.0 if cuts else problem.log.ratings.mean())).tolist()
+    np.testing.assert_allclose(ranked[1].sum(1), posterior.scores(rows.users, rows.items), atol=1e-4)
     log_variance = additive_log_variance(users, items, np.var(drawn, axis=0, ddof=1), 81, 61)
     for side, scale, variance in zip((posterior.users, posterior.items), scales, log_variance, strict=True):
         np.testing.assert_allclose(side.scale, np.exp(scale), rtol=1e-9)
@@ -224,12 +234,13 @@ def test_interrupt_keeps_what_there_is(monkeypatch):
     assert any("Interrupted after 21 sweeps: answers rest on the 2 kept" in note for note in found.notes)
 
 
-def test_compression_loses_nothing_that_counts():
+def test_compression_loses_nothing_that_counts(monkeypatch):
     rng = np.random.default_rng(0)
     product, total = RunningProduct(50, 40, keep=40, most=48), np.zeros((50, 40))
     for _ in range(20):
         u, v = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
         product.add(u, v)
+        assert product.users.shape[1] < 48
         total += u @ v.T / 20
     u, v = product.factors(5)
     best = np.linalg.svd(total)
@@ -241,6 +252,14 @@ def test_compression_loses_nothing_that_counts():
     rank = smallest_rank(liked, u[a] * v[b])
     full, enough, less = (roc_auc(liked, (u[:, :k] @ v[:, :k].T).ravel()) for k in (40, rank, rank - 1))
     assert full - enough < defaults.RANK_LOSS <= full - less
+    monkeypatch.setattr(defaults, "RANK_LOSS", full - less)
+    assert smallest_rank(liked, u[a] * v[b]) == rank  # to lose just as much is too much
+    twice = RunningProduct(50, 40)
+    for _ in range(2):  # whose columns repeat each other
+        twice.add(u[:, :3], v[:, :3])
+    (x, y), expected = twice.factors(40), u[:, :3] @ v[:, :3].T
+    np.testing.assert_allclose(x @ y.T, expected, atol=1e-4)
+    assert x.shape[1] == y.shape[1] == 3
 
 
 def test_additive_log_variance_is_recovered():
@@ -252,6 +271,8 @@ def test_additive_log_variance_is_recovered():
     assert np.mean(variance / np.exp(x[u] + y[i])) == pytest.approx(1)  # the level is that of the variances
     assert np.abs((x[:60, None] + y) - (a[:, None] + b)).max() < 0.3
     assert x[60] == pytest.approx(-2, abs=0.3)  # of whom there is no pair
+    a, b = additive(np.zeros(2, int), np.arange(2), np.array([1.0, 3]), np.array([0.1, 0.3]), 2, 3, rounds=1)
+    np.testing.assert_allclose([*a, *b], [2.5, 0, -1.5, 0.5, 0])  # rows without pairs add nothing
     once, log = np.arange(6), rng.standard_normal(6)  # of one pair each: two more stand at the mean
     _, y = additive_log_variance(once, once, np.exp(log), 6, 6)
     np.testing.assert_allclose(y, (log - log.mean()) / 4, atol=1e-6)
@@ -269,9 +290,10 @@ def test_many_columns_of_many_rows_are_scaled_in_place() -> None:
 
 def test_columns_of_the_prior_are_standardised_and_unknown_rows_stand_at_their_means():
     given = np.random.default_rng(0).gamma(2, 1e3, (40, 3))
-    values = Columns.of(41, ("x", given, False)).values[:, 1:]
-    np.testing.assert_allclose(values[:40], (given - given.mean(0)) / given.std(0), atol=1e-9)
+    values = Columns.of(41, ("x", np.c_[given, np.zeros(40)], False)).values[:, 1:]
+    np.testing.assert_allclose(values[:40, :3], (given - given.mean(0)) / given.std(0), atol=1e-9)
     assert not values[40].any()
+    assert not values[:, 3].any()  # a column of nothing stays one
 
 
 def test_steadiness_is_the_distance_of_two_halves():
@@ -293,10 +315,8 @@ def test_records_are_flat_and_back_by_their_fields():
 
 def test_a_gain_is_clear_by_two_errors_and_more_while_folds_are_left():
     gain = np.tile([0.0, 2.0], 50)  # mean 1, error .1
-    for mean, left, clear in ((0.21, 0, True), (0.19, 0, False), (0.39, 4, False), (-0.41, 4, True), (0.26, 1, True)):
-        found = judged(gain - 1 + mean, left)
-        assert np.allclose(found[:2], [mean, 0.1])
-        assert found[2] == clear
+    for left, errors in ((0, 2), (1, 2.5), (4, 4)):
+        assert judged(gain, left) == pytest.approx((1, 0.1, errors / 10))
 
 
 def test_directions_agree_with_a_dense_svd_and_noise_has_none():
@@ -371,6 +391,16 @@ def test_folded_in_users_agree_with_fitted_ones(fitted):
     whole = fitted[0].posterior.probability(np.full(60, 7), everything, 3.0)
     cold = without.probability(np.full(60, 7), everything, 3.0)
     assert np.mean((ours - whole) ** 2) < min(0.3 * np.mean((cold - whole) ** 2), 0.01)
+
+
+def test_a_part_goes_on_over_its_log_and_begins_averages_anew_over_a_longer_one():
+    pairs, _ = world(n=400)
+    log = RatingLog.from_arrays(pairs.users, pairs.items, pairs.ratings, positive=3)
+    first = sample(Problem.of(log, PLAIN, 1)).posterior
+    for burn, kept in ((None, 19), (6, 2)):
+        more = first.continued(log, 12, burn)
+        assert [note for note in more.notes if "sweeps" in note] == [f"72 sweeps were run, {kept} kept."]
+        assert (more.sweeps, int(more.chain["sweeps"]), int(more.chain["product.count"])) == (72, 72, kept)
 
 
 def test_new_rows_are_answered_by_features():
@@ -472,7 +502,7 @@ def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
 
 def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):
     """Of 100 ratings, 3 users and 3 items; the history block of 20,000 and where who-saw-what has entered."""
-    asked, gain = set(), 0.0
+    asked, fits, gain = set(), [], 0.0
 
     class Answer(NamedTuple):
         settings: BayesianFactors
@@ -481,15 +511,17 @@ def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):
             asked.update(name for name in ("exposure", "history") if getattr(self.settings, name))
             return np.full(len(users), gain * self.settings.exposure)
 
-    monkeypatch.setattr(Problem, "without_fold", lambda problem, fold, k: Answer(problem.settings))
+    monkeypatch.setattr(Problem, "without_fold", lambda problem, *_: fits.append(0) or Answer(problem.settings))
     sizes = {(12, 10, 99): 0, (12, 10, 100): 1, (2, 60, 100): 0, (3, 60, 100): 1, (60, 2, 100): 0}
     for (n_users, n_items, n), expected in (sizes | {(200, 150, 19_999): 1, (200, 150, 20_000): 2}).items():
         problem = Problem(world(n_users=n_users, n_items=n_items, n=n)[0], BayesianFactors())
         for gain in (0.0, 1.0):
             asked.clear()
+            fits.clear()
             chosen = choose_columns(problem, problem.folds())[0].settings
             assert len(asked) == (expected if gain else min(expected, 1))
             assert (chosen.exposure, chosen.history) == (bool(expected and gain), False)
+            assert len(fits) == ((0, 2, 11) if gain else (0, 10, 10))[expected]  # fold by fold, until it is clear
 
 
 def test_defaults_stand_as_they_were_frozen():

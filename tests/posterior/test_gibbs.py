@@ -320,6 +320,13 @@ def test_sampler_agrees_with_brute_force_on_two_by_two(context):
     assert (np.abs(swept.mean(0) - exact) < 4 * error + 0.003).all()
 
 
+def test_thresholds_start_where_levels_part_though_some_are_empty():
+    levels = np.repeat([1, 2], [30, 10])
+    s = Sampler(np.arange(40) % 8, np.arange(40) % 5, levels, 5, Columns.of(8), Columns.of(5))
+    expected = 1.7 * (ndtri([1e-4, 0.75, 1 - 1e-4, 1 - 1e-4]) + 1e-6 * np.arange(4))
+    np.testing.assert_allclose(s.thresholds, [-FAR, *expected, FAR], rtol=1e-12)
+
+
 def test_thresholds_of_contexts_go_on_and_those_of_others_begin_at_their_mean():
     users, items, ratings, columns = world(0, n_levels=2)
     first, again, other = (

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from unskew.posterior.exposure import Pairs, directions
-from unskew.posterior.targeted import group_users, shrunk_logistic, target
+from unskew.posterior.targeted import group_users, means_by_group, ridge_logistic, shrunk_logistic, target
 
 
 def world(seed, n_users=300, n_items=200):
@@ -124,6 +125,27 @@ def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
         found = shrunk_logistic(some, y, np.ones(1000), group, 50)[1][:, 0]
         slopes.append(np.polyfit(found, offset, 1)[0])
     assert np.mean(slopes) == pytest.approx(1, abs=0.2)
+
+
+def test_newton_ends_where_the_slope_is_nothing():
+    """Wherever it starts, and though a coordinate, of which there is nothing, is at its place at once."""
+    rng, penalty, centre = np.random.default_rng(0), np.array([0.1, 2.0, 0.5]), np.array([0.0, 1.0, 0.3])
+    x, weights = np.c_[np.ones(200), rng.normal(0, 3, 200), np.zeros(200)], rng.uniform(0.5, 2, 200)
+    y = (rng.random(200) < expit(x @ [0.5, 0.4, 0])).astype(int)
+    for start in (centre, np.array([9.0, -5.0, 0.0])):
+        for given in (x, csr_array(x)):
+            b, information = ridge_logistic(given, y, weights, penalty, centre, start)
+            p = expit(x @ b)
+            assert x.T @ (weights * (y - p)) == pytest.approx(penalty * (b - centre), abs=1e-6)
+            expected = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(penalty)
+            np.testing.assert_allclose(information, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_means_by_group_have_the_errors_of_their_sums():
+    values, weights, group = np.array([1.0, 0, 0.5, 2]), np.array([0.1, 0.3, 0.2, 0.2]), np.array([0, 0, 2, 2])
+    found = means_by_group(values, weights, group, 3)
+    spread = [np.hypot(0.1 * 0.75, 0.3 * 0.25) / 0.4, 0, np.hypot(0.2 * 0.75, 0.2 * 0.75) / 0.4]
+    np.testing.assert_allclose(found, np.c_[[0.25, 0, 1.25], spread, [2, 0, 2]], atol=1e-9)
 
 
 def test_users_are_grouped_by_what_they_are():

@@ -73,7 +73,7 @@ class Mixture(NamedTuple):
         maps = [np.log(common[0]), common[1]] + 0.1 * rng.standard_normal((n_experts, 2), F)
         gate = 0.01 * rng.standard_normal((n_experts, vectors.shape[1] + 1), F)
         centre, deviation = (np.asarray(of(vectors, 0, dtype=np.float64), F) for of in (np.mean, np.std))
-        deviation = np.where(deviation > 1e-8, deviation, F(1))
+        deviation = np.where(deviation > 1e-8, deviation, F(np.inf))
         return cls(Table(maps, np.zeros(2)), Table(gate, np.zeros(gate.shape[1])), centre, deviation)
 
     def inputs(self, vectors: Array) -> Array:
@@ -151,5 +151,5 @@ class ExpertPlatt(Calibrator):
 def usage_of(alpha: Array) -> tuple[Array, float]:
     """Find the share of users that each expert has, and the entropy of the mean assignment over its largest."""
     mean, k = alpha.mean(0), alpha.shape[1]
-    entropy = -(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(max(k, 2))
+    entropy = -(mean * np.log(np.maximum(mean, 1e-30))).sum() / np.log(k)
     return np.bincount(alpha.argmax(1), minlength=k) / len(alpha), float(entropy)

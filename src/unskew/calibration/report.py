@@ -52,7 +52,7 @@ def weights_of(trained: Loop) -> WeightReport:
     role, view = "propensity", trained.view(trained.feed.train)
     clip, o = trained.parts.clips[role], view.observed
     seen, weight = value_of(o.probability(role)), o.inverse_propensity(role).astype(np.float64)
-    mean, std, clipped = (None,) * 3
+    raised, (mean, std, clipped) = seen < clip, (None,) * 3
     if trained.parts[role].answers_unseen:
         p = value_of(view.sampled.probability(role)).astype(np.float64)
         mean, std, clipped = float(p.mean()), float(p.std()), float((p < clip).mean())
@@ -62,8 +62,8 @@ def weights_of(trained: Loop) -> WeightReport:
         std_over_pairs=std,
         smallest_seen=float(seen.min()),
         clip=clip,
-        clipped_seen=int((seen < clip).sum()),
-        clipped_share_of_seen=float((seen < clip).mean()),
+        clipped_seen=int(raised.sum()),
+        clipped_share_of_seen=float(raised.mean()),
         clipped_share_of_pairs=clipped,
         largest_weight=float(weight.max()),
         effective_sample_size=effective_sample_size(weight),

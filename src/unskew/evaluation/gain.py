@@ -49,7 +49,7 @@ def hull(estimates: Sequence[Estimate], form: str = ".4f") -> Interval:
 
 def mean_of(evidence: Evidence, corner: Corner, direct: Values, residual: Values) -> Estimate:
     """Return the mean over unseen pairs of `direct` plus the weighted mean of `residual` over left-out ratings."""
-    n, w = max(corner.base.sum(), 1e-300), max(corner.weight.sum(), 1e-300)  # either may be nothing
+    n, w = (each.sum() or np.inf for each in (corner.base, corner.weight))  # either may be nothing
     first, second = (corner.base * direct).sum() / n, (corner.weight * residual).sum() / w
     influence = corner.base * (direct - first) / n + corner.weight * (residual - second) / w
     return Estimate(float(first + second), evidence.error(influence))
@@ -95,7 +95,8 @@ def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: boo
     """
     liked, disliked = here.base * here.q, here.base * (1 - here.q)
     unseen, left_out = (np.bincount(evidence.fold, c) for c in (here.base, here.weight))
-    x = (unseen / np.maximum(left_out, 1e-300))[evidence.fold] * here.weight * (evidence.y - here.q)
+    stands_for = np.divide(unseen, left_out, out=np.zeros(len(unseen)), where=left_out > 0)
+    x = stands_for[evidence.fold] * here.weight * (evidence.y - here.q)
     group = evidence.fold * evidence.log.n_users + evidence.users if within_users else evidence.fold
     order = np.lexsort((scores, group))
     g, (s, own_l, own_d, own_x) = group[order], (column[order] for column in (scores, liked, disliked, x))

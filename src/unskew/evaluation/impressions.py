@@ -28,7 +28,6 @@ from unskew.metrics.table import Metric, find
 from unskew.posterior.answers import Posterior
 from unskew.posterior.factors import BayesianFactors, Problem, sample
 from unskew.propensity.clicks import ClickPropensity, fit_clicks
-from unskew.special import expit
 from unskew.topk import Candidates, top_items
 from unskew.training.options import Training
 
@@ -198,9 +197,7 @@ class Judge:
 
 def means_over_items(function: Answers, people: Codes, n_items: int, seed: int) -> Values:
     """Return the mean of a function over all items, by user; of many items over random ones."""
-    drawn = np.arange(n_items)
-    if n_items > DRAWN:
-        drawn = np.random.default_rng([seed, 61]).permutation(n_items)[:DRAWN]
+    drawn = np.random.default_rng([seed, 61]).permutation(n_items)[:DRAWN]
     found = np.empty(len(people))
     for part in np.array_split(np.arange(len(people)), -(-len(people) * len(drawn) // CELLS)):
         users, items = np.repeat(people[part], len(drawn)), np.tile(drawn, len(part))
@@ -246,7 +243,7 @@ def _shares(
         exposure = exposure_of(RatingLog.proved(**log.__dict__ | nothing | once), seed)
 
         def rate(u: Codes, i: Codes) -> Values:
-            return np.asarray(-np.log1p(-np.minimum(expit(exposure.logits(u, i).astype(np.float64)), 1 - 1e-9)))
+            return np.asarray(np.logaddexp(0, exposure.logits(u, i).astype(np.float64)))  # -log(1 - P(shown))
 
         people, row = np.unique(users, return_inverse=True)
         mean = means_over_items(rate, people, log.n_items, seed)

@@ -243,6 +243,6 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
 def random_evidence(log: RatingLog, random: RatingLog) -> Evidence:
     """Return random ratings in the codes of a log as evidence."""
     y = random.ratings.astype(np.float64)
-    if len(y) < 2 or y.min() == y.max():
+    if len(np.unique(y)) < 2:
         raise DataError(f"the {len(y):,} random ratings are of one class: nothing tells which of two models is better.")
     return Evidence.rated(log, random, y, drawn=True)

@@ -90,7 +90,7 @@ class Columns(NamedTuple):
             width, start = given.shape[1], groups[-1] + 1
             values = out[: len(given), at : at + width]  # in place: a copy of many columns of many rows is large
             size = np.maximum(given.max(axis=0), -given.min(axis=0))
-            np.divide(given, np.maximum(size, 1e-300), out=values)  # squares of 1e300 stay finite
+            np.divide(given, size, out=values, where=size > 0)  # squares of 1e300 stay finite
             spread = np.concatenate([values[:, k : k + SOME].std(axis=0) for k in range(0, width, SOME)])
             flat = spread <= 1e-12
             if flat.any():
@@ -125,14 +125,14 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     inverse = [diags_array(1 / np.maximum(root, 1)) for root in (left, right)]
     scaled = aslinearoperator(math.sqrt(n) * (inverse[0] @ seen @ inverse[1]).tocsr())
     counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
-    start = np.random.default_rng(0).standard_normal(min(n_users, n_items))
-    unexplained = scaled - counts
-    if not np.abs((unexplained if n_users > n_items else unexplained.T) @ start).max() > NOTHING:
+    unexplained, rng = scaled - counts, np.random.default_rng(0)
+    start = rng.standard_normal(min(n_users, n_items))
+    if not np.abs(unexplained @ rng.standard_normal(n_items)).max() > NOTHING:
         k = min(least, k)  # everybody saw everything, or as counts alone have it
         return Directions(np.zeros((n_users, k)), np.zeros((n_items, k)), np.zeros(k))
     u, strengths, vt = svds(unexplained, k=k, v0=start, tol=1e-4)
     kept = np.argsort(-strengths)[: max(int((strengths > edge).sum()), min(least, k))]
-    signs = np.where(u[np.abs(u).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
+    signs = np.sign(u[np.abs(u).argmax(axis=0), np.arange(k)])
     u, v = u * signs * math.sqrt(n_users), vt.T * signs * math.sqrt(n_items)
     return Directions(u[:, kept], v[:, kept], strengths[kept])
 

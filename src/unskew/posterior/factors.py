@@ -261,10 +261,10 @@ def resumed(posterior: Sampling, log: RatingLog, sweeps: int, burn: int | None =
     return replace(posterior, **own | {"scale": posterior.scale, "notes": notes})
 
 
-def judged(gain: Float, folds_left: int) -> tuple[float, float, bool]:
-    """Return a mean gain, its standard error, and whether it is clear by 2 errors, half of one more a fold left."""
+def judged(gain: Float, folds_left: int) -> tuple[float, float, float]:
+    """Return a mean gain, its standard error, and above which it is clear: 2 errors, half of one more a fold left."""
     mean, error = float(gain.mean()), float(gain.std()) / math.sqrt(len(gain))
-    return mean, error, abs(mean) > error * (defaults.STANDARD_ERRORS + folds_left / 2)
+    return mean, error, error * (defaults.STANDARD_ERRORS + folds_left / 2)
 
 
 def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, Callable[[int], Posterior], list[str]]:
@@ -293,11 +293,11 @@ def choose_columns(problem: Problem, fold: Int) -> tuple[Problem, Callable[[int]
         candidate, gain = replace(current, **{name: True}), np.zeros(0)
         for k in range(defaults.FOLDS):
             gain = np.append(gain, likelihood(candidate, k) - likelihood(current, k))
-            mean, error, clear = judged(gain, defaults.FOLDS - 1 - k)
-            if clear:
+            mean, error, least = judged(gain, defaults.FOLDS - 1 - k)
+            if abs(mean) > least:
                 break
         what = {"exposure": "Who-saw-what", "history": "The history of seen items"}[name]
-        verdict = "enters" if clear and mean > 0 else "stays out"
+        verdict = "enters" if mean > least else "stays out"
         notes.append(
             f"{what} {verdict}: left-out {problem.wording.rows} gain {mean:.4f} +- {error:.4f} in log-likelihood."
         )

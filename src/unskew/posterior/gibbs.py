@@ -280,18 +280,19 @@ def draw_log_size(rng: np.random.Generator, power: float, up: float, down: float
     The width, twice the standard deviation at the mode, is the same wherever on this line x is now.
     """
 
-    def height(x: float) -> float:
-        return power * x - up * math.expm1(2 * x) - down * math.expm1(-2 * x)
-
     width, floor = math.sqrt(2) * (power**2 + 16 * up * down) ** -0.25, math.log(1 - rng.random())
+
+    def inside(x: float) -> bool:
+        return power * x - up * math.expm1(2 * x) - down * math.expm1(-2 * x) > floor
+
     low = -width * rng.random()
     high = low + width
-    while height(low) > floor:
+    while inside(low):
         low -= width
-    while height(high) > floor:
+    while inside(high):
         high += width
     while True:
         x = float(low + (high - low) * rng.random())
-        if height(x) > floor:
+        if inside(x):
             return x
         low, high = (x, high) if x < 0 else (low, x)

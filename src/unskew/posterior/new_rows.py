@@ -27,10 +27,10 @@ class NewRows:
         self.posterior, shot = posterior, posterior.shots
         rows, w = shot["rows"].astype(float), posterior.items.vectors.astype(float)
         self.rows, self.weight, self.known_counts = rows, 1 / shot["scale"], np.log1p(shot["counts"])
-        share, gram = 1 / (shot["size"] * len(rows)), w.T @ w + 1e-9 * np.eye(w.shape[1])
+        share, inverse = 1 / (shot["size"] * len(rows)), np.linalg.pinv(w.T @ w)
         maps = [w.T @ np.c_[z[:, :-1], np.ones(len(z))] * s for z, s in zip(rows, share, strict=True)]
         fixed = ((rows[:, :, -1] - shot["location"][:, None]) * share[:, None]).sum(axis=0)
-        self.maps, self.start = np.linalg.solve(gram, np.array(maps)), np.linalg.solve(gram, w.T @ fixed)
+        self.maps, self.start = inverse @ np.array(maps), inverse @ (w.T @ fixed)
 
     def of(self, items: Int, ratings: Float) -> tuple[Float32, Float, Float]:
         """Return vector, scale and log-variance of a new user, an axis of one before each, given ratings of items."""

@@ -23,7 +23,6 @@ from unskew.special import expit
 
 EXPERTS = 5
 TENTHS = 10
-ROUNDS, SMALL_CHANGE = 50, 0.01
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,13 @@ def shrunk_logistic(x: Float, y: Int, weights: Float, group: Int, n_groups: int)
     design = np.concatenate([x, indicator, indicator * x[:, 1:2]], axis=1)
     centre = np.eye(design.shape[1])[1]  # weakly held to the identity (a 0, b 1, c 0): ten ratings' worth at most
     beta = centre
-    for _ in range(ROUNDS):
+    for _ in range(50):
         penalty = np.concatenate([np.full(c, 0.1), np.repeat(1 / variance, n_groups)])
         beta, information = ridge_logistic(design, y, weights, penalty, centre, beta)
         deviations, spread = (each[c:].reshape(2, n_groups) for each in (beta, np.diag(np.linalg.inv(information))))
         known = np.maximum(n_groups - spread.sum(axis=1) / variance, 1e-6)  # deviations that ratings determine
         old, variance = variance, np.maximum((deviations**2).sum(axis=1) / known, 1e-4)
-        if np.abs(np.log(variance / old)).max() < SMALL_CHANGE:
+        if np.abs(np.log(variance / old)).max() < 0.01:
             break
     return beta[:c], beta[c:].reshape(2, n_groups).T.copy()
 
@@ -141,7 +140,7 @@ def ridge_logistic(x: Any, y: Any, weights: Float, penalty: Float, centre: Float
         products = (x * (weights * p * (1 - p))[:, None]).T @ x
         information = (products if isinstance(x, np.ndarray) else products.toarray()) + np.diag(penalty)
         step = np.linalg.solve(information, slope)
-        b = b + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        b = b + step / max(1.0, float(np.abs(step).max()) / 2)
         if np.abs(step).max() < 1e-8:
             break
     return b, information
