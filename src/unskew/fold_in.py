@@ -31,7 +31,7 @@ SMALLEST_STEP = 1e-8
 def fold_in(model: Recommender, source: Any, *, on_unknown: OnUnknown = "raise") -> Recommender:
     """See `Recommender.fold_in`."""
     chosen(on_unknown, "on_unknown", get_args(OnUnknown))
-    log, prediction = model.log, model.part("prediction")
+    log, prediction = model.with_log("what its ratings weigh"), model.part("prediction")
     new, n_left_out = _of_new_users(log, given_ratings(log, source), leave_out=on_unknown == "fallback")
     n_new = len(new.user_ids) - log.n_users
     counts = np.bincount(new.users - log.n_users, minlength=n_new)

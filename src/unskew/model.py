@@ -96,7 +96,7 @@ class Recommender:
     @property
     def split(self) -> Split:
         """Which rows of the log were trained on, and which were held out to stop training and to calibrate."""
-        training, log = self.training or Training(), self._with_log("what it has learned from")
+        training, log = self.training or Training(), self.with_log("what it has learned from")
         if self.n_fitted_users is not None:
             log = log.take(log.users < self.n_fitted_users)
         return training.split(log, self.seed)
@@ -191,7 +191,7 @@ class Recommender:
         log, by, k, into = self.log, self.order(by), whole(k, "k", 1), asked.library_for(self.log, library)
         chosen(on_unknown, "on_unknown", get_args(OnUnknown))
         if flag(exclude_seen, "exclude_seen"):
-            self._with_log("what users have rated: pass exclude_seen=False")
+            self.with_log("what users have rated: pass exclude_seen=False")
         if explore is not None:
             within(0, 1, "included", explore=explore)
         codes, lists = np.arange(log.n_users, dtype=np.int32), None
@@ -247,7 +247,7 @@ class Recommender:
         `contribution` is by how much a rating moves the logit of liking the item away from the average user's, to first
         order, everything else that the model knows held fixed; see `unskew.topk.contributions`.
         """
-        log, into = self._with_log("what users have rated"), asked.library_for(self.log, library)
+        log, into = self.with_log("what users have rated"), asked.library_for(self.log, library)
         form = self._known_products()
         who, what = asked.one_code(log, "user", user), asked.one_code(log, "item", item)
         rows = np.flatnonzero((log.users == who) & (log.items != what))
@@ -378,7 +378,7 @@ class Recommender:
 
         save(self, path, without_log=without_log)
 
-    def _with_log(self, for_what: str) -> RatingLog:
+    def with_log(self, for_what: str) -> RatingLog:
         """Return the log, refused if the model was saved without it."""
         if not len(self.log):
             raise ParameterError(f"The model was saved without its log, and does not know {for_what}.")

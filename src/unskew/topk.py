@@ -54,8 +54,8 @@ class TopItems(NamedTuple):
         name = log.item_ids[most] if log.titles is None else log.titles[most].as_py()
         return (
             f"{name!r} is in {counts[most]:,} of {n_lists:,} lists, and all lists together hold {(counts > 0).sum():,} "
-            f"of {log.n_items:,} items: the model tells users hardly apart; a lower l2, more ratings or another "
-            "method may do so."
+            f"of {log.n_items:,} items: the model tells users hardly apart; more ratings or another method may do so, "
+            "or a lower l2 where it has one."
         )
 
 

@@ -62,6 +62,15 @@ def test_a_benchmark_with_a_test_file_reports_what_evaluate_says(run, files, tmp
     assert "Positive from a rating of 4" in facts["setting"][-2]
 
 
+def test_test_pairs_that_the_log_has_too_are_counted(files):
+    log, test = files / "ratings.csv", files / "test.csv"
+    pairs = [{tuple(row.split(",")[:2]) for row in file.read_text().splitlines()[1:]} for file in (log, test)]
+    for judge, both in ((log, len(pairs[0])), (test, len(pairs[0] & pairs[1]))):
+        about = material(str(log), Reading(), test=str(judge), on_unknown="fallback").about
+        n = len(unskew.read_log(judge))
+        assert about[1] == f"The log has {both:,} of the {n:,} test pairs too, by which figures flatter."
+
+
 def test_a_benchmark_in_a_world_knows_the_true_risk(run, tmp_path, monkeypatch):
     tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
     monkeypatch.setattr("unskew.bench.protocol.WORLD_SETTINGS", tiny)

@@ -117,6 +117,20 @@ def test_a_folder_as_downloaded_is_read_by_its_file_of_ratings(tmp_path):
     assert log.titles.to_pylist() == ["Heat", None]
 
 
+def test_a_column_is_never_guessed_for_a_second_role(file):
+    with pytest.raises(DataError, match=r"no column that is known to hold items, only 'user_id', 'item_id', 'rating'"):
+        read_log(file(GOOD), user="item_id")
+    with pytest.raises(ParameterError, match=r"column 'user_id' is named twice: users, items, ratings and times need"):
+        read_log(file(GOOD), user="user_id", item="user_id")
+
+
+def test_of_several_names_of_an_item_the_first_is_taken_and_noted(file):
+    names = file("item_id,title\n7,Heat\n8,Toy Story\n7,Heat (1995)\n8,Toy Story\n9,Other\n", "movies.csv")
+    log = read_log(file(GOOD), item_names=names)
+    assert log.titles.to_pylist() == ["Heat", "Toy Story"]
+    assert log.notes[-1] == "log.csv: 1 items have several names, of which the first is taken"
+
+
 def test_titles_and_features_of_files_without_a_header(file):
     log, people = file(GOOD), file("u::F::30\nv::M::40\n", "users.dat")
     titles = file("7|Heat wave|01-Jan-1995|0\n8|Toy Story|01-Jan-1996|1\n", "u.item")

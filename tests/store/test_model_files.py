@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from safetensors.numpy import load as arrays_from_bytes
 from safetensors.numpy import save as arrays_to_bytes
@@ -334,7 +335,9 @@ def test_a_model_saved_without_its_log_answers_and_says_what_it_cannot(tmp_path)
     users, items = list(LOG.user_ids)[:5], list(LOG.item_ids)[:5]
     assert model.predict(users, items).tobytes() == other.predict(users, items).tobytes()
     assert other.recommend(users[:1], k=3, exclude_seen=False).num_rows == 3
-    for ask in (lambda: other.recommend(users[:1]), lambda: other.split, lambda: other.explain(users[0], items[0])):
+    new = {"user_id": ["new"], "item_id": items[:1], "rating": [1]}
+    asks = (lambda: other.recommend(users[:1]), lambda: other.split, lambda: other.explain(users[0], items[0]))
+    for ask in (*asks, lambda: other.fold_in(pa.table(new))):
         with pytest.raises(ParameterError, match="The model was saved without its log, and does not know what"):
             ask()
     other.save(tmp_path / "again")

@@ -114,11 +114,18 @@ def material(
         return Material(world.log, world.test, tuple(about), world)
     log, name = reading.log(source), Path(source).name
     if test is not None:
+        from unskew.topk import seen_pairs
+
         ratings = reading.log(test, log.scale, test=True)
-        about = [f"Learned from {name} and judged on {Path(test).name}, which is unbiased only if its pairs are."]
-        unknown = log.user_ids.codes(ratings.user_ids.take(ratings.users)) < 0
-        unknown |= log.item_ids.codes(ratings.item_ids.take(ratings.items)) < 0
-        if count := int(unknown.sum()):
+        about = [
+            f"Learned from {name} and judged on {Path(test).name}: unbiased only if its pairs were drawn at random."
+        ]
+        users = log.user_ids.codes(ratings.user_ids.take(ratings.users))
+        items = log.item_ids.codes(ratings.item_ids.take(ratings.items))
+        known = (users >= 0) & (items >= 0)
+        if learned := int(seen_pairs(log)(users[known], items[known]).sum()):
+            about.append(f"The log has {learned:,} of the {len(ratings):,} test pairs too, by which figures flatter.")
+        if count := int((~known).sum()):
             what = f"{count:,} of {len(ratings):,} test pairs have a user or an item that the log does not know"
             if on_unknown == "raise":
                 raise DataError(f"{what}: remove them, or pass --on-unknown fallback to answer for the average one.")

@@ -135,8 +135,8 @@ def frame_columns(
 
 
 def named_as(given: Mapping[str, str | None], columns: Any, like: Names) -> dict[str, str | None]:
-    """Return names of columns by role; those that are not given are as in `like`, where there are such columns."""
-    known = {role: name for role, name in like._asdict().items() if name in columns}
+    """Return names of columns by role; those that are not given are as in `like`, where such columns are left."""
+    known = {role: name for role, name in like._asdict().items() if name in columns and name not in given.values()}
     return {role: known.get(role) if name is None else name for role, name in given.items()}
 
 

@@ -76,8 +76,8 @@ def read_log(
         raise ParameterError(
             f"user=, item= and rating= are names of columns, not of type {odd[0]}: give three arrays as one tuple."
         )
-    if len(set(named)) < len(named):
-        raise ParameterError(f"user, item, rating and time must name different columns, not {given}.")
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise ParameterError(f"column {twice[0]!r} is named twice: users, items, ratings and times need one each.")
     for name in ("user_features", "item_features", "item_names"):
         held: Any = settings.get(name)
         if is_path(held) and (name != "item_names" or Path(held).exists()):

@@ -305,6 +305,10 @@ class Rows(NamedTuple):
             raise DataError(f"none of the {len(ids):,} items is named by item_names=: give titles by their ids.")
         if missing:
             notes.append(f"{missing:,} of {len(ids):,} items have no name")
+        known = codes >= 0
+        other = pc.not_equal(column.filter(pa.array(known)), column.take(pa.array(row[codes[known]]))).fill_null(False)
+        if several := len(np.unique(codes[known][other.to_numpy(zero_copy_only=False)])):
+            notes.append(f"{several:,} items have several names, of which the first is taken")
         return column.take(pa.array(row, mask=row < 0))
 
 
