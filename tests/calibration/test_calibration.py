@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
-from unskew.calibration import experts
+from unskew.calibration import experts, platt
 from unskew.calibration.experts import ExpertPlatt, assigned, gumbel, mixture_slopes
 from unskew.calibration.platt import (
     SMALLEST_SLOPE,
@@ -84,6 +84,18 @@ def test_newton_agrees_with_a_general_optimiser(ridge, rng):
     ours = solve_platt(e, ridge=ridge, centre=centre)
     np.testing.assert_allclose(np.concatenate(ours), found, atol=1e-5)
     np.testing.assert_array_equal(scalar_platt(few := e.take(np.arange(30))), np.ravel(solve_platt(few, ridge=0.0)))
+
+
+def test_the_steps_are_newtons(monkeypatch):
+    """As many as it takes if each squares how far off the last one was: with another curvature they were more."""
+    e, taken = examples(a=0.7, b=0.3, weights=np.linspace(0.1, 2, 4000)), []
+    monkeypatch.setattr(platt, "sigmoid", lambda z: taken.append(0) or expit(z))
+    counts = []
+    for solve in (lambda: solve_platt(e, ridge=3.0, centre=(0.5, 0.1)), lambda: e.shift(e.logits, 0.5)):
+        taken.clear()
+        solve()
+        counts.append(len(taken))
+    assert counts == [5, 5]
 
 
 def test_a_mean_that_no_shift_reaches_is_met_as_nearly_as_by_60():

@@ -8,7 +8,8 @@ import pytest
 import unskew
 from unskew.datasets import simulate_funnel
 from unskew.errors import DataError, ParameterError
-from unskew.evaluation import compare, impressions
+from unskew.evaluation import compare, fits, gain, impressions, judge, policy
+from unskew.evaluation.evaluate import LIKE_THE_LOG
 from unskew.evaluation.policy import estimate_value
 
 N_USERS, N_ITEMS = 150, 30
@@ -147,6 +148,22 @@ def test_what_cannot_be_judged_gets_a_sentence(log, change, sentence):
     given = {"source": uniform, "metrics": ["mse"], "estimators": ["ips"]} | change
     with pytest.raises((DataError, ParameterError), match=sentence):
         unskew.estimate_risk(given.pop("source"), log, **given)
+
+
+def test_numbers_that_the_judge_rests_on_stand_as_figures_were_found_by_them():
+    assert (judge.N_FOLDS, judge.MOST_UNSEEN, judge.LEAST_UNSEEN, judge.RAISED, judge.UNKNOWN) == (5, 4e5, 20, 1.64, 1)
+    assert (judge.FLOOR, judge.CAP, judge.FEWEST, judge.FEWEST_EQUAL, judge.INSIDE) == (
+        0.1,
+        0.9,
+        100,
+        30,
+        (1e-4, 0.9999),
+    )
+    assert (gain.Z, gain.DECIDES, gain.SHOWN, compare.MOST_ASKED) == (2.39, 10.43, 3.1, 1e5)
+    assert (policy.FEW, policy.HEAVY, policy.OFF, LIKE_THE_LOG) == (50, 0.05, 3, 0.5)
+    assert (fits.FACTORS, fits.SWEEPS, fits.PENALTY, fits.RIDGE_SIDE, fits.SHRUNK) == (6, 70, 500, 1500, 5)
+    assert (impressions.SHARE, impressions.DRAWN, impressions.IMPUTATION.sweeps) == (0.3, 1000, 60)
+    np.testing.assert_allclose(2 * np.log10(impressions.STRENGTHS), np.arange(-1, 12), atol=1e-12)
 
 
 def test_shares_by_popularity_are_counts_and_a_half():

@@ -5,11 +5,12 @@
 A mutant is the package with one place changed by one operator (`OPERATORS`), drawn by the seed: operators first, so
 that rare ones have their share, then one of their places in the rooms. Not drawn is what cannot make an answer wrong:
 
-- annotations, and what is said in text or in a refusal;
-- numbers that name a stream of random numbers (arguments of `default_rng`): another stream is as good;
+- annotations, and what stands in text or in a refusal;
+- numbers that name a stream of random numbers (arguments of `default_rng`, numbers of a sum or product with a `seed`):
+  another stream is as good; not whether a term is there, for without it two streams may be one;
 - how many rounds a loop may take that ends by itself, by `break`;
-- how much is worked on at once, or kept in order not to be found again: the constants of `SPEED`;
-- `<` for `<=` against a tolerance, a number of at most a millionth: what is computed does not hit it to the bit.
+- how much is worked on at once, or kept not to be found again: the constants of `SPEED` and comparisons with them;
+- `<` for `<=` by a tolerance, a number of at most a millionth: what is computed does not hit it to the bit.
 
 A function is changed in a copy of a process that has collected the tests; what only an import runs (a constant, a
 field) in a process of its own. Its tests are those of its room that run the changed statement, or a line that reads the
@@ -39,7 +40,7 @@ from importlib.machinery import SourceFileLoader
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import coverage
 import numba
@@ -58,7 +59,7 @@ LIBRARIES = [
 ]  # fmt: skip
 FORKING = multiprocessing.get_context("forkserver")  # its processes have the libraries imported
 ROLES = ("prediction", "imputation", "propensity")
-SPEED = {"CELLS", "CHUNK", "PIECE", "ROWS", "MOST_IN_FOLDER"}
+SPEED = {"CELLS", "CHUNK", "PIECE", "ROWS", "SHARED", "MOST_IN_FOLDER"}
 KERNELS = {"posterior": ["tests/posterior/test_gibbs.py", "-k", "normal or sweep or folded"]}
 LIMIT = 3  # times as long as unchanged, plus half a minute, in processor time
 MEMORY = 6 << 30  # bytes that a process may take
@@ -98,17 +99,14 @@ def swapped(node: ast.AST) -> ast.AST | None:
 
 def bound(node: ast.AST) -> ast.AST | None:
     """Compare with the end included where it is left out, and the reverse; or turn an equality around."""
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in FLIPPED:
-        end = node.comparators[0]
-        if isinstance(end, ast.Constant) and isinstance(end.value, float) and 0 < end.value <= 1e-6:
-            return None
-        return ast.Compare(node.left, [FLIPPED[type(node.ops[0])]()], node.comparators)  # type: ignore[list-item]
-    return None
+    if not compares(node) or has_tolerance(node):
+        return None
+    return ast.Compare(node.left, [FLIPPED[type(node.ops[0])]()], node.comparators)  # type: ignore[list-item]
 
 
 def fold(node: ast.AST) -> ast.AST | None:
     """Compare folds with the next one, or leave out the last fold of a range."""
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and names_folds(node.left):
+    if compares(node) and names_folds(node.left):
         return ast.Compare(node.left, node.ops, [ast.BinOp(node.comparators[0], ast.Add(), ast.Constant(1))])
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "range" and names_folds(node.args[-1]):
         return ast.Call(node.func, [*node.args[:-1], ast.BinOp(node.args[-1], ast.Sub(), ast.Constant(1))], [])
@@ -124,6 +122,22 @@ def ends_by_itself(loop: ast.For) -> bool:
 def names_folds(node: ast.AST) -> bool:
     """Whether an expression is about folds, by its name."""
     return isinstance(node, ast.Name | ast.Attribute) and "fold" in ast.unparse(node).lower()
+
+
+def compares(node: Any) -> TypeGuard[ast.Compare]:
+    """Whether an expression compares two values, by size or as equal."""
+    return isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in FLIPPED
+
+
+def has_tolerance(node: ast.AST) -> bool:
+    """Whether a number above 0 and of at most a millionth stands in an expression."""
+    found = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return any(isinstance(value, float) and 0 < value <= 1e-6 for value in found)
+
+
+def named(node: Any) -> set[str]:
+    """Find the names that an expression reads or binds, alone or of something."""
+    return {getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)} - {""}
 
 
 def reduction(node: ast.AST) -> ast.AST | None:
@@ -179,10 +193,12 @@ def harmless(node: Any) -> Iterator[ast.AST]:
         yield from node.args
     elif isinstance(node, ast.For) and ends_by_itself(node):
         yield node.iter
-    elif isinstance(node, ast.Assign) and SPEED & {
-        each.id for each in ast.walk(node.targets[0]) if hasattr(each, "id")
-    }:
+    elif isinstance(node, ast.Assign) and SPEED & named(node.targets[0]):
         yield node.value
+    elif isinstance(node, ast.Compare) and SPEED & named(node):
+        yield node
+    elif isinstance(node, ast.BinOp) and "seed" in named(node) and ast.Call not in map(type, ast.walk(node)):
+        yield from (each for each in ast.walk(node) if isinstance(each, ast.Constant))
 
 
 def drawn(rooms: Iterable[str], count: int, seed: int) -> list[Mutant]:
@@ -215,7 +231,7 @@ class Change(NamedTuple):
         around: list[Any] = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and node in ast.walk(each)]
         inner = around[-1]  # the innermost is walked last
         bound = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", inner)]
-        names = {each.id for target in bound for each in ast.walk(target) if isinstance(each, ast.Name)}
+        names = set.union(*map(named, bound))
         functions = [each for each in around if isinstance(each, ast.FunctionDef)]
         imported = not any(node in ast.walk(part) for each in functions for part in each.body)
         kernel = "njit(" in ast.unparse(tree if imported else ast.Module(around[:1], []))
@@ -381,9 +397,8 @@ def reading(room: str, names: set[str]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for file in (ROOT / "src/unskew" / room).glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            read: Any = node if isinstance(getattr(node, "ctx", None), ast.Load) else None
-            if {getattr(read, "id", ""), getattr(read, "attr", "")} & names:
-                found.setdefault(str(file.relative_to(ROOT)), set()).add(read.lineno)
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and named(node) & names:
+                found.setdefault(str(file.relative_to(ROOT)), set()).add(node.lineno)
     return found
 
 

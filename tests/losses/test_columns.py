@@ -5,7 +5,7 @@ import pytest
 
 from unskew.data.feed import Block
 from unskew.losses.batch import Parts, Rows
-from unskew.losses.columns import ERRORS, Column, Total, clip, exp, log, root, sigmoid, square, where
+from unskew.losses.columns import ERRORS, Column, Total, clip, exp, log, logit, root, sigmoid, square, where
 from unskew.testing.worlds import Listed, listed_view
 
 X, Y = np.array([0.3, 1.2, 2.5, 0.9]), np.array([1.4, 0.2, 0.7, 2.2])
@@ -134,6 +134,8 @@ def test_the_sigmoid_is_exact_at_both_ends(dtype, tolerance):
     found = sigmoid(x)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, np.exp(-np.logaddexp(0, -x.astype(np.float64))), rtol=8 * tolerance, atol=1e-37)
+    np.testing.assert_allclose(logit([0.0, 1e-30, 0.3, 1.0]), [-87, np.log(1e-30), np.log(3 / 7), 87], rtol=1e-12)
+    np.testing.assert_allclose(logit([0.0, 0.3, 1.0], 0.01), np.log([1 / 99, 3 / 7, 99]), rtol=1e-12)
 
 
 def test_a_root_is_found_or_the_end_nearest_to_it():

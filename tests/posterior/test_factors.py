@@ -112,7 +112,7 @@ def test_levels_probability_expected_and_std_agree(fitted):
     assert [Ratings.of(np.arange(n)).continuous for n in (20, 21)] == [False, True]
 
 
-def test_a_chain_goes_on_from_its_state():
+def test_a_chain_goes_on_from_its_state(monkeypatch):
     u, i = every_pair()
     problem = Problem(world(n=400)[0], PLAIN)
     whole, first, second = (problem.chain(5) for _ in range(3))
@@ -120,6 +120,10 @@ def test_a_chain_goes_on_from_its_state():
     shots = whole.shots["rows"]
     whole.run(11)
     assert whole.shots["rows"] is shots  # of the first 8 kept sweeps, then of every eighth
+    with monkeypatch.context() as small:
+        small.setattr("unskew.posterior.chain.SHOT_BYTES", 3.9 * 61 * (3 + 1) * 4)
+        (few := problem.chain(5)).run(40)
+    np.testing.assert_array_equal(few.shots["rows"], shots[[1, 2, 7]])  # in fewer bytes the last three of these
     first.run(21)
     second.restore(first.state())
     first.posterior()  # asking changes nothing
@@ -137,7 +141,11 @@ def test_answers_are_means_over_kept_sweeps(short, cuts, monkeypatch):
     monkeypatch.setattr("unskew.posterior.chain.smallest_rank", lambda *own: ranked.extend(own) or own[1].shape[1])
     problem = Problem(world(n=400, cuts=cuts)[0], replace(PLAIN, n_factors=2))
     chain, s = problem.chain(6, short=short), problem.chain(6, short=short).sampler
-    a, b, found, (users, items), n = s.user_side, s.item_side, [], chain.pairs, chain.n_checked
+    a, b, found, (users, items), n = s.user_side, s.item_side, [], chain.pairs, 0 if short else 10_000
+    each = [np.r_[np.repeat(np.arange(size), 4), np.full(100, size - 1)].tolist() for size in (81, 61)]
+    assert (chain.n_checked, len(users)) == (n, len(items)) == (n, n + len(each[0]) + len(each[1]))
+    assert users[n : n + len(each[0])].tolist() == each[0]  # four pairs of every row, more of the average ones
+    assert items[-len(each[1]) :].tolist() == each[1]
     chain.run(24)
     for sweep in range(1, 25):
         s.sweep()
@@ -365,7 +373,7 @@ def test_who_saw_what_enters_only_where_it_tells_something():
         assert enters or asked[4]
 
 
-def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
+def test_folds_share_every_user_evenly_and_columns_are_of_the_fold(monkeypatch):
     log, _ = world()
     problem = Problem(log, replace(PLAIN, exposure=True))
     fold = problem.folds()
@@ -375,6 +383,10 @@ def test_folds_share_every_user_evenly_and_columns_are_of_the_fold():
     chain = problem.chain(1, fold != 0)
     counts = np.log1p(np.bincount(log.users[fold != 0], minlength=81))
     assert np.corrcoef(chain.sampler.user_side.columns.values[:, 1], counts)[0, 1] > 1 - 1e-9
+    ran, run, seed = [], Chain.run, (problem := replace(problem, seed=7)).chain(1).sampler.seed
+    monkeypatch.setattr(Chain, "run", lambda own, n, bar: ran.append((own, n)) or run(own, n, bar))
+    problem.without_fold(fold, 2)  # by a chance of its own; of 60 sweeps a quarter is thrown away
+    assert [(own.sampler.seed - seed, own.burn, own.short, n) for own, n in ran] == [(3, 15, True, 60)]
 
 
 def test_folded_in_users_agree_with_fitted_ones(fitted):
@@ -488,9 +500,11 @@ def test_tiny_and_odd_logs_give_finite_answers():
 def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
     ran, run = [], Chain.run
     monkeypatch.setattr(Chain, "run", lambda chain, sweeps, bar=None: ran.append(sweeps) or run(chain, sweeps))
-    for name, sweeps in (("least_sweeps", 60), ("most_sweeps", 85)):
-        monkeypatch.setattr(defaults, name, lambda n, sweeps=sweeps: sweeps)
-    for unsteady, expected in ((1e-4, [60]), (1.1e-4, [60, 12, 12, 1])):
+    for least, most, unsteady, expected in (
+        (60, 85, 1e-4, [60]), (40, 55, 1.1e-4, [40, 10, 5]), (60, 85, 1.1e-4, [60, 12, 12, 1]),
+    ):  # fmt: skip
+        for name, given in (("least_sweeps", least), ("most_sweeps", most)):
+            monkeypatch.setattr(defaults, name, lambda n, given=given: given)
         monkeypatch.setattr(Chain, "unsteadiness", lambda chain, unsteady=unsteady: unsteady)
         found = sample(Problem(world(n=300)[0], replace(PLAIN, sweeps=None))).posterior
         assert ran == expected

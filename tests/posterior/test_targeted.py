@@ -116,6 +116,16 @@ def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
     beta, deviations = shrunk_logistic(x, y, np.ones(6000), group, 4)
     assert np.allclose(deviations[:, 0] + beta[0], offset + 0.2, atol=0.25)
     assert np.allclose(beta[1:], [1, 0.3], atol=0.15)
+    design = np.c_[x, np.eye(4)[group], np.eye(4)[group] * x[:, 1:2]]
+    p = expit(design @ np.r_[beta, deviations.T.ravel()])
+    slope = design.T @ (y - p)  # which the priors hold: of the map a tenth of how far it is from (0, 1, 0)
+    np.testing.assert_allclose(slope[:3], 0.1 * (beta - [0, 1, 0]), atol=1e-6)
+    found = deviations.T / slope[3:].reshape(2, 4)  # of deviations that over their variances, at which these are
+    np.testing.assert_allclose(found, np.tile(found[:, :1], 4), rtol=1e-3)
+    penalty = np.r_[np.full(3, 0.1), np.repeat(1 / found[:, 0], 4)]
+    spread = np.diag(np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design + np.diag(penalty)))[3:]
+    known = 4 - spread.reshape(2, 4).sum(1) / found[:, 0]
+    np.testing.assert_allclose(found[:, 0], np.maximum((deviations**2).sum(0) / known, 1e-4), rtol=0.011)
     y = (rng.random(6000) < expit(x @ [0.2, 1.0, 0.3])).astype(int)
     assert np.abs(shrunk_logistic(x, y, np.ones(6000), group, 4)[1]).max() < 0.1
     slopes = []  # of the truth on what is found for many small groups: 1 if shrunk by as much as they are unsure
@@ -156,6 +166,7 @@ def test_users_are_grouped_by_what_they_are():
     assert all(len(np.unique(group[k * 50 : k * 50 + 50])) == 1 for k in range(3))
     two = np.repeat(np.eye(2) * 9, 20, axis=0) + rng.standard_normal((40, 2))
     assert len(np.unique(group_users(two, rng))) == 2  # of at least 20
+    assert len(np.unique(group_users(rng.standard_normal((200, 3)), rng))) == 5
     for vectors in (np.zeros((5, 2)), np.zeros((100, 2)), np.zeros((100, 0))):
         assert group_users(vectors, rng).max() == 0
 
@@ -181,21 +192,29 @@ def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
     experts, logit_q, log_p = np.arange(60) % 3, rng.normal(0, 2, n), rng.normal(-2, 0.5, n)
     group = experts[users]
     liked = (rng.random(n) < expit(np.array([0.2, 1.0, 2.5])[group] * logit_q)).astype(np.int64)
-    found = target(liked, logit_q, log_p, users, items, experts, fold, np.ones(n))
-    x = np.stack([np.ones(n), logit_q, log_p - log_p.mean()], axis=1)
+    w = rng.exponential(size=n)
+    found, w = target(liked, logit_q, log_p, users, items, experts, fold, w), w / w.mean()
+    x, worth = np.stack([np.ones(n), logit_q, log_p - np.average(log_p, weights=w)], axis=1), w / np.mean(w**2)
     mapped = np.empty(n)
     for k in range(3):
-        beta, own = shrunk_logistic(*(of[fold != k] for of in (x, liked, np.ones(n), group)), 3)
+        beta, own = shrunk_logistic(*(of[fold != k] for of in (x, liked, worth, group)), 3)
         mapped[fold == k] = (x @ beta + own[group, 0] + own[group, 1] * logit_q)[fold == k]
     before, after = (np.logaddexp(0, z) - liked * z for z in (logit_q, mapped))
-    assert found.gain == pytest.approx((before - after).mean(), abs=1e-9)
-    around = before - after - found.gain  # its error is that of a mean: of what lies around it
+    assert found.gain == pytest.approx(np.average(before - after, weights=w), abs=1e-9)
+    around = w * (before - after - found.gain)  # its error is that of a mean: of what lies around it
     of_users, of_items = (
         (np.bincount(codes, around) ** 2).sum() * m / (m - 1) for codes, m in ((users, 60), (items, 40))
     )
     variance = max(of_users + of_items - (around**2).sum(), of_users, of_items)
     assert found.error == pytest.approx(np.sqrt(variance) / n)
     assert found.applied
+    beta, own = shrunk_logistic(x, liked, worth, group, 3)
+    moved = beta[0] - beta[2] * np.average(log_p, weights=w)
+    np.testing.assert_allclose(found.coefficients, [moved, *beta[1:]], atol=1e-9)
+    np.testing.assert_allclose(found.deviations, own, atol=1e-9)
+    by_tenth, by_expert = np.split(found.residuals[:, 2], [10])
+    assert by_tenth.tolist() == [300] * 10
+    assert by_expert.tolist() == np.bincount(group).tolist()
     (a, b, c), own = found.coefficients, found.deviations[group].T
     answers = found.logits(logit_q, log_p, users)
     np.testing.assert_allclose(answers, a + own[0] + (b + own[1]) * logit_q + c * log_p)

@@ -16,6 +16,7 @@ from unskew.runtime import Bar
 from unskew.special import ndtr
 
 ROWS = 100_000
+SHOT_BYTES = 64e6  # that item rows of all shots together take
 
 
 class Chain:
@@ -109,7 +110,7 @@ class Chain:
             return
         sd = math.sqrt(s.noise) * a.scale[users[:n]] * b.scale[items[:n]] / size
         self.checks.append(ndtr(score_pairs(users[:n], items[:n], *mean) / sd).astype(np.float32))
-        most = int(np.clip(64e6 / (4 * b.n * (d + 1)), 1, defaults.SHOTS))  # in 64 MB
+        most = int(np.clip(SHOT_BYTES / (4 * b.n * (d + 1)), 1, defaults.SHOTS))
         if len(self.shots.get("rows", ())) < most or self.kept % 8 == 0:
             shot: dict[str, Any] = {
                 "rows": b.rows.astype(np.float32), "scale": b.scale, "noise": s.noise, "precision": a.prior.precision,

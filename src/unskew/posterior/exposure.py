@@ -16,7 +16,6 @@ from unskew.data.log import RatingLog
 from unskew.posterior import defaults
 from unskew.posterior.kernels import Float, Int
 
-NOTHING = 1e-9  # as numbers are rounded
 SOME = 16  # columns whose spread is found at once
 
 
@@ -127,7 +126,7 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
     unexplained, rng = scaled - counts, np.random.default_rng(0)
     start = rng.standard_normal(min(n_users, n_items))
-    if not np.abs(unexplained @ rng.standard_normal(n_items)).max() > NOTHING:
+    if not np.abs(unexplained @ rng.standard_normal(n_items)).max() > 1e-9:
         k = min(least, k)  # everybody saw everything, or as counts alone have it
         return Directions(np.zeros((n_users, k)), np.zeros((n_items, k)), np.zeros(k))
     u, strengths, vt = svds(unexplained, k=k, v0=start, tol=1e-4)

@@ -23,6 +23,7 @@ from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_piece
 from unskew.special import ndtri
 
 FAR = 1e30
+SHARED = 20_000  # ratings from which threads share the work
 
 
 def sweep_rng(seed: int, sweep: int) -> np.random.Generator:
@@ -259,7 +260,7 @@ class Sampler:
 
     def _share(self, work: Int, kernel: Callable[..., None], *args: Any) -> None:
         """Run a kernel on all work, each thread, this one too, on every n-th piece: so are long rows shared out."""
-        if self.threads == 1 or len(self.users) < 20_000:
+        if self.threads == 1 or len(self.users) < SHARED:
             kernel(work, *args)
             return
         first, *rest = (work[k :: self.threads].copy() for k in range(self.threads))
