@@ -22,15 +22,6 @@ BIG = Finding("gain", "cannot tell", "word " * 60, "word " * 200, {}, "folds", "
 ALL = Findings("test", "The log cannot tell.", [BIAS, BIG], ["unskew fit log.csv", "word " * 50], "a log")
 
 
-def test_an_interval_shows_what_it_has():
-    assert str(SHARE) == "39% (34% to 43%)"
-    assert str(Interval(6960, form=",.0f")) == "6,960"
-    assert str(Interval(math.nan)) == "unknown"
-    assert SHARE.covers(0.4)
-    assert not Interval(0.4).covers(0.4)
-    assert Interval(0.5).to_dict() == {"value": 0.5, "low": None, "high": None}
-
-
 def test_a_record_survives_json_whole():
     facts = json.loads(ALL.json())
     assert (facts["decision"], facts["label"]) == ("test", "Test it first")
@@ -99,16 +90,6 @@ def parsed(chart):
 def two_rows(**given):
     data = [Row("log", Interval(0.52, form=".0%"), "plain"), Row("all", Interval(0.4, 0.35, 0.45, ".0%"), dots=[0.41])]
     return rows("Share liked", "Less than the log shows.", data, axis="share", **given)
-
-
-def test_a_chart_has_title_words_and_numbers():
-    chart = two_rows()
-    drawing = parsed(chart)
-    assert drawing.find(f"{SVG}title").text == "Share liked"
-    assert drawing.find(f"{SVG}desc").text == "Less than the log shows."
-    assert drawing.get("role") == "img"
-    assert "Share liked" in drawing.get("aria-label")
-    assert chart.to_dict()["rows"] == [["log", 0.52, None, None], ["all", 0.4, 0.35, 0.45]]
 
 
 def test_marks_stand_where_their_values_are():

@@ -40,20 +40,6 @@ def test_a_bar_shows_how_far_in_80_columns(terminal):
     assert any(re.search(r"3 of at most 200 epochs 0:\d\d:\d\d left .* validation 0.4444$", line) for line in drawn)
 
 
-def test_bars_inside_bars_share_one_display(terminal):
-    with runtime.bar("outer", 2, "fit") as outer:
-        display = runtime._State.display
-        with runtime.bar("inner", 5, "epoch"):
-            assert runtime._State.display is display
-            assert len(display.tasks) == 2
-            runtime.say("a sentence [with] brackets")
-        assert [task.description for task in display.tasks] == ["outer"]
-        outer.advance()
-        runtime.say("another")
-    assert runtime._State.display is None
-    assert "a sentence [with] brackets" in terminal.getvalue()
-
-
 def test_silence_and_files_get_no_bars(terminal, monkeypatch):
     log = unskew.simulate(30, 20, density=0.3, seed=0).log
     runtime.silence()

@@ -243,10 +243,3 @@ def test_a_failed_job_stops_no_other_and_a_defect_keeps_its_trace(file):
     assert (failing.times, odd.times, fine.times) == (2, 2, 1)
     with pytest.raises(ZeroDivisionError):
         run([job("d", Counted(ZeroDivisionError()))], file)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_any_number_of_workers_finds_the_same(file, workers):
-    outcome = run([job(f"n/{n}", dict) for n in range(3)], file, workers=workers, given=[("x", 1.0), ("y", 2.0)])
-    assert outcome.values == {f"n/{n}": {"x": 1.0, "y": 2.0} for n in range(3)}
-    assert list(outcome.values) == ["n/0", "n/1", "n/2"]

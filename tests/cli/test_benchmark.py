@@ -1,6 +1,7 @@
 """`unskew benchmark` and `unskew tune` from end to end, on the tiny log and on what they can name."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,13 @@ def test_a_tuned_recipe_is_what_fit_takes_and_a_second_call_reads_its_trials(run
     method, training = read_fit(recipe)[:2]
     assert fitted.method == unskew.Naive(**(vars(method) | {"learning_rate": 0.02}))
     assert training.max_epochs == 1 == len(fitted.history.epochs)
+
+
+def test_what_comes_after_tuning_reads_the_log_as_it_was_read():
+    given = Reading(positive=4.0, duplicates="last", user_features=Path("a b"))
+    by_set = ["--set", "log.duplicates=last", "--set", "log.user_features=a b"]
+    assert given.words(for_fit=True) == ["--positive", "4", *by_set]
+    assert Reading(graded=(1.0, 5.0), duplicates="last").words() == ["--graded", "1", "5", "--duplicates", "last"]
 
 
 def test_a_benchmark_of_a_log_without_a_test_says_that_its_test_is_biased(run, files, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import unskew
 from unskew.cli.settings import Settings, literal
+from unskew.data.scale import Scale
 
 
 def method_from(name, assignments):
@@ -71,4 +72,6 @@ def test_a_graded_dataset_must_be_asked_for_on_its_own_scale(run, small_coat):
     words = ("fit", f"coat:{small_coat}", "--method", "naive", "--set", "training.max_epochs=1")
     assert "give --graded 1 5" in run(*words, "--out", small_coat / "m", "--graded", 0, 9, code=2).stderr
     run(*words, "--out", small_coat / "m", "--graded", 1, 5)
-    assert unskew.load(small_coat / "m").log.binary is False
+    again = ("fit", f"coat:{small_coat}", "--method", small_coat / "m" / "recipe.toml", "--out", small_coat / "again")
+    run(*again)  # with the scale of the recipe
+    assert unskew.load(small_coat / "m").log.scale == unskew.load(small_coat / "again").log.scale == Scale(None, 1, 5)

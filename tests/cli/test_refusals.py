@@ -1,15 +1,12 @@
 """Bad input is answered with one sentence and exit code 2, and leaves no file; nothing else is swallowed."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from unskew.cli import app, options
-from unskew.data.rows import Duplicates
-from unskew.metrics.ranking import EmptyUsers
-from unskew.model import OnUnknown
+from unskew.cli import app
 
 COMMANDS: Any = typer.main.get_command(app).commands
 WORDS = {  # that each command would take
@@ -182,12 +179,3 @@ def test_any_other_error_is_not_swallowed(monkeypatch):
 
     monkeypatch.setattr("unskew.registry.broken", broken)
     assert isinstance(CliRunner().invoke(app, ["list"]).exception, RuntimeError)
-
-
-def test_the_choices_offered_are_the_librarys():
-    for offered, known in (
-        (options.Duplicates, Duplicates),
-        (options.EmptyUsers, EmptyUsers),
-        (options.OnUnknown, OnUnknown),
-    ):
-        assert get_args(offered) == get_args(known)

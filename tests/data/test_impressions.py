@@ -147,12 +147,6 @@ def test_random_traffic_of_down_sampled_rows_is_apart(rows):
     assert any("left out by their sample_rate: not used" in note for note in log.notes)
 
 
-def test_traffic_that_is_all_random_is_trained_on(rows):
-    log = unskew.read_log(changed(rows, is_random=[True] * len(rows)), target="click")
-    assert (len(log), log.random) == (len(rows), None)
-    assert any("every row is random traffic" in note for note in log.notes)
-
-
 def test_a_sum_over_shown_pairs_by_their_logged_chances_is_that_over_all_pairs():
     """Every outcome of two draws of three items for one user and three for another, by chances of their own."""
     policy, value = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]), np.array([[1.0, 2.0, 5.0], [3.0, 0.5, 4.0]])
@@ -281,6 +275,14 @@ def test_impressions_are_divided_by_time_and_requests_never_torn_apart(rows, tar
     assert usual(unskew.read_log(rows.drop_columns(["time", "request"]), target=target)) == "global"
     by_user = unskew.holdout_split(log, 0.2, by="user")
     assert len(by_user.train_rows) + len(by_user.holdout_rows) == len(log)
+
+
+def test_a_file_of_impressions_is_divided_whole(run, rows, tmp_path):
+    pcsv.write_csv(rows, tmp_path / "shown.csv")
+    run("split", tmp_path / "shown.csv", "--out", tmp_path / "parts")
+    train, test = (pcsv.read_csv(tmp_path / "parts" / f"{name}.csv") for name in ("train", "test"))
+    assert (len(train) + len(test), train.column_names) == (len(rows), rows.column_names)
+    assert max(train["time"].to_pylist()) <= min(test["time"].to_pylist())
 
 
 def test_a_log_keeps_at_most_16_bytes_a_row_besides_its_columns():

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from unskew import Additive, DataError, ParameterError, RatingLog, holdout_split, make
+from unskew import Additive, DataError, RatingLog, holdout_split, make
 from unskew.data.feed import Batch, Block, Chunk, Feed
 from unskew.data.impressions import counted
 from unskew.data.population import AllPairs, Folds, ListedRows
@@ -172,21 +172,6 @@ def test_folds_keep_repeats_together(log):
     pairs = [rows.users.tolist(), rows.items.tolist()]
     placed = {*zip(*pairs, net.tolist(), strict=True)}
     assert len(placed) == len({*zip(*pairs, strict=True)}) < len(log.listed)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"seen": [0, 1, None, 1]}, "row 3 of seen holds nothing, where only 0 and 1"),
-        ({"sample_rate": [1, 1, 1.5, 1]}, "row 3 of sample_rate holds 1.5: it must be above 0"),
-        ({"seen": [1, 1, 1]}, "ratings has 4 rows and seen 3"),
-        ({"ratings": ["9", "0", "x", "1"]}, "row 3 of ratings holds 'x'"),
-    ],
-)
-def test_bad_columns_are_named(change, sentence):
-    given = {"users": [0, 1, 0, 1], "items": [0, 1, 1, 0], "ratings": [9, 0, 1, 1], "seen": [0, 1, 1, 1]} | change
-    with pytest.raises((DataError, ParameterError), match=sentence):
-        RatingLog.from_arrays(given.pop("users"), given.pop("items"), given.pop("ratings"), **given)
 
 
 def test_what_counts_over_all_pairs_says_so(log):

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import unskew
 from unskew.data import read as read_module
-from unskew.data.read import read_frame, read_log
+from unskew.data.read import read_log
 from unskew.errors import DataError, ParameterError
 
 
@@ -277,17 +277,6 @@ BROKEN = [
 @pytest.mark.parametrize(("name", "content", "sentence"), BROKEN, ids=[sentence for *_, sentence in BROKEN])
 def test_a_fault_in_a_file_is_named_with_its_place(file, name, content, sentence):
     assert sentence in refused(file(content, name), positive=3, rating_scale=(1, 5))
-
-
-def test_parquet_text_that_is_not_utf8_is_refused(file):
-    offsets, data = np.array([0, 1, 2, 3], dtype=np.int32), pa.py_buffer(b"u\xffv")
-    broken = pa.StringArray.from_buffers(3, pa.py_buffer(offsets), data)
-    path = file(parquet(user_id=broken), "log.parquet")
-    assert "log.parquet is not UTF-8" in refused(path)
-    notes = read_frame(file(parquet(note=[b"1", b"2", None]), "notes.parquet"))["note"]
-    assert notes.to_pylist() == [1, 2, None]
-    with pytest.raises(DataError, match=r"log.parquet is not UTF-8"):
-        read_frame(path)
 
 
 def test_a_path_that_leads_nowhere_is_refused(file, tmp_path):

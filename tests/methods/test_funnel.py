@@ -242,12 +242,6 @@ def test_models_of_clicks_take_in_new_users(clicks, without_random):
     assert more.take(np.arange(3)).cells.tolist() == log.cells[:3].tolist()
 
 
-def test_the_chances_of_a_part_are_those_to_be_shown_and_in_it(clicks):
-    log = clicks[1]
-    half = np.arange(len(log)) % 2 == 0
-    assert log.take(half).chances == pytest.approx(log.chances[half] * half.mean())
-
-
 def test_where_a_click_was_shown_is_one_additive_term_of_its_score():
     """A policy puts some items first whatever is liked: what these win by their place is not taken for liking."""
     found, rng = simulate_funnel(300, 60, 6000, click_rate=0.15, decay=1.0, random_share=0.0, seed=3), RNG(0)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from unskew import DataError, Factors, Logistic, ParameterError, RatingLog, Training, read_log, simulate
 from unskew.propensity.additive import Additive, activity, solve_margins
 from unskew.propensity.base import FittedPropensity, refuse_collapsed
-from unskew.propensity.counted import Known, NaiveBayes, Popularity, Uniform
+from unskew.propensity.counted import Known, NaiveBayes, Popularity
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,6 @@ def base_rate(world):
 
 def _all(log):
     return np.divmod(np.arange(log.n_pairs), log.n_items)
-
-
-def test_uniform_is_the_base_rate(world, pairs):
-    np.testing.assert_allclose(Uniform().fit(world.log).pair(*pairs), base_rate(world), rtol=1e-6)
 
 
 def test_popularity_follows_the_counts_at_the_base_rate(world):
@@ -197,18 +193,6 @@ def log_of(seen):
     return RatingLog.from_arrays(
         users, items, ratings, positive=1, user_ids=range(seen.shape[0]), item_ids=range(seen.shape[1])
     )
-
-
-def test_all_margins_of_a_log_are_matched():
-    rng = np.random.default_rng(1)
-    seen = rng.random((300, 200)) < grid(rng.normal(-2, 0.7, 300), rng.normal(0, 0.7, 200))
-    log, counts = log_of(seen), (seen.sum(1), seen.sum(0))
-    assert min(side.min() for side in counts) > 0
-    fitted = Additive().fit(log)
-    p = fitted.pair(*(x.ravel() for x in np.indices((300, 200)))).reshape(300, 200)
-    np.testing.assert_allclose(p.sum(1), counts[0], rtol=1e-5)
-    np.testing.assert_allclose(p.sum(0), counts[1], rtol=1e-5)
-    assert fitted.notes == ()
 
 
 def test_the_fit_is_maximum_likelihood_over_all_pairs():

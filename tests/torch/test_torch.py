@@ -124,12 +124,6 @@ def test_bits_follow_from_the_seed_alone(world):
     torch.set_rng_state(random_state)
 
 
-def test_a_graph_net_learns_the_world(world):
-    fit = Naive(net=Module(LightGCN), l2=1e-4).fit(world.log, training=replace(QUICK, max_epochs=40))
-    risks = [epoch.validation for epoch in fit.history.of("prediction")]
-    assert min(risks) < risks[0] - 0.01
-
-
 def test_a_net_of_a_fold_knows_its_own_pairs_only(world):
     seen = []
 

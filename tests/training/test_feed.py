@@ -71,6 +71,8 @@ def test_an_epoch_visits_every_training_row_once_in_the_order_of_users(split):
 
 def test_an_epoch_in_several_draws_is_still_whole(split, monkeypatch):
     monkeypatch.setattr(feeds, "ROWS_AT_ONCE", 70)
+    (batch,) = feed(split, batch_size=2**31 - 1).epoch()  # no more rows and pairs than there are
+    assert (size_of(batch.observed), size_of(batch.sampled), len(batch.sampled.block)) == (240, 480, 480)
     batches = list(feed(split, batch_size=32).epoch())
     assert sorted(size_of(batch.observed) for batch in batches) == [16, *[32] * 7]
     assert len({id(batch.sampled.block) for batch in batches}) == 5  # four draws, and one for the small batch
@@ -140,23 +142,6 @@ def test_a_pair_never_teaches_the_net_that_answers_for_it(split):
         assert batch.sampled.cells * size_of(batch.sampled) == pytest.approx(3 * 1200)
     met = np.concatenate([u * 120 + i for u, i in (pairs_of(batch.observed) for batch in f.epoch())])
     assert len(met) == len(np.unique(met)) == 3 * 240
-
-
-def test_sampled_pairs_of_folds_reach_all_that_their_nets_may_meet(split):
-    folds = Folds(3, 9, AllPairs(N_USERS, N_ITEMS))
-    f, counts = feed(split, pairs_per_row=100.0, folds=folds), np.zeros((120, 90))
-    for batch in f.epoch():
-        np.add.at(counts, pairs_of(batch.sampled), 1)
-    allowed = np.zeros((120, 90), bool)
-    users, items = np.divmod(np.arange(1200), N_ITEMS)
-    for net in range(3):
-        allowed[users + N_USERS * net, items + N_ITEMS * net] = pair_fold(folds.seed, users, items, folds.n) != net
-    assert not counts[~allowed].any()
-    assert counts[allowed].min() > 0
-    shares = np.bincount(pair_fold(folds.seed, users, items, folds.n)) / 1200
-    np.testing.assert_allclose(shares, 1 / 3, atol=0.06)
-    unknown = folds.placed(np.array([-1, 3]), np.array([2, -1]), -1)
-    assert (unknown[0][0], unknown[1][1]) == (-1, -1)
 
 
 def test_what_roles_answered_is_forgotten_on_request(split):
