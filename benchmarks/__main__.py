@@ -15,7 +15,6 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -25,6 +24,7 @@ from pathlib import Path
 import unskew
 from benchmarks import judge, peers, quality, speed, tables, worlds
 from benchmarks.cases import Job
+from unskew.errors import chosen, whole
 
 EXPERIMENTS = {
     "quality": quality.EXPERIMENT,
@@ -52,9 +52,8 @@ def run(name: str, cases: list[str], methods: list[str], asked: argparse.Namespa
     """Carry out the jobs that are left and record each; one that fails is named and the others go on."""
     experiment, file, failed = EXPERIMENTS[name], asked.records / f"{name}.jsonl", 0
     n_seeds = experiment.n_seeds if asked.seeds is None else asked.seeds
-    if n_seeds < 1:
-        raise unskew.ParameterError(f"--seeds must be at least 1, not {n_seeds}.")
-    jobs = [(c, m, s) for c, s, m in product(cases, range(n_seeds), methods) if experiment.applies(m, c)]
+    seeds = range(whole(n_seeds, "--seeds", 1))
+    jobs = [(c, m, s) for c, s, m in product(cases, seeds, methods) if experiment.applies(m, c)]
     known = {tables.key_of(record): record["settings"] for record in tables.read(file)}
     left = [job for job in jobs if asked.again or job not in known]
     report(f"{name}: {len(left)} of {len(jobs)} jobs are left to run.")
@@ -68,10 +67,8 @@ def run(name: str, cases: list[str], methods: list[str], asked: argparse.Namespa
             report(f"error: {method} on {case}, seed {seed}: {error}")
             continue
         known[case, method, seed] = found.settings
-        job = {"case": case, "method": method, "seed": seed}
-        tables.record(
-            file, {**job, "metrics": found.metrics, "settings": found.settings, **provenance(), **found.versions}
-        )
+        job = {"case": case, "method": method, "seed": seed, "metrics": found.metrics, "settings": found.settings}
+        tables.record(file, job | provenance() | dict(found.versions))
         figures = ", ".join(f"{name} {value:.4f}" for name, value in found.metrics.items())
         report(f"{number}/{len(left)} {case}, {method}, seed {seed}: {figures}")
     return BAD_INPUT if failed else 0
@@ -104,22 +101,15 @@ def carry_out(asked: argparse.Namespace) -> int:
     if asked.command == "table" and asked.page is not None:
         tables.write(asked.page, tables.with_tables(asked.page.read_text(encoding="utf-8"), asked.records))
         return 0
-    name = one_of(asked.experiment, "experiment", EXPERIMENTS)
+    name = chosen(asked.experiment, "experiment", EXPERIMENTS)
     experiment = EXPERIMENTS[name]
-    cases = [one_of(case, "case", experiment.cases) for case in asked.case or experiment.cases]
-    methods = [one_of(method, "method", experiment.methods) for method in asked.method or experiment.methods]
+    cases = [chosen(case, "--case", experiment.cases) for case in asked.case or experiment.cases]
+    methods = [chosen(method, "--method", experiment.methods) for method in asked.method or experiment.methods]
     if asked.command == "run":
         return run(name, cases, methods, asked)
     records = tables.gathered(asked.records, name)
     print(experiment.table(records) if experiment.table else tables.report(records, cases, methods))
     return 0
-
-
-def one_of(name: str, kind: str, known: Collection[str]) -> str:
-    """Return a name that is known; any other is refused with those that are."""
-    if name not in known:
-        raise unskew.ParameterError(f"There is no {kind} {name!r} here: choose from {', '.join(known)}.")
-    return name
 
 
 def main(arguments: list[str] | None = None) -> int:

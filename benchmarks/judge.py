@@ -26,6 +26,7 @@ from scipy.special import expit, logit
 import unskew
 from benchmarks import cases
 from benchmarks.cases import Array
+from benchmarks.tables import grid
 from unskew.evaluation import gain as gains_of
 from unskew.evaluation import judge
 from unskew.evaluation.fits import imputation_of
@@ -254,14 +255,11 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
         "a pure shift of level decided wrongly: never": (counts["bayes, lower"]["wrong"], len(records)),
         "any true difference decided: at least 60%": (decided, decided + every["open"]),
     }
-    lines = [f"{len(records)} worlds are recorded.", "", "| | right | wrong | open |", "|---|---:|---:|---:|"]
-    lines += [
-        f"| {group} | {' | '.join(str(own[kind]) for kind in truly)} |" for group, own in sorted(counts.items()) if own
-    ]
-    lines += ["", "| aim | found |", "|---|---|"]
-    lines += [f"| {name} | {part / max(whole, 1):.1%} ({part} of {whole}) |" for name, (part, whole) in shares.items()]
-    held = {name: values for name, values in coverage(records).items() if values}
-    return "\n".join([*lines, *(f"| {name} | {np.mean(each):.3f} of {len(each)} |" for name, each in held.items())])
+    groups = [[group, *(str(own[kind]) for kind in truly)] for group, own in sorted(counts.items()) if own]
+    aims = [[name, f"{part / max(whole, 1):.1%} ({part} of {whole})"] for name, (part, whole) in shares.items()]
+    aims += [[name, f"{np.mean(each):.3f} of {len(each)}"] for name, each in coverage(records).items() if each]
+    head = f"{len(records)} worlds are recorded."
+    return "\n\n".join([head, grid([["", *truly], *groups]), grid([["aim", "found"], *aims])])
 
 
 def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

@@ -15,20 +15,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit, ndtr
 
 import unskew
-from benchmarks.cases import (
-    QUIET,
-    REAL,
-    Array,
-    Experiment,
-    Figures,
-    Job,
-    Measured,
-    by_law,
-    grouped,
-    jester,
-    simulated,
-    tiny,
-)
+from benchmarks import cases
+from benchmarks.cases import QUIET, Array, Figures, Job, Measured, grouped
 from unskew import BayesianFactors, Method, RatingLog, Recommender, World
 from unskew.metrics import UserLists, calibration_error
 from unskew.posterior.exposure import Pairs
@@ -75,16 +63,15 @@ def measure(job: Job) -> Measured:
 def fitted(name: str, log: RatingLog, seed: int) -> tuple[Recommender, float]:
     """Return a model as its folder gives it back, and the time of its fit, in which nothing is compiled."""
     warm_up(name)
-    method, began = unskew.make(name), time.process_time()
-    model = method.fit(log, seed=seed, training=QUIET)
-    seconds = time.process_time() - began
-    return loaded(model), seconds
+    began = time.process_time()
+    model = unskew.make(name).fit(log, seed=seed, training=QUIET)
+    return loaded(model), time.process_time() - began
 
 
 @cache
 def warm_up(name: str) -> None:
     """Fit once on a tiny log."""
-    unskew.make(name).fit(tiny().train, seed=0, training=QUIET)
+    unskew.make(name).fit(cases.tiny().train, seed=0, training=QUIET)
 
 
 def loaded(model: Recommender) -> Recommender:
@@ -190,10 +177,12 @@ def logistic(x: Array, y: Array, weight: Array | float = 1.0) -> tuple[float, fl
     return float(a - b * centre / size), float(b / size)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = cases.Experiment(
     "the default, naive training and methods of the paper on all real cases and two simulated worlds",
     ("naive", "dr-jl", "dce-dr", "dce-tdr", "bayes", "dce-bayes"),
-    {**REAL, **by_law(jester), **{f"simulated, {by}": partial(simulated, by) for by in ("taste", "popularity")}},
+    cases.REAL
+    | cases.by_law(cases.jester)
+    | {f"simulated, {by}": partial(cases.simulated, by) for by in ("taste", "popularity")},
     5,
     measure,
 )

@@ -23,20 +23,16 @@ import unskew
 from benchmarks.cases import QUIET, Experiment, Figures, Job, Measured, coat, grouped, log_of, million, movielens, tiny
 from benchmarks.peers import HELD_OUT, PEERS, cornac_data, fitted, implicit_model, matrix
 from benchmarks.quality import Posterior, warm_up, with_columns
-from benchmarks.tables import Record, read
+from benchmarks.tables import Record, grid, read
 from unskew.data.log import RatingLog
 from unskew.datasets import simulate_funnel
-from unskew.findings import Table
 from unskew.metrics.table import roc_auc
 from unskew.posterior.exposure import Pairs
 from unskew.posterior.factors import BayesianFactors, Problem, one_blas_thread
 from unskew.training.loop import Loop
 
 TIMES, FEW, FACTORS, REQUESTS = 5, 3, 16, 200
-AUTHORS = {
-    "coat": 14.4,
-    "drawn": 1021,
-}  # seconds of the DCE paper's code for one fit; drawn is a log of Yahoo!R3's shape
+AUTHORS = {"coat": 14.4, "drawn": 1021}  # seconds of the DCE paper's code for a fit; drawn is of Yahoo!R3's shape
 EQUAL, BURN, MOST = ("cornac-mf", "lenskit-biased-mf", "surprise-svd", "implicit-als"), 10, 400
 CPU, WALL = time.process_time, time.perf_counter
 
@@ -410,7 +406,7 @@ def table(records: list[Record]) -> str:
         for name, value in record["metrics"].items():
             held.setdefault((record["case"], name), []).append(value)
     rows = [[case, name, f"{np.median(each):.3g}", str(len(each))] for (case, name), each in sorted(held.items())]
-    return Table("Speed", ["case", "figure", "median", "runs"], rows).markdown()
+    return grid([["case", "figure", "median", "runs"], *rows])
 
 
 EXPERIMENT = Experiment(

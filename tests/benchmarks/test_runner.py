@@ -126,10 +126,10 @@ def test_a_page_holds_what_its_records_say(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ("run cloth", "There is no experiment 'cloth' here"),
-        ("run quality --method nave", "There is no method 'nave' here"),
-        ("run quality --case cloth", "There is no case 'cloth' here"),
-        ("run quality --seeds 0", "--seeds must be at least 1, not 0."),
+        ("run cloth", "experiment must be 'quality', 'peers', 'speed', 'funnel', 'loop' or 'judge', not 'cloth'."),
+        ("run quality --method nave", "--method must be 'naive', 'dr-jl', "),
+        ("run quality --case cloth", "--case must be 'coat', "),
+        ("run quality --seeds 0", "--seeds must be a whole number from 1 to "),
         ("table quality --records .", "There are no records"),
         ("table quality --records broken", "quality.jsonl, line 1 is no record of a fit"),
         ("run quality --data . --case movielens --method naive --records .", "be read"),

@@ -2,17 +2,11 @@
 
 import csv
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import Result
 
 import unskew
-
-Run = Callable[..., Result]
-Facts = Callable[..., Any]
 
 
 def write_rows(path, names, rows):

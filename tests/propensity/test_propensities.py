@@ -31,17 +31,10 @@ def featured():
     x, y = rng.normal(size=(300, 2)), rng.normal(size=(200, 2))
     truth = 1 / (1 + np.exp(-(-2.5 + 0.8 * x[:, :1] + 0.5 * y[:, 0] + 0.7 * x[:, 1:] * y[:, 1])))
     users, items = np.nonzero(rng.random((300, 200)) < truth)
-    log = RatingLog.from_arrays(
-        users,
-        items,
-        rng.integers(0, 2, len(users)),
-        positive=1,
-        user_ids=range(300),
-        item_ids=range(200),
-        user_features=pa.table({"user_id": np.arange(300), "a": x[:, 0], "b": x[:, 1]}),
-        item_features=pa.table({"item_id": np.arange(200), "c": y[:, 0], "d": y[:, 1]}),
-    )
-    return log, truth
+    known = {"user_ids": range(300), "item_ids": range(200), "positive": 1}
+    known["user_features"] = pa.table({"user_id": np.arange(300), "a": x[:, 0], "b": x[:, 1]})
+    known["item_features"] = pa.table({"item_id": np.arange(200), "c": y[:, 0], "d": y[:, 1]})
+    return RatingLog.from_arrays(users, items, rng.integers(0, 2, len(users)), **known), truth
 
 
 def base_rate(world):

@@ -29,9 +29,10 @@ def test_lists_come_back_in_order_over_parts(tmp_path):
     assert (tuple(table.column_names), torn, len(table)) == (COLUMNS, 0, 60)
     assert table.slice(0, 3).to_pylist() == rows("r0")
     assert table["request"].to_pylist()[::3] == [f"r{number}" for number in range(20)]
-    (log := ShownLog(tmp_path / "shown")).append(rows("é\n", user="x"))
-    log.close()
-    assert read_shown(tmp_path / "shown")[0]["user"].to_pylist() == ["7"] * 60 + ["x"] * 3  # of two kinds: text
+    log = ShownLog(tmp_path / "two kinds")
+    log.append(rows("é\n"))
+    log.append(rows("b", user="x"))
+    assert read_shown(log.folder)[0]["user"].to_pylist() == ["7"] * 3 + ["x"] * 3
 
 
 @pytest.mark.parametrize("cut", range(1, 330, 7))
