@@ -318,6 +318,23 @@ def test_the_assignment_at_rest_is_the_softmax_of_its_gate(rng):
     np.testing.assert_allclose(mixture.assignment(vectors), expected, rtol=1e-5)
 
 
+def test_experts_start_near_the_common_map_and_shrinkage_counts_in_examples(rng, monkeypatch):
+    """Slopes are per example: `shrinkage` of them stand against as many as the weights leave."""
+    e = replace(grouped(0)[0].in_order(), weights=rng.exponential(size=6000))
+    many = experts.Mixture.start(4000, (0.5, 0.2), e.vectors, rng)
+    assert many.maps.value.mean(0) == pytest.approx([np.log(0.5), 0.2], abs=0.01)
+    assert [many.maps.value.std(0).mean(), many.gate.value.std()] == pytest.approx([0.1, 0.01], rel=0.05)
+    mixture, found, moved = experts.Mixture.start(3, (0.5, 0.2), e.vectors, rng), [], []
+    monkeypatch.setattr(experts, "mixture_slopes", lambda *own: found.extend(mixture_slopes(*own)) or found)
+    monkeypatch.setattr(experts.Table, "move", lambda table, slopes, rate: moved.append(slopes))
+    mixture.descend(e, (0.5, 0.2), 1, ExpertPlatt(n_experts=3, shrinkage=7.0), rng)
+    share = 7 * (e.weights**2).sum() / e.weights.sum() ** 2
+    for slopes, own, away in zip(
+        moved, found, (mixture.maps.value - [np.log(0.5), 0.2], mixture.gate.value), strict=True
+    ):
+        np.testing.assert_allclose(slopes, own + share * away, rtol=1e-4, atol=1e-7)
+
+
 def test_shrinkage_draws_maps_to_the_common_one_and_the_gate_to_an_even_one(rng):
     e, _, _ = grouped(0)
     apart = []
@@ -410,6 +427,13 @@ def test_random_experts_stay_with_their_users(rng):
     shares = np.unique(before, return_counts=True)[1] / 200
     assert len(shares) == 4
     assert (abs(shares - 0.25) < 0.12).all()
+
+
+def test_defaults_stand_as_figures_were_found_by_them():
+    settings = {"n_experts": 5, "steps": 100, "steps_per_epoch": 30, "learning_rate": 0.3, "shrinkage": 20, "ridge": 1}
+    assert ExpertPlatt() == ExpertPlatt(**settings, assignment="hard", step_back=True)
+    assert UserPlatt() == UserPlatt(ridge=1)
+    assert (experts.MOST_EXAMPLES, experts.MOST_SOLVED, experts.MOST, platt.LARGEST_LOGIT) == (2**14, 2**17, 10**6, 30)
 
 
 def test_parameters_are_counted():

@@ -8,7 +8,7 @@ import pytest
 
 import unskew
 from unskew.data.pairs import SeenPairs
-from unskew.evaluation import fits, judge
+from unskew.evaluation import fits, gain, judge
 from unskew.evaluation.compare import MOST_ASKED as MOST
 from unskew.evaluation.estimators import ESTIMATORS, LISTS_NEED_ALL, corner_of, estimate, interval_of
 from unskew.evaluation.gain import hull
@@ -81,6 +81,9 @@ def test_the_better_model_is_named_and_equal_ones_are_not(world, scores):
     asked = [replace(found, by_log=found.by_log._replace(needed=n)) for n in (1.0, MOST - 9, MOST, MOST + 1)]
     assert [each.needed for each in asked] == [50, MOST, MOST, None]
     assert str(level).startswith("This log cannot tell B from A")
+    tied = {"order": gain.Estimate(0.001, 0.002), "squared": (gain.Estimate(0.0, 1.0),), "aligned": ()}
+    unsure = replace(found, by_log=found.by_log._replace(**tied, needed=501.0))
+    assert str(unsure).endswith("It can show a gain of 0.6 points or more; of random ratings, 510 would decide.")
     assert "no log can show this; about 250 random ratings" in found.finding().rests_on
     assert "an evaluation counts all unseen pairs alike" in found.finding().rests_on
 
@@ -104,6 +107,9 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
     assert "Random ratings alone judge: 80 ratings cannot judge anything" in capsys.readouterr().err
     rated = judge.Evidence.rated(world.log, world.test, world.test.ratings)
     assert rated.level.value == pytest.approx(world.test.positive_rate)
+    before, after = ((rated.y - of(rated.users, rated.items)) ** 2 for of in (poor, good))
+    gained, needed = before - after, found.by_random.needed
+    assert needed == pytest.approx(gain.DECIDES * gained.var() / gained.mean() ** 2)  # nothing is imputed
     assert found.finding().rests_on == "3,000 random ratings, 15 of pairs that the log holds."
     others = world.test.take(~SeenPairs(few)(world.test.users, world.test.items))
     rests_on = unskew.compare(poor, good, few, random_ratings=others).finding().rests_on

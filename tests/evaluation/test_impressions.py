@@ -104,6 +104,8 @@ def test_two_models_of_impressions_are_compared_on_the_rows_that_neither_saw(log
     assert (found.decision, found.better) == ("use", "own")
     assert found.gains["mse"].low > 0
     assert "by 7,200 rows that were shown" in str(found)
+    for name, one in (("mse", found.by_log.squared[0]), ("precision@10", found.by_log.order)):
+        assert one.interval()[:3] == pytest.approx(found.gains[name][:3], rel=1e-3)
     back = unskew.compare(own, flat, names=("own", "flat"))
     assert back.better == "own"
     assert back.gains["precision@10"].value == pytest.approx(-found.gains["precision@10"].value)

@@ -192,6 +192,7 @@ def gain_of(order: float, *squared: float, stars: float | None = None, aligned: 
         (gains.Z, (0, 0, 0), None, (), "test"),
         (-gains.Z, (0, 0, 0), None, (), "test"),
         (0, (0, 0, -gains.Z), None, (2.4, 2.4, 2.4), "use"),
+        (0, (0, 0, 1.5), None, (-2.4, -2.4, -2.4), "stop"),
     ],
 )
 def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned, decision):

@@ -85,6 +85,10 @@ def test_clipping_says_how_much_it_may_have_cost() -> None:
     r, p, t = np.array([1.0, 0, 1, 1]), np.array([0.5, 0.5, 0.01, 0.5]), np.full(4, 0.5)
     assert estimate_value([1.0, 1.0], [1.0, 0.5], [1.0, 0.0])["ips"].value == 0.5  # what is sure, and what never is
     assert estimate_value([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5], policy=[0, 1])["ips"].value == 1
+    for errors, off in ((2.9, False), (3.1, True)):  # by which the mean weight is off 1
+        w = 1 + errors * 0.2 / np.sqrt(99) + np.tile([0.2, -0.2], 50)
+        notes = estimate_value(np.arange(100) % 2, 0.3 / w, np.full(100, 0.3)).notes
+        assert any("where true chances give 1" in note for note in notes) == off
     for n, notes in ((50, ()), (20, ("weights leave 20.0 rows' worth: intervals are too short to be believed.",))):
         assert estimate_value(np.arange(n) % 2, np.full(n, 0.3), np.full(n, 0.3)).notes == notes
     value = estimate_value(r, p, t, clip=2.0)

@@ -20,7 +20,7 @@ from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults, new_rows
 from unskew.posterior.answers import Posterior, Ratings
-from unskew.posterior.chain import Chain, RunningProduct, additive, additive_log_variance, smallest_rank
+from unskew.posterior.chain import SHOT_BYTES, Chain, RunningProduct, additive, additive_log_variance, smallest_rank
 from unskew.posterior.exposure import Columns, Pairs, directions, history
 from unskew.posterior.factors import (
     BayesianFactors,
@@ -34,6 +34,7 @@ from unskew.posterior.factors import (
 from unskew.posterior.flat import flat, unflat
 from unskew.posterior.gibbs import Sampler
 from unskew.posterior.new_rows import BURN, SWEEPS
+from unskew.posterior.targeted import EXPERTS, TENTHS
 from unskew.propensity.scorers import JointScorer, RidgeScorer, Scorer, SpectralScorer
 
 PLAIN = BayesianFactors(n_factors=3, sweeps=60, exposure=False, history=False)
@@ -110,6 +111,11 @@ def test_levels_probability_expected_and_std_agree(fitted):
     for n, middle in ((2, 1), (4, 2), (5, 3), (20, 10)):  # where the upper half begins
         assert Ratings.of(np.arange(n)).middle() == middle
     assert [Ratings.of(np.arange(n)).continuous for n in (20, 21)] == [False, True]
+    for far, n in ((1e12, 96), (-1e12, 96)):  # of a thousand: less than a tenth, at either end
+        many, some = (np.r_[np.full(k, far), np.linspace(1, 5, 1000 - k)] for k in (n + 9, n))
+        assert Ratings.of(many).continuous
+        with pytest.raises(DataError, match="lies so far"):
+            Ratings.of(some)
 
 
 def test_a_chain_goes_on_from_its_state(monkeypatch):
@@ -262,6 +268,7 @@ def test_compression_loses_nothing_that_counts(monkeypatch):
     assert full - enough < defaults.RANK_LOSS <= full - less
     monkeypatch.setattr(defaults, "RANK_LOSS", full - less)
     assert smallest_rank(liked, u[a] * v[b]) == rank  # to lose just as much is too much
+    assert smallest_rank(liked, np.pad((u[a] * v[b])[:, :2], ((0, 0), (0, 3)))) == 2
     twice = RunningProduct(50, 40)
     for _ in range(2):  # whose columns repeat each other
         twice.add(u[:, :3], v[:, :3])
@@ -341,7 +348,11 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     approximation = (found.users / np.sqrt(200) * found.strengths) @ (found.items / np.sqrt(150)).T
     assert np.allclose(approximation, (dense[0][:, :2] * dense[1][:2]) @ dense[2][:2], atol=1e-2)
     assert len(directions(Pairs(*np.nonzero(rng.random((200, 150)) < 0.1), 200, 150)).strengths) == 0
-    assert directions(Pairs(np.arange(12) % 4, np.arange(12) % 5, 4, 5), least=16).users.shape == (4, 3)
+    few = Pairs(np.r_[0, np.arange(12)] % 4, np.r_[0, np.arange(12)] % 5, 4, 5)
+    found, s = directions(few, least=16), few.seen().toarray()
+    assert (found.users.shape, s.max(), s.sum()) == ((4, 3), 1, 12)  # what is rated twice is seen once
+    e = s.sum(1)[:, None] * s.sum(0)[None] / s.sum()
+    assert np.allclose(found.strengths, np.linalg.svd((s - e) / np.sqrt(e))[1][:3], rtol=1e-4)
     everything = Pairs(*np.divmod(np.arange(60), 6), 10, 6)  # seen: counts alone explain it
     assert directions(Pairs(np.arange(9) % 5, np.arange(9) % 2, 5, 2), least=1).users.shape == (5, 1)
     for more in ({"n_users": 20_000}, {"n_items": 20_000}):  # of whom nothing is seen: no edge moves
@@ -556,6 +567,7 @@ def test_defaults_stand_as_they_were_frozen():
     for n, expected in (sweeps | {1_000_000: (40, 80, 20)}).items():
         assert (d.least_sweeps(n), d.most_sweeps(n), fold_sweeps(n)) == expected
     assert [d.burn_in(n) for n in (100, 160, 300)] == [25, 40, 40]
+    assert (SHOT_BYTES, EXPERTS, TENTHS) == (64e6, 5, 10)
 
 
 def test_odd_features_are_counted():
@@ -570,6 +582,6 @@ def test_odd_features_are_counted():
 def test_histories_of_many_and_of_few_have_one_size():
     users = np.repeat([0, 1], [400, 4])
     items = np.r_[np.arange(400), np.arange(4)]
-    of_users, of_items = history(Pairs(users, items, 2, 400))
+    of_users, of_items = history(Pairs(users, items, 2, 400), 0)
     np.testing.assert_allclose(np.square(of_users).mean(axis=1), 1, atol=0.4)
     np.testing.assert_allclose(np.square(of_items).mean(), 1, atol=0.1)

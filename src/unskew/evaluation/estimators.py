@@ -221,7 +221,7 @@ def liked_of_shown(evidence: Evidence, scores: Values, k: int, corner: Corner) -
         raise DataError(f"{LISTS_NEED_ALL} Leave out precision@{k}, or give a test.")
     group = evidence.fold * evidence.log.n_users + evidence.users
     order = np.lexsort((-scores, group))
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    starts = np.flatnonzero(np.diff(group[order], prepend=np.nan))
     place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
     inside = np.zeros(len(order), bool)
     inside[order[place < k]] = True

@@ -100,7 +100,7 @@ def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: boo
     group = evidence.fold * evidence.log.n_users + evidence.users if within_users else evidence.fold
     order = np.lexsort((scores, group))
     g, (s, own_l, own_d, own_x) = group[order], (column[order] for column in (scores, liked, disliked, x))
-    new = np.diff(g, prepend=-1) != 0
+    new = np.diff(g, prepend=np.nan) != 0
     starts, ties = np.flatnonzero(new), np.flatnonzero(new | (np.diff(s, prepend=np.nan) != 0))
     of_group, of_tie = (np.repeat(np.arange(len(c)), np.diff(c, append=len(g))) for c in (starts, ties))
 

@@ -154,7 +154,7 @@ class Judge:
             f, q = source(u, i), self.imputation.probability(u, i)
             return np.asarray(q * cell(f, np.ones(len(f))) + (1 - q) * cell(f, np.zeros(len(f))))
 
-        error = np.where(self.seen, cell(source(users, items), self.outcome), 0.0)
+        error = cell(source(users, items), self.outcome)
         if self.held.listed is not None:
             imputed = (each := expected(users, items), each) if dr else None
             return estimate_value(error, self.visible, np.ones(len(error)), seen=self.seen, imputed=imputed, **common)

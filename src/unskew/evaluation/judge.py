@@ -202,11 +202,14 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
     Estimates have weights (1 - p) / p. Those that decide, which ask for a sign, have their square roots: residuals of
     an imputation that has learned from the log are small everywhere, so that less noise is worth more than less bias.
     """
-    held, y = rows.place >= 0, np.where(rows.place >= 0, log.ratings[rows.place], 0.0).astype(np.float64)
+    held, y = (
+        rows.place >= 0,
+        log.ratings[rows.place].astype(np.float64),
+    )  # that of an unseen pair weighs nothing
     group, size = rows.fold * log.n_users + rows.users, N_FOLDS * log.n_users
     left = np.bincount(fold * log.n_users + log.users, minlength=size).reshape(N_FOLDS, -1)
     expected = (np.maximum(left.sum(0) - left, 0.5) / (N_FOLDS - 1)).ravel()  # that a user leaves out, by the others
-    activity = (expected / np.maximum(np.bincount(group, rows.cells, size), 1))[group]
+    activity = expected[group] / np.bincount(group, rows.cells, size)[group]
     if propensity is None:
         # A user's chances add up to what he leaves out.
         odds, top = found["odds"].astype(np.float64), np.full(size, -np.inf)
@@ -215,7 +218,7 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
         share = e / np.bincount(group, rows.cells * e, size)[group]
         p = np.clip(share * expected[group], FLOOR * activity, CAP)
     else:
-        p = np.where(held, propensity[rows.place], 1.0)
+        p = propensity[rows.place]
     raw, low = (np.clip(found[name].astype(np.float64), *INSIDE) for name in ("raw", "low"))
     base, weight = np.where(held, 0.0, rows.cells), np.where(held, (1 - p) / p, 0.0)
     tilt = y * low / raw + (1 - y) * (1 - low) / (1 - raw)
@@ -230,8 +233,9 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
     if _has_levels(log):
         assert log.stars is not None
         least, most = float(log.stars.min()), float(log.stars.max())
-        both = np.where(held, log.stars[rows.place], least), found["stars"].astype(np.float64)
-        stars = ((both[0] - least) / (most - least), (both[1] - least) / (most - least))
+        both = (each.astype(np.float64) for each in (log.stars[rows.place], found["stars"]))
+        own, imputed = ((each - least) / (most - least) for each in both)
+        stars = own, imputed
     levels, form = [float((base * q).sum() / base.sum()) for q in (raw, low)], ".1%" if log.binary else ".3f"
     off = held * (y - raw - (y - raw)[held].mean()) / held.sum()
     ends = [interval_in((0, 1), level, two_way_error(rows.users, rows.items, off)) for level in sorted(levels)]

@@ -32,7 +32,7 @@ def fingerprint(log: RatingLog) -> str:
 
 def kept(facts: tuple[Any, ...], make: Callable[[], Arrays], folder: Path | None = None) -> Arrays:
     """Return what `make` makes, or what it made of equal facts before: here, or in the folder of a model."""
-    key = hashlib.sha256(repr((__version__, *facts)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((__version__, *facts)).encode()).hexdigest()
     if key not in _KNOWN:
         known = {} if folder is None else _read(folder / JUDGE)
         found = known.pop(key, None)

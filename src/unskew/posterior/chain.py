@@ -198,7 +198,7 @@ class RunningProduct:
         k = min(rank, int((strengths > 1e-6 * strengths[0]).sum()))
         size, left = np.sqrt(strengths[:k]), left[:, ::-1][:, :k]
         right = small.T @ left / strengths[:k]
-        scale = math.sqrt(1 / max(self.count, 1) if mean else 1.0)
+        scale = math.sqrt(1 / self.count if mean else 1.0)
         turns = [np.linalg.solve(root.T, turn * size * scale) for root, turn in zip(roots, (left, right), strict=True)]
         return self.users @ turns[0].astype(np.float32), self.items @ turns[1].astype(np.float32)
 

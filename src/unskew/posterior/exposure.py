@@ -136,7 +136,7 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
     return Directions(u[:, kept], v[:, kept], strengths[kept])
 
 
-def history(log: Pairs, seed: int = 0) -> tuple[Float, Float]:
+def history(log: Pairs, seed: int) -> tuple[Float, Float]:
     """Return random projections of what each user saw and of who saw each item, over the root of their number."""
     seen, rng = log.seen(), np.random.default_rng([seed, 11])
 
