@@ -161,8 +161,6 @@ def bad(**columns):
         (bad(user_id=["new", "u3"]), r"The user 'u3' is in the log already \(1 of 2 are\)"),
         (bad(item_id=[1, 999]), r"The item 999 is not in the log \(1 of 2 ratings .* pass on_unknown='fallback'"),
         (bad(item_id=[1, 1]), "user 'new' rated item 1 twice"),
-        (bad(rating=[0, np.nan]), "row 2 of column 'rating' has no rating"),
-        (bad().drop(columns="rating"), "no column that is known to hold ratings"),
         (bad().head(0), "there are no ratings"),
         ([1, 2], "the frame must be a pandas, polars or pyarrow one"),
     ],

@@ -59,11 +59,7 @@ def test_unknown_ids_are_answered_for_the_average(model):
     [
         (lambda m: m.predict(["user-01", "user-02"], [0]), "2 users for 1 items"),
         (lambda m: m.predict(["user-01"], [0], on_unknown="ignore"), "'ignore'"),
-        (
-            lambda m: m.predict(["a", "a", "b", "user-03"], [0, 7, 14, 0]),
-            "'a' is not in the log (2 of 3 different users",
-        ),
-        (lambda m: m.recommend(["nobody"]), "'nobody'"),
+        (lambda m: m.predict(["a", "a", "b", "user-03"], [0, 7, 14, 0]), "'a' is not in the log (2 of 3 different u"),
         (lambda m: m.recommend(k=0), "k must be a whole number from 1 to"),
         (lambda m: m.propensity(["user-01"], [0]), "Naive has no propensity"),
     ],

@@ -182,8 +182,3 @@ def test_a_net_that_keeps_the_wrong_thing_is_caught():
     method = Naive(net=ForgetfulMF(n_factors=3))
     with pytest.raises(AssertionError, match="Naive: a saved and loaded model answers with the same bits"):
         check_saving(method, method.fit(ordinary()[0], training=SHORT))
-
-
-@pytest.mark.parametrize("check", [check_plan, check_slopes, check_fit, check_logs])
-def test_an_honest_method_passes_at_any_seed(check):
-    check(Honest(), **({} if check is check_plan else {"seed": 2**40}))

@@ -18,7 +18,7 @@ from unskew.testing.check import check_fit, check_logs, check_saving
 
 METHODS = [entry.name for entry in registered()]
 CLASSES = {(entry.cls, type(getattr(entry.defaults, "base", None))): entry.name for entry in reversed(registered())}
-FEW = {"bayes": {"sweeps": 12}, "dce-bayes": {"sweeps": 12}}  # bits and refusals need no long chains
+FEW = {"bayes": {"sweeps": 8}, "dce-bayes": {"sweeps": 8}}  # bits and refusals need no long chains
 NETS = [MF(n_factors=3, biases=False, init_std=1.0), NCF(n_factors=4), NCF(n_factors=4, hidden=False)]
 PROPENSITIES = [
     Uniform(),

@@ -64,13 +64,6 @@ def test_another_delimiter_is_taken_where_the_usual_one_splits_nothing(lines, us
     assert (delimiter != usual) == any("columns are separated by" in note for note in layout.notes)
 
 
-def test_a_line_with_a_number_is_no_header_unless_a_name_in_it_was_asked_for():
-    lines = ["user_id,item_id,5", "1,2,3"]
-    assert not layout_of(lines, ",").header
-    assert layout_of(lines, ",", ("5",)).header
-    assert not layout_of(["u,2,5"], ",", ("1", "2", "3")).header  # which are places
-
-
 def test_columns_without_names_go_by_place():
     def placed(*row, **given):
         samples = {str(at + 1): [value] for at, value in enumerate(row)}

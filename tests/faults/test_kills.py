@@ -47,12 +47,8 @@ def found_in(folder):
     found = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if (
-            path.is_dir()
-            or path.suffix in (".journal", ".lock", ".rename")
-            or path.name == "results.csv"
-            or "/." in f"/{name}"
-        ):
+        unfinished = path.suffix in (".journal", ".lock", ".rename") or "/." in f"/{name}"
+        if path.is_dir() or unfinished or path.name == "results.csv":
             continue
         if path.suffix == ".jsonl":
             *lines, _ = path.read_bytes().split(b"\n")

@@ -72,13 +72,6 @@ def test_fifty_pay_where_a_shift_is_needed_and_cost_little_elsewhere():
         assert least <= np.mean(change) <= most
 
 
-def test_many_ratings_find_the_right_line():
-    answers, ratings, _ = drawn(5000, 3, slope=0.6, shift=-0.5)
-    line, found = learn("prediction", answers, ratings, seed=0)
-    assert (line.slope, line.shift) == (pytest.approx(0.6, abs=0.08), pytest.approx(-0.5, abs=0.1))
-    assert [each.kept for each in found] == [False, True]
-
-
 def test_what_gains_nothing_out_of_fold_changes_no_bit():
     answers, ratings, _ = drawn(400, 5)
     line, found = learn("prediction", answers, ratings, seed=0)

@@ -188,18 +188,16 @@ def test_what_is_not_finite_is_reported_with_its_place(split, loss, risk, senten
         train(plan, split, training=SHORT)
 
 
+ONE = Stage("s", turns(a=naive))
+
+
 @pytest.mark.parametrize(
     ("roles", "stage", "sentence"),
     [
         ({"a": Role(NET)}, Stage("s", turns(b=naive)), r"stage 's' uses 'b', but it has only .*\['a'\]"),
-        ({"a": Role(NET), "b": Role(NET)}, Stage("s", turns(a=naive)), r"No stage trains or fits \['b'\]"),
-        ({"a": Role(NET, calibrated_by="c")}, Stage("s", turns(a=naive)), "'a' is calibrated by 'c'"),
-        ({"a": Role(NET, shares_with="c")}, Stage("s", turns(a=naive)), "'a' shares vectors with 'c'"),
-        (
-            {"a": Role(NET, calibrated_by="c"), "c": Role(GlobalPlatt())},
-            Stage("s", turns(a=naive)),
-            r"No stage trains or fits \['c'\]",
-        ),
+        ({"a": Role(NET, calibrated_by="c")}, ONE, "'a' is calibrated by 'c'"),
+        ({"a": Role(NET, shares_with="c")}, ONE, "'a' shares vectors with 'c'"),
+        ({"a": Role(NET, calibrated_by="c"), "c": Role(GlobalPlatt())}, ONE, r"No stage trains or fits \['c'\]"),
         ({"a": Role(NET)}, Stage("s", fits=("a",)), "'s' fits the role 'a', which MF does not allow"),
         ({"a": Role(NET)}, Stage("s", copies=(("a", "z"),)), "stage 's' uses 'z'"),
     ],
