@@ -154,11 +154,8 @@ def test_calibration_is_over_all_pairs_and_over_the_test(world):
 @pytest.mark.parametrize(
     ("methods", "changes", "sentence"),
     [
-        ({}, {}, "There is no method to compare"),
         ({"a/b": unskew.Naive(), "a b": unskew.EIB()}, {}, "names that differ in punctuation only"),
         (METHODS, {"seeds": 0}, "seeds must be a whole number from 1 to"),
-        (METHODS, {"trials": -1}, "trials must be a whole number from 1 to"),
-        (METHODS, {"workers": 0}, "workers must be a whole number from 1 to"),
     ],
 )
 def test_what_cannot_be_run_is_refused(world, validation, tmp_path, methods, changes, sentence):

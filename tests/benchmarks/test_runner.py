@@ -80,17 +80,6 @@ def made(case, method, values, metric="auc"):
     return [{**named, "seed": seed, "metrics": {metric: value}} for seed, value in enumerate(values)]
 
 
-def test_tables_show_means_and_deviations_of_records():
-    records = made("coat", "naive", [0.7, 0.71, 0.72]) + made("coat", "bayes", [0.8])
-    for each in records:
-        each["metrics"] |= {"mse": 0.2, "ndcg@10": 0.5, "choice: items": 512 + each["seed"]}
-    first = "| `naive` | 0.2000(0) / 0.7100(100) / 0.5000(0) |"
-    assert tables.overview(records).splitlines()[2:] == [first, "| `bayes` | 0.2000 / 0.8000 / 0.5000 |"]
-    assert tables.figures(records).splitlines()[2] == "| coat | `naive` | 3 | 0.7100(100) | 0.2000(0) | 0.5000(0) |"
-    first = "| coat | `naive` | 3 | 513.0(10) |"
-    assert tables.figures(records, "choice").splitlines()[2:] == [first, "| coat | `bayes` | 1 | 512.0 |"]
-
-
 def test_the_default_is_compared_with_the_best_of_each_kind():
     ours, naive = [0.83, 0.84, 0.852], [0.78, 0.79, 0.771]
     dr, tdr, peer = [0.75, 0.76, 0.75], [0.76, 0.77, 0.78], [0.83, 0.85, 0.86]
@@ -150,29 +139,10 @@ def test_lists_are_measured_as_counted_by_hand():
     assert found == {"choice: liked in ten": 0.5, "choice: items": 3.0, "choice: commonest first": 1.0}
 
 
-def test_a_true_propensity_has_slope_one_and_beats_a_shuffled_one(monkeypatch):
-    world = unskew.simulate(400, 200, density=0.1, selection="popularity", seed=1)
-    monkeypatch.setattr(quality, "QUIET", unskew.Training(progress=False, max_epochs=1))
-    monkeypatch.setattr(quality, "loaded", lambda model: model)
-    found = {}
-    for name, shift in (("true", 0), ("shuffled", 7)):
-        known = unskew.Known(lambda users, items, shift=shift: 0.9 * world.propensity(users, (items + shift) % 200))
-        found[name] = quality.propensity_figures(unskew.make("ips", propensity=known, clip=1e-6), world.log, 0)
-    assert found["true"]["propensity: slope"] == pytest.approx(1, abs=0.05)
-    assert found["true"]["propensity: auc"] > found["shuffled"]["propensity: auc"] + 0.1
-
-
-@pytest.fixture(scope="module")
-def biased():
-    """A world in which the rating drives seeing, and the default fitted to it with few sweeps."""
-    world = unskew.simulate(100, 60, density=0.2, selection="rating", strength=0.9, seed=0)
-    return world, unskew.make("dce-bayes", sweeps=40).fit(world.log, seed=0, training=cases.QUIET)
-
-
-def test_left_out_ratings_are_answered_by_fits_without_them(biased):
-    world, model = biased
-    factors, asked = quality.with_columns(model.method.factors, ["Who-saw-what enters: left-out ratings gain."]), []
+def test_left_out_ratings_are_answered_by_fits_without_them():
+    factors = quality.with_columns(unskew.BayesianFactors(), ["Who-saw-what enters: left-out ratings gain."])
     assert (factors.exposure, factors.history) == (True, False)
+    asked, log = [], WORLD.log
 
     class Spy:
         def fit(self, log, **_):
@@ -185,17 +155,9 @@ def test_left_out_ratings_are_answered_by_fits_without_them(biased):
 
             return SimpleNamespace(predict_codes=predict_codes)
 
-    found = quality.left_out_calibration(Spy(), world.log, 0)
-    assert found == pytest.approx(abs(world.log.ratings.mean() - 0.25), abs=1e-6)
-    assert len(set(asked)) == len(asked) == len(world.log)
-
-
-def test_the_level_of_a_biased_world_is_measured_at_k_1_and_at_best(biased):
-    world, model = biased
-    found = quality.level_figures(quality.loaded(model), world.test)
-    assert found["level: best shift mse"] <= found["level: raw mse"]
-    answers = model.part("prediction").answer(world.test.users, world.test.items, unexplained=1.0)
-    assert found["level: k=1 mse"] == pytest.approx(np.mean((answers - world.test.ratings) ** 2), abs=1e-6)
+    found = quality.left_out_calibration(Spy(), log, 0)
+    assert found == pytest.approx(abs(log.ratings.mean() - 0.25), abs=1e-6)
+    assert len(set(asked)) == len(asked) == len(log)
 
 
 def test_the_table_of_speed_has_the_figures_of_the_performance_page():
@@ -231,16 +193,6 @@ def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
     assert np.allclose(rest, slope * liking)
     assert np.array_equal(cases.select(stars, law, slope, seed=1)[0], seen)
     assert not np.array_equal(cases.select(stars, law, slope, seed=2)[0], seen)
-
-
-def test_jester_learns_from_seen_pairs_and_is_judged_on_all_others(monkeypatch):
-    stars = np.random.default_rng(4).integers(0, 5, (60, 30))
-    monkeypatch.setattr(cases, "jester_stars", lambda data: stars)
-    case = cases.jester("popularity", 0.0, NOWHERE, seed=5)
-    assert len(case.train) + len(case.test) == stars.size
-    for log in (case.train, case.test):
-        assert (log.n_users, log.n_items) == stars.shape
-        assert np.array_equal(log.ratings, stars[log.users, log.items] >= 3)
 
 
 def test_the_picture_of_the_loop_is_that_of_its_records():
