@@ -1,18 +1,27 @@
-"""The package as a whole: rooms in order, a whole wheel, heavy imports that wait, compiling that is announced."""
+"""The package as a whole: rooms in order, a whole wheel, a quick start, compiling and progress, worker processes."""
 
 import ast
+import importlib
+import io
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
+from rich.console import Console
 
 import unskew
+from unskew import runtime
 from unskew.compiled import SENTENCE, announced
 from unskew.nets.base import NetContext
 from unskew.nets.factors import MF
@@ -154,19 +163,15 @@ def room(module):
     return next(name for name in (".".join(parts[:2]), parts[0]) if name in ORDER)
 
 
-def imported(tree):
-    """Modules of ours that are imported, each with the function it is imported in, but for annotations alone."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = [ast.Pass()]
-    inside = {}
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        inside |= dict.fromkeys(map(id, ast.walk(function)), function.name)
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) else []
-        for name in names:
-            yield name, inside.get(id(node))
+def imported(node, function=None):
+    """Modules that are imported, each with the function it is imported in, but for annotations alone."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module] if isinstance(node, ast.ImportFrom) else []
+    yield from ((name, function) for name in names)
+    for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    for child in node.orelse if for_types else ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler):
+            yield from imported(child, node.name if isinstance(node, ast.FunctionDef) else function)
 
 
 def test_rooms_import_those_before_them_but_for_the_facades():
@@ -200,3 +205,96 @@ def test_a_wheel_holds_every_file_of_the_package_and_no_other(tmp_path):
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert held == {str(path.relative_to(PACKAGE.parent)) for path in files}
     assert {".toml", ".html", ".css", ".pyi", ".py"} <= {Path(name).suffix for name in held}
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Standard error as a terminal of 80 columns; what is drawn on it."""
+    drawn = io.StringIO()
+    drawn.isatty = lambda: True
+    monkeypatch.setattr(runtime, "sys", SimpleNamespace(stderr=drawn))  # pytest changes the real one
+    colours = {"TERM": "xterm-256color"}
+    console = Console(file=drawn, force_terminal=True, width=80, _environ=colours)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    return drawn
+
+
+def test_a_bar_shows_how_far_in_80_columns(terminal):
+    with runtime.bar("prediction", 200, "epoch", done=1, at_most=True) as shown:
+        for risk in ("0.5555", "0.4444"):
+            shown.advance(f"validation {risk}")
+        runtime._State.display.refresh()
+    drawn = [line.strip() for line in re.split(r"[\r\n]", re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", terminal.getvalue()))]
+    assert all(line.startswith("prediction") for line in drawn if line)
+    assert any(re.search(r"3 of at most 200 epochs 0:\d\d:\d\d left .* validation 0.4444$", line) for line in drawn)
+
+
+def test_silence_and_files_get_no_bars(terminal, monkeypatch):
+    log = unskew.simulate(30, 20, density=0.3, seed=0).log
+    runtime.silence()
+    try:
+        unskew.Naive().fit(log, training=unskew.Training(max_epochs=1))
+        runtime.say("unheard")
+    finally:
+        runtime.silence(False)
+    assert terminal.getvalue() == ""
+    elsewhere = io.StringIO()
+    monkeypatch.setattr(runtime, "sys", SimpleNamespace(stderr=elsewhere))
+    unskew.Naive().fit(log, training=unskew.Training(max_epochs=1))
+    assert (elsewhere.getvalue(), terminal.getvalue()) == ("", "")
+
+
+WORK = """
+import os, signal, time
+import numba
+from unskew.runtime import side_by_side
+
+def work(task):
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task == "sleep":
+        os.write(1, b"asleep\\n")
+        time.sleep(60)
+    return task, numba.get_num_threads()
+
+def found(tasks, workers):
+    return list(side_by_side(work, tasks, workers))
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "side_by_side_work.py").write_text(WORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    get_reusable_executor(max_workers=2).shutdown(wait=True)  # whose processes do not know this path
+    return importlib.import_module("side_by_side_work")
+
+
+def test_workers_find_the_same_on_one_thread_each_and_one_that_dies_is_a_sentence(module):
+    assert sorted(module.found("abc", 2)) == [("a", 1), ("b", 1), ("c", 1)]
+    assert [task for task, _ in module.found("abc", 1)] == ["a", "b", "c"]
+    with pytest.raises(unskew.UnskewError, match="A worker process died"):
+        module.found(["a", "die"], 2)
+    assert len(module.found("ab", 2)) == 2
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_when_their_parent_does(module, ended_by):
+    # A process that was started in the background ignores Ctrl-C, and so do those that it starts.
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listens}; import side_by_side_work as s; s.found(['sleep', 'sleep'], 2)"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert parent.stdout.readline() == b"asleep\n"
+    (os.killpg if ended_by is signal.SIGINT else os.kill)(parent.pid, ended_by)
+    parent.wait(20)
+    for _ in range(400):
+        try:
+            os.killpg(parent.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(parent.pid, signal.SIGKILL)
+    raise AssertionError("workers have outlived their parent")
