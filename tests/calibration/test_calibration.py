@@ -255,6 +255,7 @@ def test_what_was_stepped_back_from_is_tried_again(rng):
 def test_examples_of_some_users_are_all_of_theirs(rng):
     e = examples(n=4000, n_users=40)
     assert e.of_some_users(4000, rng) is e
+    assert len(np.unique(e.of_some_users(1, rng).users)) == 2  # at least
     some = e.of_some_users(1000, rng)
     assert 800 < len(some) <= 1000
     for user in np.unique(some.users):

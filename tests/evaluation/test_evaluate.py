@@ -9,7 +9,7 @@ from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError, ParameterError
 from unskew.evaluation import evaluate
 from unskew.metrics import METRICS, UserLists, roc_auc
-from unskew.metrics.intervals import interval_in
+from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.metrics.table import PROBABILITY_FLOOR
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cy", "cy", "dee"]
@@ -168,6 +168,17 @@ def test_per_user_table_lists_users_with_null_where_undefined(binary):
     assert table["auc"].to_pylist() == [0.5, None, None, None]
     assert table["recall@2"].to_pylist() == [0.5, None, 1.0, None]
     assert found.intervals["recall@2"][:3] == interval_in((0, 1), 0.75, 0.25)[:3]  # std / sqrt(2), of two
+
+
+def test_expected_ratings_are_held_to_stars_as_they_stand(binary, monkeypatch):
+    model = unskew.make("naive").fit(binary, training=unskew.Training(max_epochs=1, progress=False))
+    answers = {"rating": (stars := 1 + 4 * SCORES), None: SCORES}
+    monkeypatch.setattr(type(model), "predict", lambda *given, as_=None, on_unknown: answers[as_])
+    found, apart = evaluate(model, binary, baselines=False).intervals, np.abs(stars - STARS)
+    square = np.mean(apart**2)
+    error = two_way_error(binary.users, binary.items, (apart**2 - square) / 8)
+    assert found["rating_rmse"][:3] == pytest.approx(np.sqrt(interval_in((0, np.inf), square, error)[:3]))
+    assert found["rating_mae"].value == pytest.approx(apart.mean())
 
 
 def test_scores_that_are_no_probabilities_leave_log_loss_out_and_say_so(binary):

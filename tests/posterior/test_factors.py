@@ -16,6 +16,7 @@ from scipy.stats import gmean, norm
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unskew.data.log import RatingLog
+from unskew.data.population import ListedRows
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
 from unskew.posterior import defaults, new_rows
@@ -303,6 +304,15 @@ def test_many_columns_of_many_rows_are_scaled_in_place() -> None:
     np.testing.assert_allclose(found.values[:-1, 1:].std(axis=0), 1.0)
 
 
+def test_rows_that_stand_for_several_count_as_often() -> None:
+    log = RatingLog.from_arrays([0, 1, 2, 3], [0, 1, 0, 1], [1, 0, 0, 1], positive=1)
+    shown = ListedRows(log.users, log.items, np.ones(4, bool))
+    some = RatingLog.proved(**log.__dict__ | {"listed": shown, "cells": np.array([0.2, 1.0, 2.4, 2.6])})
+    pairs = Problem.of(some, PLAIN, 0).log
+    assert pairs.users.tolist() == [0, 1, 2, 2, 3, 3, 3]
+    assert pairs.ratings.tolist() == [1, 0, 0, 0, 1, 1, 1]
+
+
 def test_columns_of_the_prior_are_standardised_and_unknown_rows_stand_at_their_means():
     given = np.random.default_rng(0).gamma(2, 1e3, (40, 3))
     values = Columns.of(41, ("x", np.c_[given, np.zeros(40)], False)).values[:, 1:]
@@ -358,6 +368,8 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     for more in ({"n_users": 20_000}, {"n_items": 20_000}):  # of whom nothing is seen: no edge moves
         assert len(directions(log._replace(**more)).strengths) == 2
     assert len(directions(everything).strengths) == 0
+    alone = directions(Pairs(np.zeros(4, int), np.arange(4), 1, 4), least=4)
+    assert [each.shape for each in alone] == [(1, 0), (4, 0), (0,)]
     assert not directions(everything, least=4).users.any()
 
 

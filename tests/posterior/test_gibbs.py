@@ -2,19 +2,22 @@
 
 import math
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from unskew.posterior import defaults
+from unskew.posterior import defaults, gibbs
 from unskew.posterior.exposure import Columns
-from unskew.posterior.gibbs import FAR, Sampler, draw_log_size, sweep_rng
+from unskew.posterior.gibbs import FAR, RowPrior, Sampler, draw_log_size, sweep_rng
 from unskew.posterior.kernels import normal_cdf, normal_quantile, truncate_normals
 from unskew.posterior.new_rows import BURN, SWEEPS, fold_row
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
+FEW = {"n_users": 6, "n_items": 5, "n": 12}  # a level has one rating or none
 LARGER = {"n_users": 90, "n_items": 60, "n": 5000}  # more than one piece of work
 quantile = np.vectorize(normal_quantile.py_func, otypes=[float])
 
@@ -73,6 +76,17 @@ def test_log_sizes_have_their_distribution(power, up, down):
     height = power * x - up * np.exp(2 * x) - down * np.exp(-2 * x)
     below = np.cumsum(np.exp(height - height.max()))
     assert stats.kstest(drawn, lambda q: np.interp(q, x, below / below[-1])).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("power", "up", "down"), [(6000, 3400, 30), (-200, 50, 400), (3, 2, 1)])
+def test_steps_for_sizes_are_twice_the_deviation_at_the_mode(power, up, down, monkeypatch):
+    asked, half = [], SimpleNamespace(random=lambda: 0.5)
+    given = {"expm1": lambda x: asked.append(x) or math.expm1(x), "sqrt": math.sqrt, "log": math.log}
+    monkeypatch.setattr(gibbs, "math", SimpleNamespace(**given))
+    draw_log_size(half, power, up, down)
+    mode = brentq(lambda x: power - 2 * up * math.exp(2 * x) + 2 * down * math.exp(-2 * x), -9, 9)
+    curvature = 4 * up * math.exp(2 * mode) + 4 * down * math.exp(-2 * mode)
+    assert asked[0] == pytest.approx(-2 / math.sqrt(curvature))  # twice the lower end, half a step below 0
 
 
 def scores(s, u, v):
@@ -151,7 +165,7 @@ def slow_sweep(s):
     return old, noise, y, *scales, u, v, *means
 
 
-@pytest.mark.parametrize(("n_levels", "size"), [(1, {}), (2, {}), (3, {}), (6, {}), (1, LARGER), (3, LARGER)])
+@pytest.mark.parametrize(("n_levels", "size"), [(1, {}), (2, {}), (3, {}), (6, {}), (6, FEW), (1, LARGER), (3, LARGER)])
 def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
     users, items, ratings, columns = world(n_levels, n_levels=n_levels, **size)
     s = Sampler(users, items, ratings, n_levels, *columns, d=3, seed=2**40 + 5)
@@ -320,11 +334,36 @@ def test_sampler_agrees_with_brute_force_on_two_by_two(context):
     assert (np.abs(swept.mean(0) - exact) < 4 * error + 0.003).all()
 
 
-def test_thresholds_start_where_levels_part_though_some_are_empty():
+def test_chains_start_small_and_where_levels_part_though_some_are_empty():
     levels = np.repeat([1, 2], [30, 10])
-    s = Sampler(np.arange(40) % 8, np.arange(40) % 5, levels, 5, Columns.of(8), Columns.of(5))
+    s = Sampler(np.arange(40) % 80, np.arange(40) % 50, levels, 5, Columns.of(80), Columns.of(50))
+    for side in (s.user_side, s.item_side):
+        assert side.rows[:, :-1].std() == pytest.approx(0.1, rel=0.1)
+        assert not side.rows[:, -1].any()
+        assert not side.prior.coefficients.any()
+        assert side.scale.tolist() == [1] * side.n
+        np.testing.assert_array_equal(side.prior.precision, 10 * np.eye(17))
+        np.testing.assert_array_equal(side.prior.column_precision, [1])
     expected = 1.7 * (ndtri([1e-4, 0.75, 1 - 1e-4, 1 - 1e-4]) + 1e-6 * np.arange(4))
     np.testing.assert_allclose(s.thresholds, [-FAR, *expected, FAR], rtol=1e-12)
+
+
+def test_a_longer_log_goes_on_with_its_rows_and_new_ones_begin_at_their_prior_means():
+    users, items, ratings, columns = world(0)
+    first = Sampler(users, items, ratings, 3, *columns, d=2)
+    first.sweep()
+    *log, columns = world(1, n_users=24, n_items=17)
+    longer, rng = Sampler(*log, 3, *columns, d=2), np.random.default_rng([0, 31, 1])
+    longer.restore(first.state(), longer=True)
+    assert (longer.sweeps, longer.thresholds.tolist()) == (1, first.thresholds.tolist())
+    for side, old in ((longer.user_side, first.user_side), (longer.item_side, first.item_side)):
+        n, given = old.n - 1, side.columns.values  # all but the average one
+        known, x, prior = given[:n], old.rows[:n], RowPrior(10 * np.eye(3), np.zeros((6, 3)), np.ones(6))
+        prior.draw(rng, n, known.T @ x, x.T @ x, known.T @ known, side.columns.groups, 1.0, defaults.COLUMN_PRIOR, 3)
+        np.testing.assert_allclose(side.prior.coefficients, prior.coefficients)
+        np.testing.assert_allclose(side.prior.precision, prior.precision)
+        np.testing.assert_allclose(side.rows, np.r_[x, given[n:] @ prior.coefficients])
+        np.testing.assert_array_equal(side.scale, np.r_[old.scale[:n], np.ones(side.n - n)])
 
 
 def test_thresholds_of_contexts_go_on_and_those_of_others_begin_at_their_mean():

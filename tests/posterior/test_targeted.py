@@ -128,13 +128,6 @@ def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
     np.testing.assert_allclose(found[:, 0], np.maximum((deviations**2).sum(0) / known, 1e-4), rtol=0.011)
     y = (rng.random(6000) < expit(x @ [0.2, 1.0, 0.3])).astype(int)
     assert np.abs(shrunk_logistic(x, y, np.ones(6000), group, 4)[1]).max() < 0.1
-    slopes = []  # of the truth on what is found for many small groups: 1 if shrunk by as much as they are unsure
-    for _ in range(8):
-        group, offset, some = np.arange(1000) % 50, 0.8 * rng.standard_normal(50), x[:1000]
-        y = (rng.random(1000) < expit(some @ [0.2, 1.0, 0.3] + offset[group])).astype(int)
-        found = shrunk_logistic(some, y, np.ones(1000), group, 50)[1][:, 0]
-        slopes.append(np.polyfit(found, offset, 1)[0])
-    assert np.mean(slopes) == pytest.approx(1, abs=0.2)
 
 
 def test_newton_ends_where_the_slope_is_nothing():
@@ -218,3 +211,6 @@ def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
     (a, b, c), own = found.coefficients, found.deviations[group].T
     answers = found.logits(logit_q, log_p, users)
     np.testing.assert_allclose(answers, a + own[0] + (b + own[1]) * logit_q + c * log_p)
+    more = found.with_new(2)  # who have no expert
+    np.testing.assert_allclose(more.logits(logit_q, log_p, 60 + users % 2), a + b * logit_q + c * log_p)
+    np.testing.assert_array_equal(more.logits(logit_q, log_p, users), answers)
