@@ -77,8 +77,7 @@ def tuned(peer: Peer, log: RatingLog) -> Settings:
     """
     import optuna
 
-    held_out = np.random.default_rng([0, 17]).random(len(log)) < HELD_OUT
-    rest, tenth = log.take(~held_out), log.take(held_out)
+    rest, tenth = divided(log, 0)
     searched = {name: values for name, values in peer.space.items() if isinstance(values, (list, tuple))}
     defaults = {name: each[0] if name in searched else each for name, each in peer.space.items()}
     fewer = dict(peer.trial)
@@ -103,6 +102,12 @@ def tuned(peer: Peer, log: RatingLog) -> Settings:
     if not peer.lists:
         settings["map"] = [float(x) for x in logistic(fitted(peer, rest, tenth, 0, chosen), tenth.ratings)]
     return {**settings, "tuning seconds": time.process_time() - began}
+
+
+def divided(log: RatingLog, seed: int) -> tuple[RatingLog, RatingLog]:
+    """Set a random tenth of a log aside."""
+    held_out = np.random.default_rng([seed, 17]).random(len(log)) < HELD_OUT
+    return log.take(~held_out), log.take(held_out)
 
 
 def suggested(trial: Any, name: str, values: Any) -> Any:
@@ -259,16 +264,13 @@ TARGET: Settings = {"target": ["stars", "liked"]}
 SVD_SPACE: Settings = {"n_epochs": (20, 10, 100), "lr_all": (5e-3, 1e-3, 2e-2), "reg_all": (0.02, 0.01, 0.3)}
 MF_SPACE: Settings = {"max_iter": (20, 10, 200), "learning_rate": (0.01, 1e-3, 3e-2), "lambda_reg": (0.02, 0.01, 0.3)}
 ALS_SPACE: Settings = {"epochs": (10, 5, 20), "regularization": (0.1, 0.01, 30.0), "damping": (5.0, 1.0, 30.0)}
+MYFM_SPACE: Settings = {"rank": (8, 2, 24), "history": ["none", "users", "both"]}
 BPMF_SPACE: Settings = {"noise": ["fixed", "sampled"], "precision": (5.0, 0.3, 10.0), "centred": ["mean", "biases"]}
 IMPLICIT_SPACE: Settings = {"regularization": (0.01, 1e-3, 100.0), "alpha": (1.0, 0.3, 40.0), "iterations": (15, 5, 30)}
-SHORT, SWEEPS = {"sweeps": 60}, {"sweeps": 200}
+SHORT, SWEEPS, SIZE = {"sweeps": 60}, {"sweeps": 200}, {**TARGET, "num_latent": (16, 4, 32)}
 PEERS = {
-    "myfm": Peer(
-        "myfm", myfm, {"rank": (8, 2, 24), "history": ["none", "users", "both"], **SWEEPS}, SHORT, reads_features=True
-    ),
-    "smurff": Peer(
-        "smurff", smurff, {**TARGET, "num_latent": (16, 4, 32), **BPMF_SPACE, **SWEEPS}, SHORT, reads_features=True
-    ),
+    "myfm": Peer("myfm", myfm, {**MYFM_SPACE, **SWEEPS}, SHORT, reads_features=True),
+    "smurff": Peer("smurff", smurff, {**SIZE, **BPMF_SPACE, **SWEEPS}, SHORT, reads_features=True),
     "surprise-svd": Peer("scikit-surprise", surprise, {**TARGET, "n_factors": (100, 2, 200), **SVD_SPACE}),
     "lenskit-biased-mf": Peer("lenskit", lenskit, {**TARGET, "embedding_size": (50, 4, 100), **ALS_SPACE}),
     "cornac-mf": Peer("cornac", cornac, {**TARGET, "k": (10, 2, 200), **MF_SPACE}),

@@ -21,7 +21,7 @@ import numpy as np
 
 import unskew
 from benchmarks.cases import QUIET, Experiment, Figures, Job, Measured, coat, grouped, log_of, million, movielens, tiny
-from benchmarks.peers import HELD_OUT, PEERS, cornac_data, fitted, implicit_model, matrix
+from benchmarks.peers import PEERS, cornac_data, divided, fitted, implicit_model, matrix
 from benchmarks.quality import Posterior, warm_up, with_columns
 from benchmarks.tables import Record, grid, read
 from unskew.data.log import RatingLog
@@ -143,14 +143,10 @@ def equal(job: Job) -> Figures:
     of looking, every fifth sweep, is not counted. `naive` is our own fit by gradients, whole.
     """
     log = job.data.train
-    held_out = np.random.default_rng([job.seed, 17]).random(len(log)) < HELD_OUT
-    rest, tenth = log.take(~held_out), log.take(held_out)
+    rest, tenth = divided(log, job.seed)
     warm_up("naive")
-    fits: dict[str, Callable[[], Any]] = {
-        "naive": lambda: (
-            unskew.make("naive").fit(rest, seed=job.seed, training=QUIET).predict_codes(tenth.users, tenth.items)
-        )
-    }
+    ours, pairs = partial(unskew.make("naive").fit, rest, seed=job.seed, training=QUIET), (tenth.users, tenth.items)
+    fits: dict[str, Callable[[], Any]] = {"naive": lambda: ours().predict_codes(*pairs)}
     for record in reversed(read(Path(__file__).parent / "records" / "peers.jsonl")):
         name = record["method"]
         if name in EQUAL and record["case"].startswith("movielens"):
@@ -167,7 +163,7 @@ def equal(job: Job) -> Figures:
         while auc < goal and chain.sampler.sweeps < MOST:
             taken += timed(partial(chain.run, 5))[0]
             if chain.kept > 1:
-                auc = float(roc_auc(tenth.ratings, chain.posterior().probability(tenth.users, tenth.items)))
+                auc = float(roc_auc(tenth.ratings, chain.posterior().probability(*pairs)))
         figures |= {f"{name}'s AUC": goal, f"{name}'s seconds": theirs}
         if auc >= goal:
             figures |= {f"ours to {name}'s AUC": taken, f"{name}'s time over ours": theirs / taken}

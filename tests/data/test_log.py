@@ -230,11 +230,3 @@ def test_titles_go_with_ids(names):
     assert "1 of 3 items have no name" in log.notes
     with pytest.raises(DataError, match="none of the 3 items is named by item_names="):
         small(item_names={"thirty": "30"})
-
-
-def test_a_like_log_lends_its_names_and_its_scale():
-    frame = pa.table({"who": USERS, "what": ITEMS, "mark": RATINGS})
-    log = RatingLog.from_frame(frame, "who", "what", "mark", positive=2)
-    other = RatingLog.from_frame(frame.append_column("user", [USERS]), like=log)
-    assert other.names == log.names
-    assert other.scale == log.scale

@@ -147,17 +147,6 @@ def test_numbers_lie_strictly_between_zero_and_one(seed, user, item, stream):
     assert np.isfinite(np.log(number) - np.log1p(-number))
 
 
-@given(st.lists(st.tuples(LARGE, LARGE), min_size=1, max_size=30), st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
-def test_a_pair_has_one_number_in_any_order_batch_and_integer_type(pairs, random):
-    users, items = np.array(pairs).T
-    whole = pair_uniform(9, users, items)
-    order = np.array(random.sample(range(len(pairs)), len(pairs)))
-    np.testing.assert_array_equal(pair_uniform(9, users[order].astype(np.int32), items[order]), whole[order])
-    alone = [float(pair_uniform(9, user, item)) for user, item in pairs]
-    np.testing.assert_array_equal(alone, whole)
-
-
 def test_numbers_differ_and_never_change_between_versions():
     np.testing.assert_array_equal(pair_uniform(0, [0, 0, 1, 2**31 - 1], [0, 1, 0, 2**31 - 1]), GOLDEN)
     others = [pair_uniform(seed, 5, 3, stream) for seed, stream in ((0, 1), (2**40, 0), (-5, 7))]

@@ -31,7 +31,7 @@ KILLED = {
     "benchmark by two": "benchmark RATINGS --out out --methods naive,ips --seeds 3 --workers 2",
 }
 SHORT = [("fit", "step"), ("fit", "write"), ("fit", "whenever"), ("tune", "step"), ("benchmark", "step")]
-KILLS = {"step": (2, 20), "write": (1, 10), "whenever": (1, 20)}  # how often in the tests, and in the long run
+KILLS = {"step": (1, 20), "write": (1, 10), "whenever": (1, 20)}  # how often in the tests, and in the long run
 ALL = [(name, how) for name in KILLED for how in KILLS]
 MEASURED = ("seconds", "peak_megabytes", "sha256")  # what differs from run to run
 

@@ -107,6 +107,13 @@ def test_a_graded_log_gets_expected_ratings(log):
     np.testing.assert_allclose(rating[:9], model.predict(users[:9], items[:9], as_="rating"), atol=1e-3)
 
 
+def test_a_log_of_zeros_and_ones_is_a_probit():
+    world = unskew.simulate(n_users=60, n_items=40, density=0.2, seed=0)
+    model = unskew.fit(world.log, sweeps=30, training=QUIET)
+    levels, _ = model.predict([0], [0], as_="levels")
+    np.testing.assert_array_equal(levels, [0, 1])
+
+
 def test_the_hold_out_does_not_judge_a_model_that_knows_it(model):
     assert model.fitted_on == "all"
     with pytest.raises(unskew.DataError, match="was trained on 140 of the log's 140 ratings"):

@@ -304,6 +304,13 @@ def test_wrong_calibrators_are_refused_with_the_way_there():
         make("dce-tdr", propensity=Uniform())
 
 
+def test_what_is_calibrated_is_reported_and_nothing_else(world):
+    method, short = IPS(propensity=Additive()), replace(FEW, max_epochs=1)
+    model = DoublyCalibrated(method, imputation=None).fit(world.log, training=short)
+    assert [entry.role for entry in model.calibration.roles] == ["propensity"]
+    assert method.fit(world.log, training=short).calibration is None
+
+
 def test_the_imputation_learns_raw_while_the_prediction_sees_it_calibrated(world):
     found = {}
 

@@ -270,15 +270,6 @@ def test_metric_is_the_mean_over_all_orders_of_tied_pairs(name, rows, k):
         assert value == pytest.approx(float(expected), nan_ok=True)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_the_order_of_rows_does_not_matter_to_the_bit(name):
-    generator = np.random.default_rng(3)
-    users, ratings = generator.integers(0, 40, 600), generator.choice([0.0, 0.1, 0.3, 0.7, 0.9], 600)
-    scores, shuffle = generator.choice([0.1, 0.2, 0.6], 600), generator.permutation(600)
-    one, other = (UserLists.from_rows(ratings[o], scores[o], users[o]) for o in (slice(None), shuffle))
-    np.testing.assert_array_equal(METRICS[name].of(one, 5), METRICS[name].of(other, 5))
-
-
 def test_figures_of_what_is_shown_by_hand():
     shown = TopLists(np.array([0, 0, 1, 1, 2, 2]), np.array([4, 1, 4, 2, 0, 4]), np.array([1, 2] * 3), np.arange(5))
     assert (shown.coverage(1), shown.coverage(2), shown.same_first()) == (2 / 5, 4 / 5, 2 / 3)
