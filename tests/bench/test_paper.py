@@ -122,16 +122,6 @@ def test_a_target_becomes_data_charts_and_a_page(made, target):
     assert not one.failures
 
 
-def test_targets_share_fits_and_a_second_run_fits_nothing(made, world, monkeypatch):
-    out, _ = made
-    keys = [json.loads(line)["key"] for line in (out / RECORDS).read_text().splitlines()]
-    assert len(keys) == len(set(keys)) == 3 + 0 + 2 + 2 + 2
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    monkeypatch.setattr(unskew.DRJL, "fit", None)
-    again("table2", world, out)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-
-
 def test_statistics_are_those_of_log_and_test(made, world):
     (counted,) = made[1]["table3"].scores["a simulated world"]
     assert (counted["users"], counted["items"], counted["train"], counted["test"]) == (40, 30, len(world.log), 240)
@@ -176,16 +166,6 @@ def test_every_entry_is_a_method_and_equal_keys_are_equal_methods(target, datase
     calibrated = [method for _, method in recipes.values() if isinstance(method, unskew.DoublyCalibrated)]
     assert not any(part.step_back for each in calibrated for part in (each.propensity, each.imputation) if part)
     assert all(method == dict(recipes.values())[key] for key, method in recipes.values())
-
-
-def test_without_the_published_variants_a_sentence_says_where_they_are(monkeypatch):
-    def missing(name):
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr("unskew.bench.paper.registered", lambda: ())
-    monkeypatch.setattr("unskew.bench.paper.import_module", missing)
-    with pytest.raises(ParameterError, match=r"needs the repository's benchmarks/published\.py: .*\.$"):
-        suite("table1").recipes(dataset_of("coat"), as_published=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)
