@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import importlib
 import json
 import pkgutil
 import re
@@ -17,6 +16,7 @@ import pytest
 import typer
 
 import unskew
+from benchmarks import pictures, tables
 from unskew.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -151,9 +151,7 @@ def test_every_public_name_is_in_the_reference_once():
     assert sorted(listed) == sorted(set(unskew.__all__) - {"__version__"})
 
 
-def test_the_figures_of_readme_compare_and_methods_stand_in_the_records(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    tables = importlib.import_module("benchmarks.tables")
+def test_the_figures_of_readme_compare_and_methods_stand_in_the_records():
     records = tables.gathered(ROOT / "benchmarks/records", "quality")
     printed = "".join(tables.figures(records, group) for group in ("", "choice"))
     for page in ("README.md", "docs/compare.md"):
@@ -219,9 +217,8 @@ def test_every_fragment_of_the_changelog_has_a_kind():
     assert {name.split(".")[1] for name in names} <= kinds
 
 
-def test_the_figures_of_the_problem_are_those_of_its_pictures_and_of_the_demo(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    _, found = importlib.import_module("benchmarks.pictures").pictures()
+def test_the_figures_of_the_problem_are_those_of_its_pictures_and_of_the_demo():
+    _, found = pictures.pictures()
     page = " ".join(read("docs/problem.md").split())
     for words, name in {
         "{:.0%} is liked": "all pairs, the truth",

@@ -1,6 +1,7 @@
 """Exported models answer as the model does, by external ids."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -122,6 +123,9 @@ def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkey
             write(hidden, tmp_path / "place")
     monkeypatch.setattr(export, "LARGEST_FILE", 100)
     with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
+        to_onnx(models["towers"], tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ParameterError, match=r"needs the package onnx: .* pip install 'unskew\[onnx\]'"):
         to_onnx(models["towers"], tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -1,9 +1,7 @@
 """Claims about what public code does: experts that flee to zero, propensities that collapse, a late stop."""
 
 import importlib
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from unskew.losses.columns import value_of
 from unskew.nets.base import NetContext
 from unskew.training.loop import Loop, train
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 unskew.registered()
 BUILT_IN = dict(registry._entries)
 published = importlib.import_module("benchmarks.published")

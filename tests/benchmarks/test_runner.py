@@ -3,11 +3,9 @@
 Peers are tuned on the log alone and measured as ours are; decisions of the judge are counted as right, wrong and open.
 """
 
-import importlib
 import json
 import math
 import re
-import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +14,11 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
+import benchmarks.__main__ as runner
 import unskew
+from benchmarks import cases, judge, peers, pictures, quality, speed, tables
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-MODULES = ("cases", "judge", "peers", "pictures", "quality", "speed", "tables", "worlds", "__main__")
-cases, judge, peers, pictures, quality, speed, tables, worlds, runner = (
-    importlib.import_module(f"benchmarks.{name}") for name in MODULES
-)
 WORLD = unskew.simulate(80, 50, density=0.3, seed=0)
 NOWHERE = Path("nowhere")
 tiny = partial(cases.simulated, "taste", n_users=60, n_items=40, test_per_user=5)

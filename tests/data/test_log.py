@@ -168,6 +168,11 @@ def test_columns_that_are_missing_or_twice_there_are_named(frame, user, sentence
         RatingLog.from_frame(frame, user)
 
 
+def test_a_column_that_nobody_asks_for_may_hold_anything():
+    frame = pd.DataFrame(FRAME).assign(odd=[object(), {}, "x", 1])
+    assert len(RatingLog.from_frame(frame)) == 4
+
+
 PEOPLE = {"user_id": ["v", "x", "u"], "age": [30, 99, None], "kind": ["new", "old", None], "paid": [True, False, True]}
 
 

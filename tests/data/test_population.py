@@ -128,6 +128,9 @@ def test_divisions_are_of_rows_seen_or_not(log, by):
         assert len(part) == part.listed.seen.sum()
         assert (part.users == part.listed.users[part.listed.seen]).all()
     assert len(split.train.listed) + len(split.holdout.listed) == 4000
+    part = log.take(np.arange(len(log)) % 2 == 0)  # a part of the seen rows keeps the rate
+    assert part.density == pytest.approx(log.density, rel=1e-3)
+    assert part.listed.seen.sum() == len(part)
 
 
 @pytest.mark.parametrize("how", ["keep", "count"])

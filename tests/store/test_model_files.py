@@ -211,6 +211,9 @@ def test_a_missing_file_is_named_and_a_pipe_is_none(folder, name):
 
 
 def test_what_is_no_model_is_refused(folder):
+    for path in ("", "a\0b", b"bytes", 3, None):
+        with pytest.raises(ParameterError, match="path"):
+            unskew.load(path)
     assert "there is no such folder" in refusal(folder / "nothing")
     assert "it is not a folder" in refusal(str(folder / "model.json"))
     for text in (b"", b"{}", b"[1]", b"null", b"\xff", b"[" * 100_000, b'{"format": "unskew model"}'):
