@@ -336,18 +336,6 @@ def test_experts_start_near_the_common_map_and_shrinkage_counts_in_examples(rng,
         np.testing.assert_allclose(slopes, own + share * away, rtol=1e-4, atol=1e-7)
 
 
-def test_shrinkage_draws_maps_to_the_common_one_and_the_gate_to_an_even_one(rng):
-    e, _, _ = grouped(0)
-    apart = []
-    for shrinkage in (0.0, 1e6):
-        mixture = experts.Mixture.start(3, (0.5, 0.2), e.vectors, np.random.default_rng(1))
-        spec = ExpertPlatt(n_experts=3, shrinkage=shrinkage)
-        mixture.descend(e.in_order(), (0.5, 0.2), 60, spec, np.random.default_rng(2))
-        apart.append([np.abs(mixture.maps.value - [np.log(0.5), 0.2]).max(), np.abs(mixture.gate.value).max()])
-    assert min(apart[0]) > 0.5
-    assert max(apart[1]) < 0.05
-
-
 @pytest.mark.parametrize("assignment", ["hard", "random"])
 def test_one_expert_is_the_global_map(assignment, rng):
     """In a single fit and in one after an epoch, and whether or not it steps back."""

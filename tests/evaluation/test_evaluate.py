@@ -7,7 +7,7 @@ import unskew
 from unskew.data.log import RatingLog
 from unskew.data.pairs import SeenPairs
 from unskew.errors import DataError, ParameterError
-from unskew.evaluation import evaluate
+from unskew.evaluation import evaluate, fits
 from unskew.metrics import METRICS, UserLists, roc_auc
 from unskew.metrics.intervals import interval_in, two_way_error
 from unskew.metrics.table import PROBABILITY_FLOOR
@@ -86,6 +86,8 @@ def test_simple_models_stand_next_to_a_model_unless_unwanted(tmp_path):
     assert found.baselines["popularity"] == pytest.approx(
         {name: value for name, value in order.metrics.items() if name not in ("mse", "mae", "log_loss")}
     )
+    simple, unknown, rate = fits.baselines(world.log, 0), np.array([-1]), world.log.positive_rate
+    assert [simple[name](unknown, unknown)[0] for name in list(found.baselines)[:3]] == [0, rate, rate]
     own = world.log.items == world.test.items[0]
     mean = (world.log.ratings[own].sum() + 5 * world.log.positive_rate) / (own.sum() + 5)
     first = world.test.take(np.array([0]))

@@ -175,15 +175,3 @@ def test_a_row_of_open_bandit_with_an_absurd_chance_is_noticed(bandit: Path) -> 
     r, p, items, _ = impressions(bandit, "all", "bts")
     clipped = estimate_value(r, np.maximum(p, 0.05), np.full(len(r), 1 / len(np.unique(items))))
     assert any("where true chances give 1" in note for note in clipped.notes)
-
-
-def test_a_wrong_order_or_a_clipped_chance_is_noticed() -> None:
-    funnel = simulate_funnel(300, 40, 20_000, random_share=0, policy_strength=1.5, seed=2)
-    r, p = (funnel.rows[name].to_numpy() for name in ("clicked", "pscore"))
-    t = np.full(len(r), 1 / 40)
-    assert not estimate_value(r, p, t).notes
-    for wrong in (np.maximum(p, 0.02), np.full(len(p), p.mean())):
-        assert any("where true chances give 1" in note for note in estimate_value(r, wrong, t).notes)
-    shuffled = np.random.default_rng(0).permutation(p)
-    learned = funnel.chance_shown(funnel.rows["user_id"].to_numpy(), funnel.rows["item_id"].to_numpy())
-    assert any("where true chances give 1" in note for note in estimate_value(r, shuffled, learned).notes)

@@ -403,6 +403,8 @@ def test_folds_share_every_user_evenly_and_columns_are_of_the_fold(monkeypatch):
     table = np.zeros((80, 5))
     np.add.at(table, (log.users, fold), 1)
     assert (table.max(1) - table.min(1) <= 1).all()
+    once = Pairs(np.arange(1000), np.zeros(1000, int), 1000, 1)  # of which a user has one: by chance
+    assert np.abs(np.bincount(once.folds(5, np.random.default_rng(0))) - 200).max() < 50
     chain = problem.chain(1, fold != 0)
     counts = np.log1p(np.bincount(log.users[fold != 0], minlength=81))
     assert np.corrcoef(chain.sampler.user_side.columns.values[:, 1], counts)[0, 1] > 1 - 1e-9
@@ -579,7 +581,7 @@ def test_defaults_stand_as_they_were_frozen():
     for n, expected in (sweeps | {1_000_000: (40, 80, 20)}).items():
         assert (d.least_sweeps(n), d.most_sweeps(n), fold_sweeps(n)) == expected
     assert [d.burn_in(n) for n in (100, 160, 300)] == [25, 40, 40]
-    assert (SHOT_BYTES, EXPERTS, TENTHS) == (64e6, 5, 10)
+    assert (SHOT_BYTES, EXPERTS, TENTHS, d.LARGE, d.FEWEST_USERS) == (64e6, 5, 10, 2e6, 4000)
 
 
 def test_odd_features_are_counted():

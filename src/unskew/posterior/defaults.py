@@ -73,7 +73,7 @@ UNEXPLAINED = 0.0
 
 def least_sweeps(n_ratings: int) -> int:
     """Return the sweeps run before the stopping rule is asked: 300 up to 100,000 ratings, fewer with more."""
-    return max(40, min(300, int(3e7 / max(n_ratings, 1))))
+    return max(40, min(300, int(3e7 / n_ratings)))
 
 
 def most_sweeps(n_ratings: int) -> int:
