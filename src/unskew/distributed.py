@@ -1,11 +1,11 @@
 """The sampler on a Dask cluster: workers hold their parts of the log, by user and by item, and the client the rows.
 
 A sweep is three waves. Scores: every worker scores its ratings. Users: given the rows of items, every worker draws the
-latent ratings and rows of its users. Items: latent ratings go to where their items are, and rows of items are drawn.
-Rows travel, and one number a rating; ratings do not. Random numbers are drawn where they are used, from their place in
-the stream of the sweep; only those of scales come from the client. So the bits are those of one machine, whatever the
-number of workers. The state between two sweeps is whole at the client: after a worker is lost the log is cut anew for
-those that are left, and the sweep is drawn again.
+latent ratings and rows of its users. Items: both go from there to where items are, and rows of items are drawn, while
+the client fetches those of users. Rows travel, and one number a rating; ratings do not. Random numbers are drawn where
+they are used, from their place in the stream of the sweep; only those of scales come from the client. So the bits are
+those of one machine, whatever the number of workers. The state between two sweeps is whole at the client: after a
+worker is lost the log is cut anew for those that are left, and the sweep is drawn again.
 """
 
 from collections.abc import Iterator
@@ -124,7 +124,9 @@ class UserPart(NamedTuple):
     items: Int
     levels: Int
     y: Float
+    """Of ratings on a continuum; levels have latent ratings of their own in each sweep."""
     pointer: Int
+    place: Int
     known: Float
     to: list[Int]
     """For each part of items, the ratings of these users that go there."""
@@ -146,10 +148,13 @@ class DaskSampler(Sampler):
     def __init__(self, client: Any, *given: Any, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.client = client
+        self.workers: list[str] = []
         self.items_now: Any = None
+        self.users_now: list[Any] = []
+        """Where workers hold the rows of users, of which those here are `grown` times, if they are these."""
+        self.grown = 1.0
         self.scored: list[Any] = []
         self.drawn: list[Any] = []
-        self.workers: list[str] = []
 
     def _distribute(self) -> None:
         """Cut the log into a part of users and one of items for each worker, and send them there."""
@@ -174,8 +179,9 @@ class DaskSampler(Sampler):
             to = [np.flatnonzero(of_item[first:last] == j) for j in range(len(self.workers))]
             pointer, known = a.pointer[own.start : own.stop + 1] - first, a.columns.values[own]
             rows, held = (low, own.start, own.stop), slice(begin, end)
-            columns = self.users[held] - low, self.items[held], self.levels[held], self.y[held]
-            part = UserPart(first, first - begin, rows, *columns, pointer, known, to)
+            y = self.y[held] if self.n_levels == 1 else np.zeros(0)
+            columns = self.users[held] - low, self.items[held], self.levels[held], y
+            part = UserPart(first, first - begin, rows, *columns, pointer, a.place[: last - first], known, to)
             self.parts[0].append(self.client.scatter(part, workers=[worker], hash=False))
             ratings = slice(int(b.pointer[mine.start]), int(b.pointer[mine.stop]))
             place = np.searchsorted(np.flatnonzero(of_item == k), b.place[ratings])
@@ -188,7 +194,7 @@ class DaskSampler(Sampler):
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
-        before = self.state()
+        before = self.thresholds, self.noise  # all that moves before everything drawn has come back
         for _ in range(TRIES):
             try:
                 if not self.workers:
@@ -196,11 +202,19 @@ class DaskSampler(Sampler):
                 super().sweep()
                 return
             except (CancelledError, FutureCancelledError, KilledWorker, OSError):  # closed connections are of these
-                self.restore(before)
-                self.workers = []
+                self.thresholds, self.noise = before
+                self.workers, self.users_now = [], []
         raise ParameterError(
             f"Sweep {self.sweeps + 1} was lost with workers {TRIES} times: see their logs, and fit again."
         )
+
+    def restore(self, state: dict[str, Any], longer: bool = False) -> None:
+        super().restore(state, longer)
+        self.users_now = []
+
+    def _rescale(self, rng: np.random.Generator) -> float:
+        self.grown = super()._rescale(rng)
+        return self.grown
 
     def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
         """Pass over what workers draw by themselves."""
@@ -218,9 +232,13 @@ class DaskSampler(Sampler):
     def _scored(self, old: Float, new: Float) -> Float:
         a, b = self.user_side, self.item_side
         self.items_now = self.client.scatter((b.rows, b.scale), broadcast=True, hash=False)
-        tasks = [(self.items_now, a.rows[own], a.scale[own], old, new) for own in self.pieces]
+        if not self.users_now:
+            self.users_now = [self.client.scatter((a.rows, a.scale), broadcast=True, hash=False)]
+            self.grown = 1.0
+        tasks = [(self.items_now, self.users_now, self.grown, own, old, new) for own in self.pieces]
         self.scored = self._run(score, tasks, self.parts[0])
-        return np.asarray(np.concatenate(self._first(self.scored)).sum(axis=0))
+        gains = self.client.gather(self._picked(self.scored, 0))
+        return np.asarray(np.concatenate(gains).sum(axis=0))
 
     def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
         number, prior = 0 if side is self.user_side else 1, side.prior
@@ -230,24 +248,28 @@ class DaskSampler(Sampler):
         if number == 0:
             tasks = [(self.items_now, f, self.thresholds, own) for f, own in zip(self.scored, given, strict=True)]
             self.drawn = self._run(draw_users, tasks, self.parts[0])
-            found = self._first(self.drawn)
-        else:
-            users = self.client.scatter((other.rows, 1 / other.scale), broadcast=True, hash=False)
-            places = range(1, 1 + len(self.workers))
-            arriving = [self._run(_pick, [(j,)] * len(self.workers), self.drawn) for j in places]
-            tasks = [(self.items_now, users, sent, own) for sent, own in zip(arriving, given, strict=True)]
-            found = self.client.gather(self._run(draw_items, tasks, self.parts[1]))
-        for rows, drawn in zip(self.spans[number], found, strict=True):
-            side.rows[rows], side.scale[rows], side.mean[rows], side.left[rows] = drawn
+            return
+        self.users_now, means, *arriving = [self._picked(self.drawn, j) for j in range(2 + len(self.workers))]
+        tasks = [(self.items_now, self.users_now, sent, own) for sent, own in zip(arriving, given, strict=True)]
+        drawn = self._run(draw_items, tasks, self.parts[1])
+        users = self.client.gather([self.users_now, means])  # while items are drawn
+        items = zip(*self.client.gather(drawn), strict=True)
+        self._take(other, self.spans[0], *users)
+        self._take(side, self.spans[1], *items)
 
     def _run(self, function: Any, tasks: list[Any], parts: list[Any]) -> list[Any]:
         """Return a task on each worker, of the part that it holds."""
         places, where = zip(parts, tasks, self.workers, strict=True), {"allow_other_workers": True, "pure": False}
         return [self.client.submit(function, part, *task, workers=[worker], **where) for part, task, worker in places]
 
-    def _first(self, futures: list[Any]) -> list[Any]:
-        """Return the first of what each task has found; the rest stays where it is."""
-        return list(self.client.gather(self._run(_pick, [(0,)] * len(futures), futures)))
+    def _picked(self, futures: list[Any], k: int) -> list[Any]:
+        """Return the k-th of what each task has found, where it is."""
+        return self._run(_pick, [(k,)] * len(futures), futures)
+
+    def _take(self, side: Side, spans: list[slice], rows: Any, means: Any) -> None:
+        """Take in what workers have drawn of a side."""
+        for own, drawn, mean in zip(spans, rows, means, strict=True):
+            (side.rows[own], side.scale[own]), (side.mean[own], side.left[own]) = drawn, mean
 
 
 def _cut(pointer: Int, n_parts: int) -> Int:
@@ -260,40 +282,50 @@ def _pick(found: Any, k: int) -> Any:
     return found[k]
 
 
-def score(part: UserPart, items: Any, u: Float, s: Float, old: Float, new: Float) -> tuple[Float, Float, Float, Float]:
+def score(
+    part: UserPart, items: Any, users: Any, grown: float, held: slice, old: Float, new: Float
+) -> tuple[Float, Float, Float, Float]:
     """Return what pieces that begin in this part add up to, f of its ratings, and its rows and scales of users."""
     pieces, f = np.arange(-(-len(part.users) // PIECE)), np.zeros(len(part.users))
     out = np.zeros((len(pieces), len(old) - 1, 3))
-    v, t = items
+    (u, s), (v, t) = (each[held] for each in _joined(users)), items
+    u *= grown
     score_pieces(pieces, part.users, part.items, part.levels, part.y.copy(), u, v, s, t, old, new, f, out)
     begins = pieces * PIECE >= part.lead
-    last = part.lead + int(part.pointer[-1])
+    last = part.lead + len(part.place)
     low, first, end = part.rows
     own = slice(first - low, end - low)
     return out[begins & (pieces * PIECE < last)], f[part.lead : last], u[own], s[own]
 
 
 def draw_users(part: UserPart, items: Any, scored: Any, thresholds: Float, given: Any) -> tuple[Any, ...]:
-    """Return rows, scales, means and residuals of these users, then their latent ratings for each part of items."""
-    own = slice(part.lead, part.lead + int(part.pointer[-1]))
-    n, (seed, sweep, _), (v, t), (_, f, *rows) = own.stop - own.start, given[-1], items, scored
-    y, uniforms = part.y[own].copy(), np.zeros(0)
+    """Return what `_drawn` does of these users, then their latent ratings for each part of items."""
+    own, n = slice(part.lead, part.lead + len(part.place)), len(part.place)
+    (seed, sweep, _), (v, t), (_, f, *rows) = given[-1], items, scored
     if len(thresholds) > 2:
-        uniforms = uniforms_at(seed, sweep, part.first, n)
-    ratings = np.arange(n), part.items[own], part.levels[own], thresholds, y, f
+        y, uniforms = np.empty(n), uniforms_at(seed, sweep, part.first, n)
+    else:
+        y, uniforms = part.y[own].copy(), np.zeros(0)
+    ratings = part.place, part.items[own], part.levels[own], thresholds, y, f
     drawn = _drawn(part, ratings, uniforms, rows, (v, 1 / t), part.rows[1], given)
-    return (drawn, *(y[places] for places in part.to))
+    return (*drawn, *(y[places] for places in part.to))
 
 
 def draw_items(part: ItemPart, items: Any, users: Any, arrived: list[Float], given: Any) -> tuple[Any, ...]:
-    """Return rows, scales, means and residuals of these items, given the latent ratings from all parts of users."""
+    """Return what `_drawn` does of these items, given rows and latent ratings from all parts of users."""
     nothing, own = np.zeros(0), slice(*part.rows)
+    u, s = _joined(users)
     ratings = part.place, part.other, nothing.astype(np.int64), nothing, np.concatenate(arrived), nothing
-    return _drawn(part, ratings, nothing, [each[own] for each in items], users, own.start, given)
+    return _drawn(part, ratings, nothing, [each[own] for each in items], (u, 1 / s), own.start, given)
+
+
+def _joined(users: Any) -> list[Float]:
+    """Return rows and scales of all users, copied, from those of each part."""
+    return [np.concatenate(each) for each in zip(*users, strict=True)]
 
 
 def _drawn(part: Any, ratings: Any, uniforms: Float, rows: Any, other: Any, first: int, given: Any) -> tuple[Any, ...]:
-    """Return rows, scales, means and residuals; `first` of the side is the first row of this part."""
+    """Return rows and scales, and means and residuals; `first` of the side is the first row of this part."""
     noise, shape, precision, shift, gammas, (seed, sweep, before) = given
     (x, scale), (z, weight) = (each.copy() for each in rows), other
     place, codes, levels, thresholds, y, f = ratings
@@ -303,7 +335,7 @@ def _drawn(part: Any, ratings: Any, uniforms: Float, rows: Any, other: Any, firs
         np.arange(len(x)), part.pointer, place, codes, levels, thresholds, y, f, x, z, scale, weight, noise, shape,
         precision, shift, part.known, uniforms, gammas, normals, mean, left, (0,) * x.shape[1],
     )  # fmt: skip
-    return x, scale, mean, left
+    return (x, scale), (mean, left)
 
 
 def uniforms_at(seed: int, sweep: int, first: int, n: int) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,21 +58,31 @@ def problem():
 
 
 def states(problem, sweeps=3):
+    """Return the state after some sweeps, the last two drawn twice: the second time from the state before, restored."""
     sampler = problem.chain(0).sampler
-    for _ in range(sweeps):
+    while sampler.sweeps < sweeps - 2:
+        sampler.sweep()
+    before = sampler.state()
+    for _ in range(2):
+        sampler.restore(before)
+        sampler.sweep()
         sampler.sweep()
     found: dict[str, Any] = sampler.state()
     return found
 
 
-def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster, problem):
+@pytest.mark.parametrize("levels", [True, False])
+def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster, problem, levels):
     from distributed import Client
 
-    alone = states(problem)
     assert len(problem.log.users) > 2 * 4096  # several pieces, that parts begin and end in
+    if not levels:
+        ratings = np.random.default_rng(0).normal(size=len(problem.log.users))
+        problem = replace(problem, log=problem.log._replace(ratings=ratings))
+    alone = states(problem)
     for n_workers in (2, 1):
         cluster.scale(n_workers)
-        with Client(cluster) as client:
+        with Client(cluster, direct_to_workers=n_workers == 2) as client:
             client.wait_for_workers(n_workers, timeout=60)
             with on(client, smallest=0):
                 found = states(problem)

@@ -125,6 +125,7 @@ class Sampler:
             self.levels += 3 * context[order]
             self.thresholds = np.tile(self.thresholds, int(context.max()) + 1)
             self.own, self.in_context = slice(1, None, 3), np.bincount(context) / n
+        self.level_counts = np.bincount(self.levels, minlength=self.n_levels)
 
     @property
     def average_thresholds(self) -> Float:
@@ -195,8 +196,7 @@ class Sampler:
         One pass over the log serves both: its sums by level tell the ratio of the even ones in either case. On a
         continuum the same pass finds the residuals, and the noise variance is drawn.
         """
-        old, n = self.thresholds, len(self.users)
-        counts = np.bincount(self.levels, minlength=self.n_levels)
+        old, n, counts = self.thresholds, len(self.users), self.level_counts
         step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
         new = old.copy()
         new[1:-1] += step * rng.standard_normal(self.n_levels - 1)
@@ -237,15 +237,15 @@ class Sampler:
             (0,) * (self.d + 1),
         )  # fmt: skip
 
-    def _rescale(self, rng: np.random.Generator) -> None:
+    def _rescale(self, rng: np.random.Generator) -> float:
         """Draw the size c of f, y and thresholds at once: one by one they creep (Liu and Sabatti, Biometrika 87, 2000).
 
         y, t, rows of users, biases of items -> c times; their priors along with them (B -> c B, L -> L / c^2), which
         leaves these as likely as before. What changes, with the Jacobian and the measure d c / c, is c^(n + K - 1 -
-        (p + 1) df) exp(-c^2 (sum of residuals^2 + sum of t^2 / sd^2) / 2 - (tr L_u + L_i,bias) / (2 w c^2)).
+        (p + 1) df) exp(-c^2 (sum of residuals^2 + sum of t^2 / sd^2) / 2 - (tr L_u + L_i,bias) / (2 w c^2)). Return c.
         """
         if self.n_levels == 1:  # y is what was observed
-            return
+            return 1.0
         a, b, inner = self.user_side, self.item_side, self.thresholds[self.own]
         power = len(self.users) + len(inner) - (self.d + 2) * self.row_df
         up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2
@@ -257,6 +257,7 @@ class Sampler:
         b.prior.coefficients[:, -1] *= c
         b.prior.precision[-1] /= c
         b.prior.precision[:, -1] /= c
+        return c
 
     def _share(self, work: Int, kernel: Callable[..., None], *args: Any) -> None:
         """Run a kernel on all work, each thread, this one too, on every n-th piece: so are long rows shared out."""
