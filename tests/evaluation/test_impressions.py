@@ -177,6 +177,22 @@ def test_shares_by_popularity_are_counts_and_a_half():
     assert share == pytest.approx(np.array([1.5, 1.5, 1.5]) / 5.5)
 
 
+def test_shares_are_those_that_make_the_latest_rows_likeliest(log, monkeypatch):
+    own, total, shares = (
+        np.zeros(2),
+        np.array([10.0, 30.0]),
+        {"even": np.array([0.3, 0.3]), "own": np.array([0.2, 0.6])},
+    )
+
+    def parts(log, rows, seed, kinds=("even", "own")):
+        return {kind: (own, total, shares[kind]) for kind in kinds}
+
+    monkeypatch.setattr(impressions, "_shares", parts)  # the more they count for, the likelier
+    k = 10**5.5
+    assert impressions.learned_shares(log, None, 0) == pytest.approx(k * shares["own"] / (total + k))
+    assert impressions._mixed(3.0, 10.0, 0.2, 5.0) == pytest.approx(4 / 15)
+
+
 def test_shares_by_exposure_are_rates_over_their_sum(monkeypatch):
     """rate = -log(1 - P(shown at all)), finite however sure that is."""
     log = unskew.RatingLog.from_arrays([0, 0, 1, 1], [0, 1, 1, 2], [1, 0, 1, 0], positive=1)

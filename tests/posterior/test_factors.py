@@ -500,6 +500,12 @@ def test_contexts_move_scores_up_where_more_is_liked():
     context = np.arange(3000) % 3
     y = f[log.users, log.items] + 1.5 * (context == 2) + np.random.default_rng(1).standard_normal(3000)
     log = log._replace(ratings=(y > 0).astype(float), context=context)
+    chain, s = (problem := Problem(log, PLAIN)).chain(6), problem.chain(6).sampler
+    chain.run(9)
+    for _ in range(9):  # of which the last is kept
+        s.sweep()
+    t, size = s.thresholds[1::3], gmean(s.user_side.scale) * gmean(s.item_side.scale)
+    np.testing.assert_allclose(chain.sums["context"], (np.bincount(context) @ t / 3000 - t) / size)
     (note,) = (each for each in sample(Problem(log, replace(PLAIN, sweeps=60))).posterior.notes if "contexts" in each)
     low, high = (float(x) for x in re.findall(r"[-+]\d+\.\d\d", note))
     assert 0.5 < high - low < 2

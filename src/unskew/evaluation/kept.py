@@ -18,7 +18,7 @@ from unskew.store.atomic import write_file
 from unskew.store.model import JUDGE
 
 Arrays = dict[str, NDArray[Any]]
-MOST, MOST_IN_FOLDER = 8, 6
+MOST, MOST_IN_FOLDER = 8, 5  # in a folder besides the newest
 _KNOWN: dict[str, Arrays] = {}
 
 
@@ -39,7 +39,7 @@ def kept(facts: tuple[Any, ...], make: Callable[[], Arrays], folder: Path | None
         if found is None:
             found = make()
             if folder is not None:
-                _write(folder / JUDGE, {key: found} | dict(list(known.items())[: MOST_IN_FOLDER - 1]))
+                _write(folder / JUDGE, {key: found} | dict(list(known.items())[:MOST_IN_FOLDER]))
         while len(_KNOWN) >= MOST:
             _KNOWN.pop(next(iter(_KNOWN)))
         _KNOWN[key] = found
