@@ -587,6 +587,11 @@ def test_defaults_stand_as_they_were_frozen():
     for n, expected in (sweeps | {1_000_000: (40, 80, 20)}).items():
         assert (d.least_sweeps(n), d.most_sweeps(n), fold_sweeps(n)) == expected
     assert [d.burn_in(n) for n in (100, 160, 300)] == [25, 40, 40]
+    for name, least, most in (("n_factors", 1, 256), ("sweeps", 8, 10**6)):
+        assert all(BayesianFactors(**{name: end}) for end in (least, most))
+        for wrong in (least - 1, most + 1):
+            with pytest.raises(ParameterError, match=name):
+                BayesianFactors(**{name: wrong})
     assert (SHOT_BYTES, EXPERTS, TENTHS, d.LARGE, d.FEWEST_USERS) == (64e6, 5, 10, 2e6, 4000)
 
 
