@@ -1,8 +1,8 @@
 """Names of methods, their parts, metrics and data sets: those of the package, and those that others register."""
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -21,6 +21,7 @@ KINDS = {  # with the group of entry points by which installed packages offer su
     "metric": "unskew.metrics",
     "dataset": "unskew.datasets",
 }
+WRAPPED = ("base", "factors")  # settings that hold what a wrapper wraps
 IN_RECIPES = tuple(KINDS)[:5]  # kinds of classes that recipes name
 BUILT_IN = "unskew.methods.names"  # registers what the package brings, when a name is first asked for
 
@@ -58,22 +59,9 @@ class Entry:
         return self.note or (getdoc(self.cls) or "").split("\n")[0]
 
     def build(self, **settings: Any) -> Any:
-        """Return the method with these settings instead of its defaults; a wrapper hands on what is its base's."""
+        """Return the method with these settings instead of its defaults."""
         made = self.defaults() if isinstance(self.defaults, type) else self.defaults
-        own = settings_of(made)
-        wrapped_by = next((name for name in ("base", "factors") if name in own), "")
-        known = own | settings_of(own.get(wrapped_by))
-        listed = f": it has {', '.join(name for name in known if name != wrapped_by)}."
-        for name in settings:
-            refuse_gone("setting", name)
-            if name not in known:
-                raise ParameterError(
-                    f"The {self.kind} {self.name!r} has no setting {name!r}{nearest(name, known, otherwise=listed)}"
-                )
-        mine = {name: value for name, value in settings.items() if name in own}
-        if base := {name: value for name, value in settings.items() if name not in own}:
-            mine[wrapped_by] = replace((own | mine)[wrapped_by], **base)
-        return replace(made, **mine)
+        return with_settings(made, settings, f"The {self.kind} {self.name!r}")
 
 
 _entries: dict[tuple[str, str], Entry] = {}  # by kind and name
@@ -84,7 +72,50 @@ _taken: dict[str, str] = {}  # sentences about entries whose names others have
 
 def settings_of(made: Any) -> dict[str, Any]:
     """Return the settings of a method or part with their values."""
-    return {each.name: getattr(made, each.name) for each in fields(made)} if is_dataclass(made) else {}
+    return {each.name: getattr(made, each.name) for each in fields(made) if each.init} if is_dataclass(made) else {}
+
+
+def with_settings(made: Any, settings: Mapping[str, Any], called: str = "") -> Any:
+    """Return a method or part with other settings, also inside its parts ("net.n_factors"), and parts by their names.
+
+    A wrapper hands on what is its base's; the text "none" is None where that may be.
+    """
+    own, inner, changed = settings_of(made), dict[str, dict[str, Any]](), dict[str, Any]()
+    wrapped_by, known = next((name for name in WRAPPED if name in own), ""), own
+    while held := next((known[name] for name in WRAPPED if name in known), None):
+        known = {name: value for name, value in known.items() if name not in WRAPPED} | settings_of(held)
+    empty = {each.name for each in fields(made) if "None" in str(each.type)} if own else set()
+    for name, value in settings.items():
+        first, _, rest = name.partition(".")
+        refuse_gone("setting", first)
+        if first not in own | known:
+            listed = f": it has {', '.join(known)}."
+            called = called or type(made).__name__
+            raise ParameterError(f"{called} has no setting {first!r}{nearest(first, known, otherwise=listed)}")
+        if first not in own:
+            inner.setdefault(wrapped_by, {})[name] = value
+        elif rest and not is_dataclass(own[first]):
+            raise ParameterError(f"{first} is {own[first]!r}, which has no settings of its own.")
+        elif rest:
+            inner.setdefault(first, {})[rest] = value
+        elif isinstance(value, str) and value == "none" and first in empty:
+            changed[first] = None
+        else:
+            changed[first] = _part(value) if isinstance(value, str) and is_dataclass(own[first]) else value
+    changed |= {name: with_settings(changed.get(name, own[name]), given) for name, given in inner.items()}
+    return replace(made, **changed) if changed else made
+
+
+def _part(name: str) -> Any:
+    """Return the part whose class has this name, in any case, with its usual settings."""
+    known = classes() | classes(outside=True)
+    folded = {each.casefold().rpartition(":")[2]: each for each in reversed(known)} | {e.casefold(): e for e in known}
+    if name.casefold() not in folded:
+        raise ParameterError(f"There is no part {name!r}{nearest(name, known)}")
+    found = known[folded[name.casefold()]]
+    if needed := [e.name for e in fields(found) if e.default is MISSING and e.default_factory is MISSING]:
+        raise ParameterError(f"{found.__name__} needs the setting {needed[0]!r}: make it in Python, or in a recipe.")
+    return found()
 
 
 def register(name: str, defaults: Any = None, *, note: str = "") -> Any:

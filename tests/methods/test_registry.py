@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import pytest
 
-from unskew import DRJL, DRMSE, ESCM2DR, IPS, MF, DoublyCalibrated, Naive, ParameterError, Training
+from unskew import DRJL, DRMSE, ESCM2DR, IPS, MF, Additive, DoublyCalibrated, Naive, ParameterError, Training
 from unskew.methods.settings import L2, Choice, LogUniform, defaults_of, searched, with_chosen
 from unskew.registry import classes, make, register, registered
 from unskew.settings import setting
@@ -51,6 +51,20 @@ def test_a_method_of_ones_own_has_a_name():
 def test_wrong_names_and_settings_are_refused(wrong, sentence):
     with pytest.raises(ParameterError, match=sentence):
         wrong()
+
+
+def test_settings_inside_parts_and_parts_by_name_are_what_classes_give():
+    by_name = make("ips", propensity="additive", clip="none", **{"net.n_factors": 3})
+    assert by_name == IPS(propensity=Additive(), net=MF(n_factors=3))
+    assert make("dce-dr", **{"net.n_factors": 3, "propensity": "GlobalPlatt"}).base.net.n_factors == 3
+    assert make("dce-bayes", **{"factors.sweeps": 9}) == make("dce-bayes", sweeps=9)
+    for wrong, sentence in (
+        ({"net": "resnet"}, "There is no part 'resnet'"),
+        ({"clip.low": 1}, "clip is None, which has no settings"),
+        ({"net.n_factor": 1}, "MF has no setting 'n_factor'; did you mean 'n_factors'"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            make("ips", **wrong)
 
 
 def test_every_part_of_the_paper_has_a_name():

@@ -1,13 +1,13 @@
 """Where a search looks for the settings of a method."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
 from unskew.data.log import RatingLog
 from unskew.data.split import scarcity
-from unskew.registry import settings_of
+from unskew.registry import settings_of, with_settings
 from unskew.training.loop import L2_PER_SCARCITY
 
 
@@ -103,12 +103,4 @@ def defaults_of(method: Any, space: Space, log: RatingLog) -> dict[str, Any] | N
 
 def with_chosen(method: Any, space: Space, chosen: Mapping[str, Any], log: RatingLog) -> Any:
     """Return the method with the settings that were chosen from its space for a log."""
-    for name, value in chosen.items():
-        method = _changed(method, name, space[name].setting(value, log))
-    return method
-
-
-def _changed(part: Any, name: str, value: Any) -> Any:
-    """Return the part with another value for a setting, which may be inside another."""
-    first, _, rest = name.partition(".")
-    return replace(part, **{first: _changed(getattr(part, first), rest, value) if rest else value})
+    return with_settings(method, {name: space[name].setting(value, log) for name, value in chosen.items()})
