@@ -115,7 +115,6 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} dce-bayes --set swepes=9": "DCEBayes has no setting 'swepes'; did you mean 'sweeps'?",
     f"{FIT} ips --set propensity=naivebayes": "pass --random-ratings FILE",
     f"{FIT} ips --user-features items.csv": "--user-features is gone: use --set log.user_features=FILE.",
-    f"{FIT} ips --set log.user_features=items.csv": "the method 'ips' reads no features; use --method dce-bayes",
     "fit twice.csv --out new --method naive": "--set log.duplicates=last keeps the last rating",
     "split twice.csv --out new": "--duplicates last keeps the last rating",
     "split bought.csv --out new": "for it, give --target implicit.",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import unskew
 from unskew.data import ids as rooms
 from unskew.data.features import FARTHEST, FeatureFrame, Features
 from unskew.data.ids import Vocabulary, encoded
@@ -155,3 +156,10 @@ def test_lists_become_a_column_for_each_entry():
 @given(arrays(np.float32, (7, 3), elements=st.floats(width=32, allow_infinity=False)))
 def test_any_numbers_become_finite_ones(values):
     assert np.isfinite(Features(("a", "b", "c"), values).encoded).all()
+
+
+def test_a_method_that_reads_no_features_says_so():
+    rows = {"user_id": [0, 0, 1, 1, 2], "item_id": [0, 1, 0, 2, 1], "rating": [1, 0, 0, 1, 1]}
+    age = pa.table({"user_id": [0, 1, 2], "age": [1, 5, 9]})
+    model = unskew.fit(pa.table(rows), "naive", user_features=age, training=unskew.Training(max_epochs=1, holdout=0.3))
+    assert model.history.notes[-1] == "The log has features, and no part of this method reads them."

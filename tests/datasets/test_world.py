@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
-from scipy.special import expit
+from scipy import stats
 
 from unskew.datasets import world as world_module
 from unskew.datasets.funnel import simulate_funnel
-from unskew.datasets.world import SELECTIONS, UNEXPLAINED_CAP, World, simulate
+from unskew.datasets.world import SELECTIONS, World, simulate
 from unskew.errors import DataError, ParameterError
 
 N_DRAWS = 120
-TILTED = ("taste", "rating", "utility")
+TILTED = ("taste", "rating", "liking")
 
 
 def tiny(selection, **settings):
@@ -49,23 +48,6 @@ def assert_binomial(counts, n, p):
     assert abs(squares.sum() - uncertain.sum()) < 4.5 * spread
 
 
-def brute_force_propensity(world, user, item, rating):
-    """P(seen | rating) under "utility" by adaptive integration over e, straight from the definition."""
-    u, i = np.array([user]), np.array([item])
-    z = float(world.logit(u, i)[0])
-    base = world.log_scale + world.log_activity[user] + world.log_exposure[item] + world.strength * z
-    tilt = world.strength
-
-    def seen_and_e(e):
-        rate = np.exp(base + tilt * np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP))
-        return float(-np.expm1(-rate) * expit(e) * expit(-e))
-
-    low, high = {None: (-60.0, 60.0), 1: (-z, 60.0), 0: (-60.0, -z)}[rating]
-    kinks = [e for e in (-UNEXPLAINED_CAP, UNEXPLAINED_CAP) if low < e < high]
-    total = integrate.quad(seen_and_e, low, high, points=kinks, limit=500, epsabs=1e-12)[0]
-    return total / {None: 1.0, 1: expit(z), 0: expit(-z)}[rating]
-
-
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_propensities_are_the_chances_of_their_rates(selection):
     world = tiny(selection)
@@ -73,9 +55,8 @@ def test_propensities_are_the_chances_of_their_rates(selection):
     chances, q = -np.expm1(-np.exp(world.log_rate(*pairs))), world.preference(*pairs)
     liked, disliked = (world.propensity(*pairs, np.full(world.n_pairs, r)) for r in (1, 0))
     np.testing.assert_allclose(q * liked + (1 - q) * disliked, world.propensity(*pairs), rtol=1e-12)
-    if selection != "utility":  # where the rate of a pair depends on more than its rating
-        np.testing.assert_allclose(np.where(world.rating(*pairs) == 1, liked, disliked), chances, rtol=1e-6)
-    if selection in ("rating", "utility"):
+    np.testing.assert_allclose(np.where(world.rating(*pairs) == 1, liked, disliked), chances, rtol=1e-6)
+    if selection in ("rating", "liking"):
         assert (liked > disliked).all()
     else:
         np.testing.assert_array_equal(liked, disliked)
@@ -91,20 +72,10 @@ def test_thinned_events_see_pairs_as_often_as_their_own_rate_says(selection, str
     assert_binomial(seen_counts(world), N_DRAWS, -np.expm1(-np.exp(world.log_rate(*pairs))))
 
 
-@pytest.mark.parametrize("selection", ["popularity", "utility"])
+@pytest.mark.parametrize("selection", ["popularity", "liking"])
 def test_pairs_visited_in_turn_are_seen_by_their_rates(selection):
     world = tiny(selection, density=0.6)
     assert_binomial(seen_counts(world), N_DRAWS, -np.expm1(-np.exp(world.log_rate(*all_pairs(world)))))
-
-
-@pytest.mark.parametrize("strength", [-0.9, 0.05, 0.95])
-@pytest.mark.parametrize("rating", [None, 0, 1])
-def test_utility_propensities_equal_adaptive_integration(strength, rating):
-    world = tiny("utility", strength=strength, interaction=2.0, density=0.4)
-    users, items = (codes[::59] for codes in all_pairs(world))
-    given = None if rating is None else np.full(len(users), rating)
-    expected = [brute_force_propensity(world, u, i, rating) for u, i in zip(users, items, strict=True)]
-    np.testing.assert_allclose(world.propensity(users, items, given), expected, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -116,13 +87,10 @@ def test_the_log_is_as_large_as_expected(selection, shape, density):
     assert size == pytest.approx(expected, rel=0.01 + 4 / np.sqrt(expected))
 
 
-def test_a_rating_is_the_sign_of_the_utility_and_preference_its_probability():
+def test_preference_is_the_probability_of_a_rating():
     world = simulate(300, 250)
     pairs = all_pairs(world)
     ratings, q = world.rating(*pairs), world.preference(*pairs)
-    e = world.unexplained_liking(*pairs)
-    np.testing.assert_array_equal(ratings, world.logit(*pairs) + e > 0)
-    assert stats.kstest(e, "logistic").pvalue > 1e-4
     for group in np.array_split(np.argsort(q), 20):
         spread = np.sqrt((q * (1 - q))[group].sum())
         assert abs((ratings - q)[group].sum()) < 4.5 * spread
@@ -137,7 +105,7 @@ def test_the_mean_preference_is_the_positive_rate_asked_for():
     assert large.test.positive_rate == pytest.approx(0.35, abs=0.01)
 
 
-@pytest.mark.parametrize("selection", ["popularity", "utility"])
+@pytest.mark.parametrize("selection", ["popularity", "liking"])
 def test_logs_hold_true_ratings_of_all_and_are_by_seed(selection):
     one, same, other = (tiny(selection, density=0.05, seed=seed) for seed in (3, 3, 4))
     for log, again in ((one.log, same.log), (one.test, same.test), (one.draw(7), same.draw(7))):
@@ -180,7 +148,6 @@ def test_risk_is_the_expected_error_over_all_pairs_and_ratings():
         ({"test_per_user": 501}, "test_per_user must be a whole number from 1 to 500"),
         ({"strength": float("inf")}, "strength is inf"),
         ({"interaction": -0.1}, "interaction is -0.1"),
-        ({"selection": "utility", "strength": 1.0}, "strength is 1.0"),
     ],
 )
 def test_a_bad_setting_is_refused_in_one_sentence(settings, message):

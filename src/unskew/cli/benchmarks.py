@@ -62,7 +62,6 @@ def benchmark(
     if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
         raise ParameterError(f"--methods names {twice} twice: name it once.")
     chosen, reading = {name: unskew.make(name) for name in map(str.strip, names)}, settings.reading(reading)
-    reading.refuse_unread(chosen)
     validation = settings.validation(seed)
     if test is not None and test_fraction is not None:
         raise ParameterError("--test and --test-fraction both name the test: give one of the two.")

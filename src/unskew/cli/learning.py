@@ -58,7 +58,6 @@ def fit(
 
     settings = Settings(assignments)
     chosen, reading = settings.recipe(method or DEFAULT_METHOD), settings.reading(reading)
-    reading.refuse_unread({method or type(chosen.method).__name__: chosen.method})
     ratings = reading.log(log, chosen.scale)
     random = reading.random_ratings(random_ratings, ratings, known=False)
     target = out or DEFAULT_OUT
@@ -219,7 +218,6 @@ def tune(
 
     settings = Settings(assignments)
     start, reading = settings.method(unskew.make(method)), settings.reading(reading)
-    reading.refuse_unread({method: start})
     target = out or Path(f"{method.replace('/', '-')}.toml")
     check_place(target, ".toml")
     validation = settings.validation(seed)

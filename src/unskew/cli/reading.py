@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from unskew.data.log import RatingLog
     from unskew.data.scale import Scale
     from unskew.datasets import Dataset
-    from unskew.methods.base import Method
     from unskew.model import Recommender
 
 
@@ -92,15 +91,6 @@ class Reading:
         for note in dataset.notes:
             say(f"{named[0]}: {note}")
         return dataset
-
-    def refuse_unread(self, methods: dict[str, Method]) -> None:
-        """Refuse files of features that none of these methods would read."""
-        features = [name for name in self.given if name in ("user_features", "item_features")]
-        if features and not any(method.reads_features for method in methods.values()):
-            raise ParameterError(
-                f"--set log.{features[0]}: the method {next(iter(methods))!r} reads no features; use "
-                "--method dce-bayes or --set propensity=logistic."
-            )
 
     def table(self, path: Path, roles: Sequence[str], log: RatingLog) -> tuple[pa.Table, dict[str, str]]:
         """Return a small file as it is, and the names of the columns that have these roles in it, as in the log."""

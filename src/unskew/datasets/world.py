@@ -15,10 +15,9 @@ has at least one event, so P(seen) = 1 - exp(-lambda) exactly. Activity and expo
     popularity   1
     taste        exp(strength * z): explained liking
     rating       exp(strength * r): a rating of 1 multiplies lambda by exp(strength); no taste beyond it
-    utility      exp(strength * (z + e)), e held within +-UNEXPLAINED_CAP: liking of any cause
+    liking       exp(strength * (z + 2 r)): liking that can be foreseen and liking that cannot
 
-The cap concerns the tilt alone, never the rating, and touches one pair in 1,500: it bounds the rate, so that
-a world of any size can be drawn exactly. Draws and propensities both use it: the propensities are the truth.
+The interaction is bounded, and so is the rate: a world of any size can be drawn exactly.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,22 +39,19 @@ from unskew.special import expit, logit, logsumexp
 Floats = NDArray[np.float64]
 OfPairs = Callable[[Codes, Codes], ArrayLike]  # from user codes and item codes to one number a pair
 
-SELECTIONS = ("uniform", "popularity", "taste", "rating", "utility")
-UNEXPLAINED_CAP = 8.0
+SELECTIONS = ("uniform", "popularity", "taste", "rating", "liking")
 PAIRS_AT_ONCE = 2**18  # a few tens of megabytes
 SOLVER_PAIRS = 2**19  # enough to solve for the level of a world
 EFFECT_SPREAD, ACTIVITY_SPREAD, EXPOSURE_SPREAD = 0.7, 0.8, 1.0  # of a_u and b_i, log activity, log exposure
 TEST_USERS = 5_000
 FACTS, TEST, DRAW, SAMPLE = range(4)  # independent random streams of one seed
-N_NODES, QUADRATURE_CHUNK = 40, 2**13
 
 
 class Tilt(NamedTuple):
-    """How the log rate of seeing a pair depends on liking: coefficients of z, rating and capped e."""
+    """How the log rate of seeing a pair depends on liking: coefficients of z and of the rating."""
 
     explained: float = 0.0
     rating: float = 0.0
-    unexplained: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +91,7 @@ class World:
     @property
     def tilt(self) -> Tilt:
         strength = self.strength
-        tilts = {"taste": Tilt(strength), "rating": Tilt(rating=strength)}
-        tilts["utility"] = Tilt(strength, unexplained=strength)
+        tilts = {"taste": Tilt(strength), "rating": Tilt(rating=strength), "liking": Tilt(strength, 2 * strength)}
         return tilts.get(self.selection, Tilt())
 
     @cached_property
@@ -135,38 +130,26 @@ class World:
         """P(rating = 1) = sigma(z)."""
         return np.asarray(expit(self.logit(users, items)))
 
-    def unexplained_liking(self, users: Codes, items: Codes) -> Floats:
-        """e(u, i), the part of a pair's utility that cannot be explained: logistic, and fixed for a pair."""
-        return np.asarray(logit(pair_uniform(self.seed, users, items)))
-
     def rating(self, users: Codes, items: Codes) -> NDArray[np.float32]:
-        """Return the rating the pair has, seen or not: 1[z + e > 0]."""
-        utility = self.logit(users, items) + self.unexplained_liking(users, items)
-        return (utility > 0).astype(np.float32)
+        """Return the rating the pair has, seen or not: 1[z + e > 0], e logistic and fixed for a pair."""
+        e = logit(pair_uniform(self.seed, users, items))
+        return np.asarray(self.logit(users, items) + e > 0, np.float32)
 
-    def log_rate(self, users: Codes, items: Codes) -> Floats:
-        """log lambda of each pair, given all its facts: also its own rating and unexplained liking."""
-        rate = self._explained_log_rate(users, items, self.logit(users, items))
-        if self.tilt.rating:
-            rate = rate + self.tilt.rating * self.rating(users, items)
-        if self.tilt.unexplained:
-            rate = rate + self.tilt.unexplained * _capped(self.unexplained_liking(users, items))
-        return rate
-
-    def _explained_log_rate(self, users: Codes, items: Codes, z: Floats) -> Floats:
+    def log_rate(self, users: Codes, items: Codes, ratings: ArrayLike | None = None) -> Floats:
+        """log lambda of each pair, given its own rating or another."""
         popularity = self.log_activity[users] + self.log_exposure[items]
-        return np.asarray(self.log_scale + popularity + self.tilt.explained * z)
+        rates = self.log_scale + popularity + self.tilt.explained * self.logit(users, items)
+        if not self.tilt.rating:
+            return np.asarray(rates)
+        return np.asarray(
+            rates + self.tilt.rating * np.asarray(self.rating(users, items) if ratings is None else ratings)
+        )
 
     def propensity(self, users: Codes, items: Codes, ratings: ArrayLike | None = None) -> Floats:
-        """Return the true P(seen) of each pair or, with `ratings`, P(seen | rating); e is averaged over.
-
-        Closed forms, but for "utility", where the mean of 1 - exp(-lambda) over e is a Gauss-Legendre sum.
-        """
-        z = self.logit(users, items)
-        explained = self._explained_log_rate(users, items, z)
-        liked, disliked = (_seen_given(rating, self.tilt, explained, z) for rating in (1, 0))
+        """Return the true P(seen) of each pair or, with `ratings`, P(seen | rating)."""
+        liked, disliked = (_some_event(self.log_rate(users, items, rating)) for rating in (1, 0))
         if ratings is None:
-            return np.asarray(disliked + expit(z) * (liked - disliked))
+            return np.asarray(disliked + self.preference(users, items) * (liked - disliked))
         given = np.asarray(ratings)
         if odd := given[(given != 0) & (given != 1)].ravel()[:1].tolist():
             raise DataError(f"A rating of {odd[0]} was asked for: ratings of a simulated world are 0 or 1.")
@@ -231,7 +214,7 @@ def simulate(
 ) -> World:
     """Return a world of known preferences in which a share `density` of all pairs is expected to be seen.
 
-    `selection` ("uniform", "popularity", "taste", "rating" or "utility") says what seeing a pair depends on and
+    `selection` ("uniform", "popularity", "taste", "rating" or "liking") says what seeing a pair depends on and
     `strength` how much; `interaction` is the standard deviation of v_u . w_i and `positive_rate` the mean preference.
     Worlds that differ only in selection, strength and density have the same ratings and the same test.
 
@@ -249,8 +232,6 @@ def simulate(
     whole(test_per_user, "test_per_user", 1, n_items)
     within(-20, 20, "included", strength=strength)
     within(0, 20, "included", interaction=interaction)
-    if selection == "utility":
-        within(-1, 1, strength=strength)
     if density * n_users * n_items < 2:
         raise ParameterError(f"density {density} of {n_users} x {n_items} pairs is not even 2 ratings: raise it.")
     rng = np.random.default_rng([checked_seed(seed), FACTS])
@@ -291,39 +272,10 @@ def _on_sphere(rng: np.random.Generator, n: int, n_factors: int, radius: float) 
     return np.asarray(radius * directions / np.linalg.norm(directions, axis=1, keepdims=True))
 
 
-def _seen_given(rating: int, tilt: Tilt, log_rate: Floats, z: Floats) -> Floats:
-    """P(seen | rating) of pairs of these rates; with e in the tilt, its mean over e > -z or e < -z, to 1e-7.
-
-    Gauss-Legendre within the cap, exact beyond it.
-    """
-    log_rate = log_rate + tilt.rating * rating
-    if not tilt.unexplained:
-        return _some_event(log_rate)
-    sign = 1 if rating else -1  # e -> -e turns "e < -z" into "e > z"
-    means, rates, bounds = np.empty(log_rate.size), log_rate.reshape(-1, 1), sign * z.reshape(-1, 1)
-    nodes, node_weights = np.polynomial.legendre.leggauss(N_NODES)
-    for start in range(0, log_rate.size, QUADRATURE_CHUNK):
-        chunk = slice(start, start + QUADRATURE_CHUNK)
-        bound = bounds[chunk]
-        cap, low = np.full_like(bound, UNEXPLAINED_CAP), _capped(-bound)
-        half = (cap - low) / 2
-        within = low + half * (1 + nodes)
-        e = np.hstack([-cap, within, cap])
-        density = half * node_weights * expit(within) * expit(-within)
-        chances = np.hstack([np.maximum(expit(bound) - expit(cap), 0), density, expit(-np.maximum(cap, -bound))])
-        mean = np.average(_some_event(rates[chunk] + sign * tilt.unexplained * e), axis=1, weights=chances)
-        means[chunk] = np.minimum(mean, 1)  # against rounding: an average of chances
-    return means.reshape(log_rate.shape)
-
-
 def _some_event(log_rate: Floats) -> Floats:
     """1 - exp(-lambda): the chance that a Poisson process of this log rate has an event in unit time."""
     with np.errstate(over="ignore"):  # a rate beyond all numbers: certainly
         return np.asarray(-np.expm1(-np.exp(log_rate)))
-
-
-def _capped(e: Floats) -> Floats:
-    return np.clip(e, -UNEXPLAINED_CAP, UNEXPLAINED_CAP)
 
 
 def _solved_log_scale(world: World, density: float) -> float:
@@ -350,7 +302,7 @@ def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes,
     user_rates = world.log_scale + world.log_activity + tilt.explained * (world.intercept + world.user_effects)
     item_rates = np.exp(world.log_exposure + tilt.explained * world.item_effects)
     running = np.cumsum(item_rates)
-    most = Tilt(abs(tilt.explained) * bound, max(tilt.rating, 0.0), abs(tilt.unexplained) * UNEXPLAINED_CAP)
+    most = Tilt(abs(tilt.explained) * bound, max(tilt.rating, 0.0))
     with np.errstate(over="ignore"):  # infinitely many are too many
         expected = np.exp(user_rates) * item_rates.sum() * np.exp(sum(most))
     if expected.sum() > world.n_pairs:
@@ -363,10 +315,6 @@ def _seen_pairs(world: World, rng: np.random.Generator) -> Iterator[tuple[Codes,
         users = np.repeat(group, rng.poisson(expected[group]))
         items = np.searchsorted(running / running[-1], rng.random(len(users)), side="right")
         room = rng.standard_exponential(len(users))  # events whose shortfalls from the most stay within it survive
-        if tilt.unexplained:  # first: it is cheap and leaves few events for what follows
-            room += tilt.unexplained * _capped(world.unexplained_liking(users, items)) - most.unexplained
-            alive = room > 0
-            users, items, room = users[alive], items[alive], room[alive]
         if tilt.explained:
             room += tilt.explained * world.interaction(users, items) - most.explained
         if tilt.rating:
