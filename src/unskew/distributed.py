@@ -123,8 +123,6 @@ class UserPart(NamedTuple):
     """Counted from the first of these pieces."""
     items: Int
     levels: Int
-    y: Float
-    """Of ratings on a continuum; levels have latent ratings of their own in each sweep."""
     pointer: Int
     place: Int
     known: Float
@@ -179,8 +177,7 @@ class DaskSampler(Sampler):
             to = [np.flatnonzero(of_item[first:last] == j) for j in range(len(self.workers))]
             pointer, known = a.pointer[own.start : own.stop + 1] - first, a.columns.values[own]
             rows, held = (low, own.start, own.stop), slice(begin, end)
-            y = self.y[held] if self.n_levels == 1 else np.zeros(0)
-            columns = self.users[held] - low, self.items[held], self.levels[held], y
+            columns = self.users[held] - low, self.items[held], self.levels[held]
             part = UserPart(first, first - begin, rows, *columns, pointer, a.place[: last - first], known, to)
             self.parts[0].append(self.client.scatter(part, workers=[worker], hash=False))
             ratings = slice(int(b.pointer[mine.start]), int(b.pointer[mine.stop]))
@@ -194,7 +191,7 @@ class DaskSampler(Sampler):
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
-        before = self.thresholds, self.noise  # all that moves before everything drawn has come back
+        before = self.thresholds  # all that moves before everything drawn has come back
         for _ in range(TRIES):
             try:
                 if not self.workers:
@@ -202,7 +199,7 @@ class DaskSampler(Sampler):
                 super().sweep()
                 return
             except (CancelledError, FutureCancelledError, KilledWorker, OSError):  # closed connections are of these
-                self.thresholds, self.noise = before
+                self.thresholds = before
                 self.workers, self.users_now = [], []
         raise ParameterError(
             f"Sweep {self.sweeps + 1} was lost with workers {TRIES} times: see their logs, and fit again."
@@ -226,7 +223,7 @@ class DaskSampler(Sampler):
     def _size(self, stream: int) -> int:
         """Return how many numbers of a sweep ratings, users and items are drawn by."""
         if stream == 0:
-            return len(self.users) if self.n_levels > 1 else 0
+            return len(self.users)
         return int((self.user_side, self.item_side)[stream - 1].rows.size)
 
     def _scored(self, old: Float, new: Float) -> Float:
@@ -243,7 +240,7 @@ class DaskSampler(Sampler):
     def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
         number, prior = 0 if side is self.user_side else 1, side.prior
         key = self.seed, self.sweeps, sum(map(self._size, range(number + 1)))
-        rest = self.noise, self.scale_shape, prior.precision, prior.coefficients @ prior.precision
+        rest = self.scale_shape, prior.precision, prior.coefficients @ prior.precision
         given, tasks = [(*rest, gammas[own], key) for own in self.spans[number]], list[Any]()
         if number == 0:
             tasks = [(self.items_now, f, self.thresholds, own) for f, own in zip(self.scored, given, strict=True)]
@@ -290,7 +287,7 @@ def score(
     out = np.zeros((len(pieces), len(old) - 1, 3))
     (u, s), (v, t) = (each[held] for each in _joined(users)), items
     u *= grown
-    score_pieces(pieces, part.users, part.items, part.levels, part.y.copy(), u, v, s, t, old, new, f, out)
+    score_pieces(pieces, part.users, part.items, part.levels, u, v, s, t, old, new, f, out)
     begins = pieces * PIECE >= part.lead
     last = part.lead + len(part.place)
     low, first, end = part.rows
@@ -302,10 +299,7 @@ def draw_users(part: UserPart, items: Any, scored: Any, thresholds: Float, given
     """Return what `_drawn` does of these users, then their latent ratings for each part of items."""
     own, n = slice(part.lead, part.lead + len(part.place)), len(part.place)
     (seed, sweep, _), (v, t), (_, f, *rows) = given[-1], items, scored
-    if len(thresholds) > 2:
-        y, uniforms = np.empty(n), uniforms_at(seed, sweep, part.first, n)
-    else:
-        y, uniforms = part.y[own].copy(), np.zeros(0)
+    y, uniforms = np.empty(n), uniforms_at(seed, sweep, part.first, n)
     ratings = part.place, part.items[own], part.levels[own], thresholds, y, f
     drawn = _drawn(part, ratings, uniforms, rows, (v, 1 / t), part.rows[1], given)
     return (*drawn, *(y[places] for places in part.to))
@@ -326,13 +320,13 @@ def _joined(users: Any) -> list[Float]:
 
 def _drawn(part: Any, ratings: Any, uniforms: Float, rows: Any, other: Any, first: int, given: Any) -> tuple[Any, ...]:
     """Return rows and scales, and means and residuals; `first` of the side is the first row of this part."""
-    noise, shape, precision, shift, gammas, (seed, sweep, before) = given
+    shape, precision, shift, gammas, (seed, sweep, before) = given
     (x, scale), (z, weight) = (each.copy() for each in rows), other
     place, codes, levels, thresholds, y, f = ratings
     mean, left = np.zeros(x.shape, np.float32), np.zeros(len(x))
     normals = uniforms_at(seed, sweep, before + first * x.shape[1], x.size).reshape(x.shape)
     sample_rows(
-        np.arange(len(x)), part.pointer, place, codes, levels, thresholds, y, f, x, z, scale, weight, noise, shape,
+        np.arange(len(x)), part.pointer, place, codes, levels, thresholds, y, f, x, z, scale, weight, shape,
         precision, shift, part.known, uniforms, gammas, normals, mean, left, (0,) * x.shape[1],
     )  # fmt: skip
     return (x, scale), (mean, left)

@@ -148,7 +148,7 @@ class Recommender:
             found = part.liked(*codes, liked_from)
         else:
             found = np.asarray(self.log.scale.from_unit(self.predict_codes(*codes)), np.float64)
-        return (found, part.std(*codes)) if return_std else found
+        return (found, part.std(*codes, liked_from, as_ == "rating")) if return_std else found
 
     def propensity(self, users: Any, items: Any) -> NDArray[np.float64]:
         """Return the estimated probability that each pair is seen, calibrated if the method calibrates, not clipped."""

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import unskew
-from unskew import BayesianFactors, ParameterError, Training
+from unskew import BayesianFactors, ParameterError, Training, asked
 
 QUIET = Training(progress=False, max_epochs=3)
 
@@ -50,6 +50,13 @@ def test_levels_add_up_and_agree_with_chance_and_mean(model):
     np.testing.assert_allclose(from_three, chances[:, 2:].sum(1), atol=1e-12)
     _, std = model.predict(users, items, return_std=True)
     assert ((std > 0) & (std < 0.5)).all()
+    part, codes = model.part("prediction"), asked.pairs_of(model.log, users, items, "raise")
+    rated, liked = (
+        model.predict(users, items, return_std=True, **of)[1] for of in ({"as_": "rating"}, {"liked_from": 5})
+    )
+    np.testing.assert_array_equal(rated, part.std(*codes, as_rating=True))
+    np.testing.assert_array_equal(liked, part.std(*codes, 5.0))
+    assert (rated > std).all()  # of stars
 
 
 def test_scores_by_choice_are_log_chances_of_known_and_of_new_users(model):

@@ -29,8 +29,7 @@ def world(seed, n_users=20, n_items=15, n=150, n_levels=3):
         Columns.of(m, ("x", rng.standard_normal((m, 2)), False), ("h", rng.standard_normal((m, 3)), True))
         for m in (n_users, n_items)
     ]
-    ratings = rng.integers(n_levels, size=n) if n_levels > 1 else rng.standard_normal(n)
-    return pairs // n_items, pairs % n_items, ratings, columns
+    return pairs // n_items, pairs % n_items, rng.integers(n_levels, size=n), columns
 
 
 def test_normal_cdf_agrees_with_scipy():
@@ -102,11 +101,10 @@ def slow_latent(f, sd, low, high, uniforms):
     return f + sd * np.where(low > 0, upper, lower)
 
 
-def slow_row(q, target, w, row, shape, gamma, noise, precision, mean, normal):
+def slow_row(q, target, w, row, shape, gamma, precision, mean, normal):
     """Scale, conditional mean and draw of a row, given what it meets."""
-    rest = (w * (target - q @ row) ** 2).sum() / noise
-    scale = math.sqrt((shape + rest / 2) / gamma)
-    w = w / (noise * scale**2)
+    scale = math.sqrt((shape + (w * (target - q @ row) ** 2).sum() / 2) / gamma)
+    w = w / scale**2
     own = precision + (q * w[:, None]).T @ q
     centre = np.linalg.solve(own, precision @ mean + q.T @ (w * target))
     root = np.linalg.cholesky(own[::-1, ::-1])[::-1, ::-1].T  # own = root' root
@@ -116,33 +114,28 @@ def slow_row(q, target, w, row, shape, gamma, noise, precision, mean, normal):
 def slow_sweep(s):
     """One sweep in plain NumPy, from the formulas, given the same random numbers."""
     d, p, old, u, v = s.d, s.d + 1, s.thresholds.copy(), s.user_side.rows.copy(), s.item_side.rows.copy()
-    scales, noise, y = [s.user_side.scale.copy(), s.item_side.scale.copy()], s.noise, s.y.copy()
+    scales = [s.user_side.scale.copy(), s.item_side.scale.copy()]
     f = scores(s, u, v)
     sd = scales[0][s.users] * scales[1][s.items]
     rng = sweep_rng(s.seed, s.sweeps)
-    uniforms = rng.random(len(y) if s.n_levels > 1 else 0)
+    uniforms = rng.random(len(f))
     normals = [quantile(rng.random((side.n, p))) for side in (s.user_side, s.item_side)]
     gammas = [rng.standard_gamma(s.scale_shape + side.counts / 2) for side in (s.user_side, s.item_side)]
-    if s.n_levels == 1:
-        rng.random(2)
-        rate = defaults.NOISE_RATE + (((y - f) / sd) ** 2).sum() / 2
-        noise = rate / rng.gamma(defaults.NOISE_SHAPE + len(y) / 2)
-    else:
-        counts = np.bincount(s.levels, minlength=s.n_levels)
-        step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
-        new = old + np.r_[0, rng.standard_normal(s.n_levels - 1) * step, 0]
-        chance = np.log(rng.random(s.n_levels + 1))
+    counts = np.bincount(s.levels, minlength=s.n_levels)
+    step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
+    new = old + np.r_[0, rng.standard_normal(s.n_levels - 1) * step, 0]
+    chance = np.log(rng.random(s.n_levels + 1))
 
-        def like(t):
-            chances = ndtr((t[s.levels + 1] - f) / sd) - ndtr((t[s.levels] - f) / sd)
-            prior = -(t[1:-1] ** 2).sum() / (2 * defaults.THRESHOLD_SD**2)
-            return np.log(chances).sum() + prior if (np.diff(t) > 0).all() and (chances > 0).all() else -np.inf
+    def like(t):
+        chances = ndtr((t[s.levels + 1] - f) / sd) - ndtr((t[s.levels] - f) / sd)
+        prior = -(t[1:-1] ** 2).sum() / (2 * defaults.THRESHOLD_SD**2)
+        return np.log(chances).sum() + prior if (np.diff(t) > 0).all() and (chances > 0).all() else -np.inf
 
-        for k in [*range(1, s.n_levels, 2), *range(2, s.n_levels, 2)]:
-            tried = old.copy()
-            tried[k] = new[k]
-            old = tried if chance[k] < like(tried) - like(old) else old
-        y = slow_latent(f, sd, old[s.levels], old[s.levels + 1], uniforms)
+    for k in [*range(1, s.n_levels, 2), *range(2, s.n_levels, 2)]:
+        tried = old.copy()
+        tried[k] = new[k]
+        old = tried if chance[k] < like(tried) - like(old) else old
+    y = slow_latent(f, sd, old[s.levels], old[s.levels + 1], uniforms)
     rows, means = [u, v], [np.zeros((side.n, p)) for side in (s.user_side, s.item_side)]
     for k, (side, code, others) in enumerate(((s.user_side, s.users, s.items), (s.item_side, s.items, s.users))):
         other = rows[1 - k]
@@ -152,60 +145,56 @@ def slow_sweep(s):
             met = right[others[m]], y[m] - other[others[m], d], scales[1 - k][others[m]] ** -2
             prior = side.prior.precision, side.columns.values[r] @ side.prior.coefficients
             scales[k][r], means[k][r], rows[k][r] = slow_row(
-                *met, rows[k][r], s.scale_shape, gammas[k][r], noise, *prior, normals[k][r]
+                *met, rows[k][r], s.scale_shape, gammas[k][r], *prior, normals[k][r]
             )
-    if s.n_levels > 1:
-        f = scores(s, u, v)
-        up = (((y - f) / (scales[0][s.users] * scales[1][s.items])) ** 2).sum()
-        up += ((old[1:-1] / defaults.THRESHOLD_SD) ** 2).sum()
-        down = (np.trace(s.user_side.prior.precision) + s.item_side.prior.precision[d, d]) / s.w
-        c = math.exp(draw_log_size(rng, len(y) + s.n_levels - 1 - (p + 1) * s.row_df, up / 2, down / 2))
-        for grown in (old[1:-1], u, v[:, d], means[0], means[1][:, d]):
-            grown *= c
-    return old, noise, y, *scales, u, v, *means
+    f = scores(s, u, v)
+    up = (((y - f) / (scales[0][s.users] * scales[1][s.items])) ** 2).sum()
+    up += ((old[1:-1] / defaults.THRESHOLD_SD) ** 2).sum()
+    down = (np.trace(s.user_side.prior.precision) + s.item_side.prior.precision[d, d]) / s.w
+    c = math.exp(draw_log_size(rng, len(y) + s.n_levels - 1 - (p + 1) * s.row_df, up / 2, down / 2))
+    for grown in (old[1:-1], u, v[:, d], means[0], means[1][:, d]):
+        grown *= c
+    return old, y, *scales, u, v, *means
 
 
-@pytest.mark.parametrize(("n_levels", "size"), [(1, {}), (2, {}), (3, {}), (6, {}), (6, FEW), (1, LARGER), (3, LARGER)])
+@pytest.mark.parametrize(("n_levels", "size"), [(2, {}), (3, {}), (6, {}), (6, FEW), (3, LARGER)])
 def test_one_sweep_agrees_with_slow_numpy(n_levels, size):
     users, items, ratings, columns = world(n_levels, n_levels=n_levels, **size)
     s = Sampler(users, items, ratings, n_levels, *columns, d=3, seed=2**40 + 5)
     assert (s.row_df, s.w, s.scale_shape, s.of_columns) == (4, 1, 5, (0.1, 0.001))  # Wishart(p, I), p = d + 1
-    moved = n_levels == 1
+    moved = False
     for _ in range(2 if size else 6):
         slow, before = slow_sweep(s), s.thresholds
         s.sweep()
         moved = moved or bool((before != s.thresholds).any())
         a, b = s.user_side, s.item_side
-        found = s.thresholds, s.noise, s.y, a.scale, b.scale, a.rows, b.rows, a.mean, b.mean
+        found = s.thresholds, s.y, a.scale, b.scale, a.rows, b.rows, a.mean, b.mean
         for ours, theirs in zip(found, slow, strict=True):
             assert np.abs(ours - theirs).max() < (1e-5 if ours is a.mean or ours is b.mean else 1e-10)  # in 32 bits
     assert moved
 
 
-@pytest.mark.parametrize("n_levels", [1, 3])
-def test_folded_rows_agree_with_slow_numpy(n_levels):
+def test_folded_rows_agree_with_slow_numpy():
     """A new row given item rows of some sweeps: the mean of its own sweeps, the first ones left out."""
     rng, n_shots, n_items, d = np.random.default_rng(0), 3, 9, 2
-    items, levels = np.array([4, 1, 8, 0, 5]), np.array([0, 1, 2, 1, 0]) * (n_levels > 1)
+    items, levels = np.array([4, 1, 8, 0, 5]), np.array([0, 1, 2, 1, 0])
     rows, weights = rng.standard_normal((n_shots, n_items, d + 1)), rng.uniform(0.5, 2, (n_shots, n_items))
     thresholds = np.sort(rng.standard_normal((n_shots, 2)), axis=1)
     thresholds = np.c_[np.full(n_shots, -FAR), thresholds, np.full(n_shots, FAR)]
-    noise = np.ones(n_shots) if n_levels > 1 else rng.uniform(0.5, 2, n_shots)
     square = rng.standard_normal((n_shots, d + 1, d + 1))
     precision = square @ square.swapaxes(1, 2) + np.eye(d + 1)
     coefficients, known = rng.standard_normal((n_shots, 2, d + 1)), np.array([[1.0, 0.4]])
-    uniforms, y = rng.random((n_shots, SWEEPS, 5 if n_levels > 1 else 0)), rng.standard_normal(5)
+    uniforms = rng.random((n_shots, SWEEPS, 5))
     gammas, normals = rng.standard_gamma(7, (n_shots, SWEEPS, 1)), rng.random((n_shots, SWEEPS, 1, d + 1))
-    given = thresholds, noise, precision, coefficients, known, uniforms.copy(), gammas, normals, (0,) * (d + 1)
-    found = fold_row(items, levels, y.copy(), rows, weights, *given)
+    given = thresholds, precision, coefficients, known, uniforms.copy(), gammas, normals, (0,) * (d + 1)
+    found = fold_row(items, levels, rows, weights, *given)
     for k in range(n_shots):
         z, sd, mean, scale, kept = rows[k][items], 1 / weights[k][items], known[0] @ coefficients[k], 1.0, []
         row, q = mean, np.c_[z[:, :d], np.ones(5)]
         for sweep in range(SWEEPS):
-            if n_levels > 1:
-                ends = thresholds[k][levels], thresholds[k][levels + 1]
-                y = slow_latent(q @ row + z[:, d], scale * sd, *ends, uniforms[k, sweep])
-            rest = defaults.SCALE_SHAPE, gammas[k, sweep, 0], noise[k], precision[k], mean
+            ends = thresholds[k][levels], thresholds[k][levels + 1]
+            y = slow_latent(q @ row + z[:, d], scale * sd, *ends, uniforms[k, sweep])
+            rest = defaults.SCALE_SHAPE, gammas[k, sweep, 0], precision[k], mean
             scale, centre, row = slow_row(q, y - z[:, d], sd**-2, row, *rest, quantile(normals[k, sweep, 0]))
             kept.append([*centre, math.log(scale)])
         np.testing.assert_allclose([*found[0][k], found[1][k]], np.mean(kept[BURN:], axis=0), rtol=1e-5, atol=1e-6)
@@ -215,11 +204,8 @@ def simulate(s, rng):
     """Draw ratings from the sampler's own state."""
     u, v = s.user_side, s.item_side
     f = scores(s, u.rows, v.rows)
-    y = f + math.sqrt(s.noise) * u.scale[s.users] * v.scale[s.items] * rng.standard_normal(len(f))
-    if s.n_levels == 1:
-        s.y[:] = y
-    else:
-        s.levels[:] = np.searchsorted(s.thresholds[1:-1], y)
+    y = f + u.scale[s.users] * v.scale[s.items] * rng.standard_normal(len(f))
+    s.levels[:] = np.searchsorted(s.thresholds[1:-1], y)
 
 
 def draw_prior(s, rng):
@@ -235,12 +221,11 @@ def draw_prior(s, rng):
         side.prior.coefficients = noise / np.sqrt(side.prior.column_precision)[:, None]
         side.rows[:] = side.columns.values @ side.prior.coefficients + rng.standard_normal((side.n, p)) @ root.T
         side.scale[:] = 1 / np.sqrt(rng.gamma(s.scale_shape, 1 / s.scale_shape, side.n))
-    while s.n_levels > 1:
+    while True:
         inner = defaults.THRESHOLD_SD * rng.standard_normal(len(s.thresholds[s.own]))
         if s.own.step or (np.diff(inner) > 0).all():
             s.thresholds[s.own] = inner
             return
-    s.noise = defaults.NOISE_RATE / rng.gamma(defaults.NOISE_SHAPE)
 
 
 def statistics(s):
@@ -258,19 +243,17 @@ def statistics(s):
     f = (s.user_side.rows[s.users, :d] * s.item_side.rows[s.items, :d]).sum(1)
     t = s.thresholds[1:-1]
     found += [np.arctan(f[0]), np.log(np.abs(f)).mean()]
-    found += [t[0] if len(t) else math.log(s.noise), np.log(t[-1] - t[0]) if len(t) > 1 else 0.0]
-    return [*found, float(s.levels.mean()) if s.n_levels > 1 else np.arctan(s.y).mean()]
+    return [*found, t[0], np.log(t[-1] - t[0]), float(s.levels.mean())]
 
 
-@pytest.mark.parametrize("n_levels", [3, 1] if LONG else [3])
-def test_geweke_joint_distribution(n_levels, monkeypatch):
+def test_geweke_joint_distribution(monkeypatch):
     """Prior draws and draws by turns of (sweep, new data) have one distribution: Geweke (JASA 99, 2004), |z| < 4."""
     steps = 60_000 if LONG else 4000
     monkeypatch.setattr(defaults, "THRESHOLD_SD", 1.0)  # tails that a chain of this length visits often enough
-    users, items, ratings, columns = world(1, n=100, n_levels=n_levels)
+    users, items, ratings, columns = world(1, n=100)
     columns = [side._replace(values=side.values * np.array([0.5] + 5 * [0.3])) for side in columns]
     prior = {"of_columns": (5.0, 4.0), "prior_scale": 0.3, "row_df": 13}
-    s = Sampler(users, items, ratings, n_levels, *columns, d=2, seed=3, **prior)
+    s = Sampler(users, items, ratings, 3, *columns, d=2, seed=3, **prior)
     rng, found = np.random.default_rng(4), {"prior": [], "sweep": []}
     for kind, n in (("prior", steps // 2), ("sweep", steps)):
         for k in range(n):

@@ -50,8 +50,8 @@ def drawn_part(rng, log, size, kind, platt, targeted, slope):
     exposure = FittedExposure(kind, scorer, rng.normal(0, 0.5, columns), rng.normal(-3, 1, KNOWN), N_ITEMS, -2.0)
     liked = None if kind == "spectral" else ridge
     return Corrected(
-        ratings=Ratings(np.array([0.0, 1.0]), False), users=drawn_rows(rng, N_USERS, size),
-        items=drawn_rows(rng, N_ITEMS, size), thresholds=np.array([0.3]), noise=1.3, liked_from=1.0, sweeps=9,
+        ratings=Ratings(np.array([0.0, 1.0])), users=drawn_rows(rng, N_USERS, size),
+        items=drawn_rows(rng, N_ITEMS, size), thresholds=np.array([0.3]), liked_from=1.0, sweeps=9,
         exposure=exposure, choice=Choice(rng.normal(1, 0.3, 4 if liked is None else 5), liked), unexplained=0.3,
         platt=None if platt is None else drawn_line(rng, 1, platt, 0),
         targeted=drawn_line(rng, 3, 1, 0.5) if targeted else None,

@@ -116,7 +116,7 @@ class Corrected(Posterior):
     def _ranked_by_answers(self, exposure: FittedExposure) -> Ranked:
         """Rank by all that acts: calibration, targeted correction, level shift."""
         margin, platt, targeted, slope = self.near_margin(), self.platt, self.targeted, self.slope
-        size = np.sqrt(self.noise) * self.users.scale, self.items.scale[:-1]
+        size = self.users.scale, self.items.scale[:-1]
         calibrated = None if platt is None else Curve(lambda z: mapped(platt, z, 0.0, np.zeros(len(z), int)), -12, 12)
         log_odds = exposure.near_logits()
 

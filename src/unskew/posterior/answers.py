@@ -26,15 +26,20 @@ Codes = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Ratings:
-    """Hold how ratings map to what the sampler reads: levels 0, 1, .. or standardised values on a continuum."""
+    """Hold how ratings map to levels 0, 1, ..: as they stand or, on a continuum, by their ranks.
+
+    By ranks ratings are learned alike whatever they are distributed like, stars as well as seconds watched or amounts
+    spent, where a normal y loses all order to the few largest ones.
+    """
 
     values: Float
-    """Distinct ratings in order; for a continuum its centre and spread."""
-    continuous: bool
+    """The rating of each level; on a continuum the mean of its ratings."""
+    starts: Float = field(default_factory=lambda: np.zeros(0))
+    """On a continuum, the least rating of each level."""
 
     @staticmethod
-    def of(ratings: Float) -> Ratings:
-        """Find the levels of a log as they stand; more than 20 distinct ratings are a continuum."""
+    def of(ratings: Float, liked_from: float | None = None) -> Ratings:
+        """Find the levels of a log; more than 20 distinct ratings are a continuum, on which a level starts at liked."""
         ratings = np.asarray(ratings, float)
         values = np.unique(ratings)
         if len(values) == 1:
@@ -43,26 +48,22 @@ class Ratings:
                 "give a log with at least two distinct ratings."
             )
         if len(values) <= defaults.MOST_LEVELS:
-            return Ratings(values, False)
-        size = np.abs(values).max()
-        centre, spread = (ratings / size).mean(), (ratings / size).std()
-        middle = np.subtract(*np.percentile(ratings / size, [90, 10]))
-        if middle < 1e-6 * spread:
-            raise DataError(
-                f"the rating {values[np.abs(values).argmax()]:g} lies so far from all others that these look alike "
-                "on its scale; remove it, or give levels."
-            )
-        return Ratings(np.array([centre * size, spread * size]), True)
+            return Ratings(values)
+        n_levels = min(defaults.LEVELS, max(defaults.FEWEST_LEVELS, len(ratings) // defaults.RATINGS_A_LEVEL))
+        starts = np.quantile(ratings, np.arange(n_levels) / n_levels, method="higher")
+        starts = np.unique(starts if liked_from is None else np.append(starts, liked_from))
+        level = np.searchsorted(starts, ratings, side="right") - 1
+        return Ratings(np.bincount(level, ratings) / np.bincount(level), starts)
 
     @property
-    def n_levels(self) -> int:
-        """Return the number of levels; 1 for a continuum."""
-        return 1 if self.continuous else len(self.values)
+    def continuous(self) -> bool:
+        """Whether levels are parts of a continuum."""
+        return len(self.starts) > 0
 
-    def encode(self, ratings: Float) -> Any:
-        """Turn ratings into levels or standardised values."""
+    def encode(self, ratings: Float) -> Int:
+        """Turn ratings into levels."""
         if self.continuous:
-            return (np.asarray(ratings, float) - self.values[0]) / self.values[1]
+            return np.maximum(np.searchsorted(self.starts, ratings, side="right") - 1, 0)
         levels = np.searchsorted(self.values, ratings)
         wrong = self.values[np.minimum(levels, len(self.values) - 1)] != ratings
         if wrong.any():
@@ -70,9 +71,25 @@ class Ratings:
             raise DataError(f"a rating of {np.asarray(ratings)[wrong][0]:g} is none of the levels {known}; use these.")
         return levels
 
+    def threshold(self, rating: float, thresholds: Float) -> float:
+        """Return where f must lie for ratings of at least this one to be as likely as not; in a level, by its ends."""
+        if self.continuous:
+            starts = self.starts[1:]
+            if starts[0] <= rating <= starts[-1]:
+                return float(np.interp(rating, starts, thresholds))
+            raise ParameterError(
+                f"liked_from={rating:g} leaves too few ratings on one side; choose a number from {starts[0]:g} to "
+                f"{starts[-1]:g}."
+            )
+        level = int(np.searchsorted(self.values, rating))
+        if not 0 < level < len(self.values):
+            known = ", ".join(f"{v:g}" for v in self.values)
+            raise ParameterError(f"liked_from={rating:g} does not divide the ratings {known}; choose one between.")
+        return float(thresholds[level - 1])
+
     def middle(self) -> float:
-        """Return the rating from which the upper half begins, for checks that need one."""
-        return float(self.values[0] if self.continuous else self.values[(len(self.values) + 1) // 2])
+        """Return the rating from which the upper half of the levels begins, for checks that need one."""
+        return float((self.starts if self.continuous else self.values)[(len(self.values) + 1) // 2])
 
 
 @dataclass(frozen=True)
@@ -110,7 +127,6 @@ class Posterior(Part):
     items: Rows
     thresholds: Float
     """Ends of the levels without those at infinity."""
-    noise: float
     liked_from: float
     sweeps: int
     scale: tuple[float, float] | None = None
@@ -131,7 +147,7 @@ class Posterior(Part):
 
     def noise_variance(self, users: Codes, items: Codes) -> Float:
         """Return the variance of a rating around f."""
-        return np.asarray(self.noise * (self.users.scale[users] * self.items.scale[items]) ** 2)
+        return np.asarray((self.users.scale[users] * self.items.scale[items]) ** 2)
 
     def spread(self, users: Codes, items: Codes) -> Float:
         """Return the standard deviation of a rating around the mean of f."""
@@ -139,14 +155,7 @@ class Posterior(Part):
 
     def threshold(self, liked_from: float | None = None) -> float:
         """Return where f must lie for a rating of at least `liked_from` to be as likely as not."""
-        liked_from = self.liked_from if liked_from is None else liked_from
-        if self.ratings.continuous:
-            return float((liked_from - self.ratings.values[0]) / self.ratings.values[1])
-        level = int(np.searchsorted(self.ratings.values, liked_from))
-        if not 0 < level < len(self.ratings.values):
-            known = ", ".join(f"{v:g}" for v in self.ratings.values)
-            raise ParameterError(f"liked_from={liked_from:g} does not divide the ratings {known}; choose one between.")
-        return float(self.thresholds[level - 1])
+        return self.ratings.threshold(self.liked_from if liked_from is None else liked_from, self.thresholds)
 
     def margin(self, users: Codes, items: Codes, liked_from: float | None = None, shift: Any = 0.0) -> Float:
         """Return z with P(liked) = Phi(z): (f - shift - t) / sqrt(noise + variance of f)."""
@@ -174,10 +183,11 @@ class Posterior(Part):
 
     def levels(self, users: Codes, items: Codes, shift: Any = 0.0) -> Float:
         """Return the chance of every level, a row a pair."""
-        if self.ratings.continuous:
-            raise ParameterError("ratings on a continuum have no levels; ask for the expected rating or a chance.")
-        gaps = self.thresholds[None, :] - (self.scores(users, items) - shift)[:, None]
-        below = ndtr(gaps / self.spread(users, items)[:, None])
+        return self._chances(self.scores(users, items) - shift, self.spread(users, items))
+
+    def _chances(self, f: Float, spread: Float) -> Float:
+        """Return the chance of every level around f, with this standard deviation."""
+        below = ndtr((self.thresholds - f[:, None]) / spread[:, None])
         return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
     def level_chances(self, users: Codes, items: Codes) -> tuple[Float, Float]:
@@ -186,31 +196,26 @@ class Posterior(Part):
 
     def expected(self, users: Codes, items: Codes, shift: Any = 0.0) -> Float:
         """Return the expected rating."""
-        if not self.ratings.continuous:
-            return np.asarray(self.levels(users, items, shift) @ self.ratings.values)
-        centre, size = self.ratings.values
-        return np.asarray(centre + size * (self.scores(users, items) - shift))
+        return np.asarray(self.levels(users, items, shift) @ self.ratings.values)
 
     def log_likelihood(self, users: Codes, items: Codes, ratings: Float) -> Float:
-        """Return the log-chance (log-density on a continuum) of ratings."""
-        encoded = self.ratings.encode(ratings)
-        if self.ratings.continuous:
-            variance = self.spread(users, items) ** 2
-            return np.asarray(
-                -0.5 * (np.log(2 * np.pi * variance) + (encoded - self.scores(users, items)) ** 2 / variance)
-            )
-        return np.asarray(np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), encoded], 1e-12)))
+        """Return the log-chance of the levels of ratings."""
+        levels = self.ratings.encode(ratings)
+        return np.asarray(np.log(np.maximum(self.levels(users, items)[np.arange(len(users)), levels], 1e-12)))
 
-    def std(self, users: Codes, items: Codes, liked_from: float | None = None) -> Float:
+    def std(self, users: Codes, items: Codes, liked_from: float | None = None, as_rating: bool = False) -> Float:
         """Return the standard deviation of an answer over what f may be; that of P(liked) is exact by Owen's T.
 
-        With h = z and rho = v / (noise + v): E[Phi^2] = Phi(h) - 2 T(h, sqrt((1 - rho) / (1 + rho))).
+        With h = z and rho = v / (noise + v): E[Phi^2] = Phi(h) - 2 T(h, sqrt((1 - rho) / (1 + rho))). Answers of a
+        graded log are expected ratings, over f by Gauss and Hermite.
         """
-        v = self.variance(users, items)
-        if self.scale is not None:
-            return np.asarray(np.sqrt(v))
-        h = self.margin(users, items, liked_from)
-        rho = v / (v + self.noise_variance(users, items))
+        v, noise = self.variance(users, items), self.noise_variance(users, items)
+        if as_rating or (self.scale is not None and liked_from is None):
+            f, (at, weights) = self.scores(users, items), np.polynomial.hermite_e.hermegauss(8)
+            found = np.stack([self._chances(f + x * np.sqrt(v), np.sqrt(noise)) @ self.ratings.values for x in at])
+            mean = np.average(found, axis=0, weights=weights)
+            return np.asarray(np.sqrt(np.average((found - mean) ** 2, axis=0, weights=weights)))
+        h, rho = self.margin(users, items, liked_from), v / (v + noise)
         second = ndtr(h) - 2 * owens_t(h, np.sqrt((1 - rho) / (1 + rho)))
         return np.asarray(np.sqrt(np.maximum(second - ndtr(h) ** 2, 0.0)))
 
@@ -230,7 +235,7 @@ class Posterior(Part):
 
     def near_margin(self) -> Callable[[Codes], tuple[Near, Float32]]:
         """Return the margin of users and all items at once, and the spread in units of the noise's deviation."""
-        size, own = np.sqrt(self.noise) * self.users.scale, self.items.scale[:-1, None]
+        size, own = self.users.scale, self.items.scale[:-1, None]
         offset = np.full((len(own), 1), -self.threshold())
         products = Products(np.hstack([self.items.vectors[:-1], offset]) / own)
         left = (

@@ -91,7 +91,7 @@ class Chain:
         a, b, d, thresholds = s.user_side, s.item_side, s.d, s.average_thresholds
         inner = thresholds[1:-1]
         sizes = [math.exp(np.log(side.scale).mean()) for side in (a, b)]
-        size, location = sizes[0] * sizes[1], float(inner[len(inner) // 2]) if len(inner) else 0.0
+        size, location = sizes[0] * sizes[1], float(inner[len(inner) // 2])
 
         def factors(u: Any, u_bias: Any, v: Any) -> tuple[Float32, Float32]:
             """Return vectors whose product is f, biases first, around its location and over its size."""
@@ -101,19 +101,19 @@ class Chain:
         mean = factors(a.mean if self.short else a.rows, a.mean[:, d], b.mean)
         self.product.add(mean[0][:, 2:], mean[1][:, 2:])
         drawn = score_pairs(users, items, *factors(a.rows, a.rows[:, d], b.rows))
-        found = {"f": drawn, "square of f": drawn**2, "noise": s.noise, "thresholds": (inner - location) / size}
+        found: dict[str, Any] = {"f": drawn, "square of f": drawn**2, "thresholds": (inner - location) / size}
         found |= {"user_scale": np.log(a.scale / sizes[0]), "item_scale": np.log(b.scale / sizes[1])}
         found["context"] = (location - s.thresholds[s.own]) / size  # by how much each moves f
         found |= {"user_bias": (a.mean[:, d] - location) / size, "item_bias": b.mean[:, d] / size}
         self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
         if self.short:
             return
-        sd = math.sqrt(s.noise) * a.scale[users[:n]] * b.scale[items[:n]] / size
+        sd = a.scale[users[:n]] * b.scale[items[:n]] / size
         self.checks.append(ndtr(score_pairs(users[:n], items[:n], *mean) / sd).astype(np.float32))
         most = int(np.clip(SHOT_BYTES / (4 * b.n * (d + 1)), 1, defaults.SHOTS))
         if len(self.shots.get("rows", ())) < most or self.kept % 8 == 0:
             shot: dict[str, Any] = {
-                "rows": b.rows.astype(np.float32), "scale": b.scale, "noise": s.noise, "precision": a.prior.precision,
+                "rows": b.rows.astype(np.float32), "scale": b.scale, "precision": a.prior.precision,
                 "coefficients": a.prior.coefficients, "thresholds": thresholds, "location": location, "size": size,
                 "user_size": sizes[0],
             }  # fmt: skip
@@ -160,7 +160,7 @@ class Chain:
         return Posterior(
             ratings=self.ratings, users=Rows(u[:, :rank].copy(), np.exp(means["user_scale"]), log_variance[0]),
             items=Rows(v[:, :rank].copy(), np.exp(means["item_scale"]), log_variance[1]),
-            thresholds=means["thresholds"], noise=float(means["noise"]), sweeps=self.sampler.sweeps, notes=notes,
+            thresholds=means["thresholds"], sweeps=self.sampler.sweeps, notes=notes,
             liked_from=self.ratings.middle() if liked_from is None else liked_from,
             shots=self.shots | {"known": a.columns.values[-1], "counts": a.counts}, **rest,
         )  # fmt: skip

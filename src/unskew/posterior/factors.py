@@ -97,6 +97,8 @@ class Problem:
     wording: Wording = RATINGS
     chances: Float32 | None = None
     """That each rating's pair was shown, where propensities were logged."""
+    levels: Ratings | None = None
+    """What ratings are levels of, if that is known."""
 
     @staticmethod
     def of(log: RatingLog, settings: BayesianFactors, seed: int, progress: bool | None = False) -> Problem:
@@ -141,10 +143,10 @@ class Problem:
         if s.history:
             for side, values in zip(blocks, history(log, self.seed), strict=True):
                 side.append(("history", values, True))
-        ratings = Ratings.of(self.log.ratings)
+        ratings = self.levels or Ratings.of(self.log.ratings, self.liked_from)
         columns = Columns.of(log.n_users, *blocks[0]), Columns.of(log.n_items, *blocks[1])
         sampler = SAMPLER.get()(
-            log.users, log.items, ratings.encode(log.ratings), ratings.n_levels, *columns, d=s.n_factors,
+            log.users, log.items, ratings.encode(log.ratings), len(ratings.values), *columns, d=s.n_factors,
             prior_scale=s.prior_scale, seed=1000 * self.seed + stream, context=log.context,
         )  # fmt: skip
         return Chain(log, ratings, sampler, burn=burn, short=short)
@@ -247,12 +249,11 @@ def resumed(posterior: Sampling, log: RatingLog, sweeps: int, burn: int | None =
     """
     state = posterior.chain
     kept = {name.removeprefix("settings."): value for name, value in state.items() if name.startswith("settings.")}
-    problem = Problem.of(log, unflat(BayesianFactors, kept), int(state["seed"]))
+    problem = replace(Problem.of(log, unflat(BayesianFactors, kept), int(state["seed"])), levels=posterior.ratings)
     chain = problem.chain(int(state["sweeps"]) + (burn or 0))
     if burn is None:
         chain.restore(state)
     else:
-        posterior.ratings.encode(problem.log.ratings)  # refuses a level that was never met
         chain.sampler.restore(state, longer=True)
     chain.run(sweeps)
     found = _finished(problem, chain, [f"{chain.sampler.sweeps} sweeps were run, {chain.kept} kept."])

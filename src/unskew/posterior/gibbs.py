@@ -1,10 +1,10 @@
 """Sample the Bayesian factor model by Gibbs sweeps, each conditional in closed form.
 
-y_ui = v_u . w_i + b_u + b_i + s_u t_i sigma e, e ~ N(0, 1). The rating is level k where thresholds k and k + 1 enclose
-y (sigma = 1; thresholds take the constant in), or y itself for ratings on a continuum. Of two levels each context of a
-rating (where it was shown) may have a threshold of its own: one additive term. Rows X of users, (v_u, b_u), and of
-items have the prior N(F B, L^-1), F the columns known beforehand, every shrinkage learned; s_u^2, t_i^2 ~
-InverseGamma(a, a). Ratings lie sorted by user; kernels walk the rows they are given, so that threads share them out.
+y_ui = v_u . w_i + b_u + b_i + s_u t_i e, e ~ N(0, 1). The rating is level k where thresholds k and k + 1 enclose y;
+they take the constant in. Of two levels each context of a rating (where it was shown) may have a threshold of its own:
+one additive term. Rows X of users, (v_u, b_u), and of items have the prior N(F B, L^-1), F the columns known
+beforehand, every shrinkage learned; s_u^2, t_i^2 ~ InverseGamma(a, a). Ratings lie sorted by user; kernels walk the
+rows they are given, so that threads share them out.
 """
 
 import math
@@ -91,8 +91,8 @@ class Side:
 class Sampler:
     """Hold the state of the chain on one log; `sweep` moves all of it once.
 
-    Ratings are levels 0, 1, .. (`n_levels` above 1) or standardised values (`n_levels` = 1). With a `context` of each
-    rating, numbered from 0, levels r become 3 context + r, and lie between thresholds -FAR, t of the context, FAR.
+    Ratings are levels 0, 1, .. With a `context` of each rating, numbered from 0, levels r become 3 context + r, and lie
+    between thresholds -FAR, t of the context, FAR.
     """
 
     def __init__(
@@ -106,13 +106,12 @@ class Sampler:
         self.n_levels = n_levels if context is None else 3 * int(context.max()) + 2
         self.of_columns, self.scale_shape = of_columns, scale_shape
         self.threads = threads or n_threads()
-        self.sweeps, self.noise = 0, 1.0
+        self.sweeps = 0
         n = len(users)
         order = np.lexsort((items, users))
         self.users, self.items = (codes[order].astype(np.int64, copy=False) for codes in (users, items))
-        self.levels = np.zeros(n, np.int64) if n_levels == 1 else ratings[order].astype(np.int64, copy=False)
-        self.y = ratings[order].astype(float) if n_levels == 1 else np.zeros(n)
-        self.f = np.zeros(n)
+        self.levels = ratings[order].astype(np.int64, copy=False)
+        self.y, self.f = np.zeros(n), np.zeros(n)
         by_item, rng = np.argsort(self.items, kind="stable"), np.random.default_rng([seed, 1])
         self.user_side = Side(rng, d, user_columns, self.users, np.arange(n), self.items)
         self.item_side = Side(rng, d, item_columns, self.items[by_item], by_item, self.users[by_item])
@@ -135,7 +134,7 @@ class Sampler:
         return np.array([-FAR, self.in_context @ self.thresholds[self.own], FAR])
 
     def sweep(self) -> None:
-        """Draw everything once: thresholds or noise, latent ratings, scales, rows of users, of items, priors.
+        """Draw everything once: thresholds, latent ratings, scales, rows of users, of items, priors.
 
         Numbers that ratings and rows are drawn by come first: their place in the stream is that of the row.
         """
@@ -152,8 +151,7 @@ class Sampler:
 
     def _numbers(self, rng: np.random.Generator) -> tuple[Float, list[Float]]:
         """Return the numbers that latent ratings and rows of both sides are drawn by."""
-        uniforms = rng.random(len(self.users) if self.n_levels > 1 else 0)
-        return uniforms, [rng.random(side.rows.shape) for side in (self.user_side, self.item_side)]
+        return rng.random(len(self.users)), [rng.random(side.rows.shape) for side in (self.user_side, self.item_side)]
 
     def _draw_prior(self, rng: np.random.Generator, side: Side, n: int) -> None:
         """Draw the prior of a side given its first n rows."""
@@ -164,7 +162,7 @@ class Sampler:
 
     def state(self) -> dict[str, Any]:
         """Return what the next sweep depends on besides the log."""
-        found: dict[str, Any] = {"thresholds": self.thresholds, "noise": self.noise, "sweeps": self.sweeps}
+        found: dict[str, Any] = {"thresholds": self.thresholds, "sweeps": self.sweeps}
         for name, side in (("user", self.user_side), ("item", self.item_side)):
             own = {"rows": side.rows, "scale": side.scale, **vars(side.prior)}
             found |= {f"{name}.{key}": value for key, value in own.items()}
@@ -179,7 +177,7 @@ class Sampler:
         kept = state["thresholds"]
         alike = len(kept) == len(self.thresholds)  # or contexts of new rows are not known
         self.thresholds[self.own] = kept[self.own] if alike else kept[np.abs(kept) < FAR].mean()
-        self.noise, self.sweeps = float(state["noise"]), int(state["sweeps"])
+        self.sweeps = int(state["sweeps"])
         rng = np.random.default_rng([self.seed, 31, self.sweeps])
         for name, side in (("user", self.user_side), ("item", self.item_side)):
             n = len(state[f"{name}.rows"]) - longer
@@ -193,19 +191,14 @@ class Sampler:
     def _thresholds(self, rng: np.random.Generator) -> None:
         """Move each threshold by a random-walk step on the likelihood with y integrated out, odd ones first.
 
-        One pass over the log serves both: its sums by level tell the ratio of the even ones in either case. On a
-        continuum the same pass finds the residuals, and the noise variance is drawn.
+        One pass over the log serves both: its sums by level tell the ratio of the even ones in either case.
         """
-        old, n, counts = self.thresholds, len(self.users), self.level_counts
+        old, counts = self.thresholds, self.level_counts
         step = 1 / np.sqrt(np.maximum(np.minimum(counts[:-1], counts[1:]), 1))
         new = old.copy()
         new[1:-1] += step * rng.standard_normal(self.n_levels - 1)
         chance = np.log(rng.random(self.n_levels + 1))
         gain = self._scored(old, new)
-        if self.n_levels == 1:
-            shape, rate = defaults.NOISE_SHAPE + n / 2, defaults.NOISE_RATE + gain[0, 0] / 2
-            self.noise = rate / rng.gamma(shape)
-            return
         kept, moved = old.copy(), np.zeros(self.n_levels + 1, bool)
         for k in [*range(1, self.n_levels, 2), *range(2, self.n_levels, 2)]:
             total = (old[k] ** 2 - new[k] ** 2) / (2 * defaults.THRESHOLD_SD**2)
@@ -224,7 +217,7 @@ class Sampler:
         a, b, pieces = self.user_side, self.item_side, np.arange(-(-len(self.users) // PIECE))
         out = np.zeros((len(pieces), self.n_levels, 3))
         rows = a.rows, b.rows, a.scale, b.scale
-        self._share(pieces, score_pieces, self.users, self.items, self.levels, self.y, *rows, old, new, self.f, out)
+        self._share(pieces, score_pieces, self.users, self.items, self.levels, *rows, old, new, self.f, out)
         return np.asarray(out.sum(axis=0))
 
     def _rows(self, side: Side, other: Side, uniforms: Float, gammas: Float, normals: Float) -> None:
@@ -232,7 +225,7 @@ class Sampler:
         prior = side.prior
         self._share(
             np.arange(side.n), sample_rows, side.pointer, side.place, side.other, self.levels, self.thresholds, self.y,
-            self.f, side.rows, other.rows, side.scale, 1 / other.scale, self.noise, self.scale_shape, prior.precision,
+            self.f, side.rows, other.rows, side.scale, 1 / other.scale, self.scale_shape, prior.precision,
             prior.coefficients @ prior.precision, side.columns.values, uniforms, gammas, normals, side.mean, side.left,
             (0,) * (self.d + 1),
         )  # fmt: skip
@@ -244,8 +237,6 @@ class Sampler:
         leaves these as likely as before. What changes, with the Jacobian and the measure d c / c, is c^(n + K - 1 -
         (p + 1) df) exp(-c^2 (sum of residuals^2 + sum of t^2 / sd^2) / 2 - (tr L_u + L_i,bias) / (2 w c^2)). Return c.
         """
-        if self.n_levels == 1:  # y is what was observed
-            return 1.0
         a, b, inner = self.user_side, self.item_side, self.thresholds[self.own]
         power = len(self.users) + len(inner) - (self.d + 2) * self.row_df
         up = (b.left.sum() + (inner**2).sum() / defaults.THRESHOLD_SD**2) / 2

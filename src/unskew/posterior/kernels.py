@@ -70,13 +70,12 @@ def truncate_normals(low: Float, high: Float, u: Float) -> None:
 
 @njit(fastmath=MATH, cache=True, nogil=True)
 def score_pieces(
-    pieces: Int, users: Int, items: Int, levels: Int, y: Float, u: Float, v: Float, s: Float, t: Float, old: Float,
+    pieces: Int, users: Int, items: Int, levels: Int, u: Float, v: Float, s: Float, t: Float, old: Float,
     new: Float, f: Float, out: Float,
 ) -> None:  # fmt: skip
     """Compute f of every rating, and by level the log-likelihood gained by new thresholds: odd, even, both.
 
-    With one level (a continuum) out[:, 0, 0] becomes the sum of squared residuals over s^2 t^2. The logarithm of a
-    product is taken only before it could leave the range of numbers.
+    The logarithm of a product is taken only before it could leave the range of numbers.
     """
     n_levels, d = len(old) - 1, u.shape[1] - 1
     below = np.empty((4, PIECE))
@@ -88,10 +87,6 @@ def score_pieces(
             for j in range(d):
                 x += u[a, j] * v[b, j]
             f[k] = x
-        if n_levels == 1:
-            for k in range(start, end):
-                out[piece, 0, 0] += ((y[k] - f[k]) / (s[users[k]] * t[items[k]])) ** 2
-            continue
         for k in range(start, end):
             scale, level, x = 1.0 / (s[users[k]] * t[items[k]]), levels[k], f[k]
             scale = -scale if old[level] > x else scale  # an upper tail is reflected, where digits are kept
@@ -155,10 +150,10 @@ def draw_row(a: Float, b: Float, noise: Float, p: int) -> None:
 @njit(fastmath=MATH, cache=True, nogil=True)
 def sample_rows(
     rows: Int, pointer: Int, place: Int, other: Int, levels: Int, thresholds: Float, y: Float, f: Float, x: Float,
-    z: Float, scale: Float, weight: Float, noise: float, shape: float, precision: Float, shift: Float, known: Float,
+    z: Float, scale: Float, weight: Float, shape: float, precision: Float, shift: Float, known: Float,
     uniforms: Float, gammas: Float, normals: Float, mean: Float32, left: Float, width: tuple[int, ...],
 ) -> None:  # fmt: skip
-    """Draw, for each row of one side: latent ratings (if there are uniforms), its scale, the row given the other side.
+    """Draw, for each row of one side: latent ratings (of users, by uniforms), its scale, the row given the other side.
 
     Rating `place[k]` of the log is the k-th of this side. The last column of rows is the bias; weight is one over the
     scale of the other side. `a` becomes the square of (z, 1, y - bias), four ratings at a time, so that its last row
@@ -205,8 +200,8 @@ def sample_rows(
         for j in range(p):
             b[j], drawn[j] = x[r, j], normal_quantile(normals[r, j])
         b[p] = -1.0
-        scale[r] = math.sqrt((shape + quadratic(a, b, p + 1) / (2.0 * noise)) / gammas[r])
-        inverse = 1.0 / (noise * scale[r] ** 2)
+        scale[r] = math.sqrt((shape + quadratic(a, b, p + 1) / 2.0) / gammas[r])
+        inverse = 1.0 / scale[r] ** 2
         for i in range(p):
             b[i] = a[p, i] * inverse
             for j in range(i + 1):

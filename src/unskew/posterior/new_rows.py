@@ -35,14 +35,13 @@ class NewRows:
     def of(self, items: Int, ratings: Float) -> tuple[Float32, Float, Float]:
         """Return vector, scale and log-variance of a new user, an axis of one before each, given ratings of items."""
         p, shot, n = self.posterior, self.posterior.shots, len(items)
-        encoded, items = p.ratings.encode(ratings), np.asarray(items, np.int64)
-        levels, y = np.zeros(n, np.int64) if p.ratings.continuous else encoded, encoded.astype(float)
+        levels, items = p.ratings.encode(ratings), np.asarray(items, np.int64)
         rng, (n_shots, _, width) = np.random.default_rng(0), self.rows.shape
-        uniforms = rng.random((n_shots, SWEEPS, 0 if p.ratings.continuous else n))
+        uniforms = rng.random((n_shots, SWEEPS, n))
         gammas = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, (n_shots, SWEEPS, 1))
         normals = rng.random((n_shots, SWEEPS, 1, width))
         mean, scale = fold_row(
-            items, levels.astype(np.int64), y, self.rows, self.weight, shot["thresholds"], shot["noise"].astype(float),
+            items, levels.astype(np.int64), self.rows, self.weight, shot["thresholds"],
             shot["precision"], shot["coefficients"], shot["known"][None, :], uniforms, gammas, normals,
             (0,) * width,
         )  # fmt: skip
@@ -55,7 +54,7 @@ class NewRows:
 
 @njit(cache=True, nogil=True)
 def fold_row(
-    items: Int, levels: Int, y: Float, rows: Float, weights: Float, thresholds: Float, noise: Float, precision: Float,
+    items: Int, levels: Int, rows: Float, weights: Float, thresholds: Float, precision: Float,
     coefficients: Float, known: Float, uniforms: Float, gammas: Float, normals: Float, width: tuple[int, ...],
 ) -> Any:  # fmt: skip
     """Return, for the item rows of each kept sweep, the mean of the row's conditional means and of its log-scale."""
@@ -63,7 +62,7 @@ def fold_row(
     d, place = p - 1, np.arange(n)
     pointer, one = np.array([0, n]), np.zeros(1, np.int64)
     means, scales = np.zeros((n_shots, p)), np.zeros(n_shots)
-    z, weight, f = np.empty((n, p)), np.empty(n), np.empty(n)
+    z, weight, f, y = np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
     scale, left, mean = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32)
     for k in range(n_shots):
         for j in range(n):
@@ -76,7 +75,7 @@ def fold_row(
                 for h in range(d):
                     f[j] += z[j, h] * x[0, h]
             sample_rows(
-                one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight, noise[k],
+                one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight,
                 defaults.SCALE_SHAPE, precision[k], shift, known, uniforms[k, sweep], gammas[k, sweep],
                 normals[k, sweep], mean, left, width,
             )  # fmt: skip
