@@ -171,11 +171,11 @@ def test_items_have_their_titles_and_people_letters_or_ids(world, model):
     assert with_ids.rows[0][0].split()[1].rstrip(",").isdigit()
 
 
-def test_what_a_fit_knows_is_three_lines_data_lists_and_steps(model):
+def test_what_a_fit_knows_is_data_lists_and_steps(model):
     data, shown, steps = known_already(model)
     assert data.startswith(f"{len(model.log):,} ratings by 150 people on 80 items")
     assert shown.startswith("lists of 10 show")
-    assert all(step.rstrip(".") in steps for step in str(model.history).splitlines())
+    assert steps == "\n".join(f"- {step}" for step in str(model.history).splitlines())
 
 
 def test_graded_logs_are_told_on_their_scale(world):
@@ -196,10 +196,13 @@ def test_residuals_of_the_correction_are_told_by_chance_and_by_group(world, foun
         name: with_residuals(found["calibration"], SimpleNamespace(residuals=each, applied=name == "off"))
         for name, each in residuals.items()
     }
-    assert "which acts, it is off most at chance to be rated, tenth 5: ratings are -20.0 points" in told["off"].meaning
+    assert (
+        ", which acts, the model is off most in tenth 5 of chances to be rated: ratings are 20.0 points lower"
+        in told["off"].meaning
+    )
     assert len(told["off"].table.rows) == 11  # five ratings tell nothing
-    assert "does not act, it is off by no more than chance" in told["even"].meaning
-    assert told["even"].table.rows[-1][0] == "people with like histories, group 5"
+    assert "(it does not act) the model is off by no more than chance" in told["even"].meaning
+    assert told["even"].table.rows[-1][0] == "group 5 of people with like histories"
     assert told["none"] is found["calibration"]
     model = unskew.fit(world.log, seed=1, factors=unskew.BayesianFactors(sweeps=40, n_factors=2))
     assert "ratings" in model.diagnose()["calibration"].table.header

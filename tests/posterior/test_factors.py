@@ -556,10 +556,10 @@ def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
         monkeypatch.setattr(Chain, "unsteadiness", lambda chain, unsteady=unsteady: unsteady)
         found = sample(Problem(world(n=300)[0], replace(PLAIN, sweeps=None))).posterior
         assert ran == expected
-        assert any("may still move" in note for note in found.notes) == (unsteady > 1e-4)
+        assert any("would tell it better" in note for note in found.notes) == (unsteady > 1e-4)
         ran.clear()
-    assert "85 sweeps were run, 23 kept; two halves of them differ by 0.021 in a probability." in found.notes
-    assert "Answers may still move by that much; sweeps=170 would steady them." in found.notes
+    told = "85 sweeps were run, 23 kept: they tell a chance up to an error of 0.010; sweeps=170 would tell it better."
+    assert told in found.notes
 
 
 def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):

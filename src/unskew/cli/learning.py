@@ -77,7 +77,8 @@ def fit(
 
     from unskew.diagnosis.diagnose import known_already
 
-    lines = [fill(line, WIDTH, subsequent_indent="  ") for line in known_already(model)]
+    known = "\n".join(known_already(model)).splitlines()
+    lines = [fill(line, WIDTH, subsequent_indent="  ") for line in known]
     lines.append(f"wrote the model to {target}; next: unskew diagnose {target}, or unskew recommend {target}")
     facts = _facts(model, target, reading.guessed)
     if diagnose:

@@ -80,15 +80,16 @@ def _points(y: Values, scores: Values, weight: Values, external: Callable[[Value
 
 def with_residuals(finding: Finding, targeted: Targeted) -> Finding:
     """Add what left-out ratings are above the model's answers, by tenth of their chance to be rated and by group."""
-    names = [f"chance to be rated, tenth {n}" for n in range(1, TENTHS + 1)]
-    names += [f"people with like histories, group {n}" for n in range(1, len(targeted.residuals) - TENTHS + 1)]
+    names = [f"tenth {n} of chances to be rated" for n in range(1, TENTHS + 1)]
+    names += [f"group {n} of people with like histories" for n in range(1, len(targeted.residuals) - TENTHS + 1)]
     found = [(name, *row) for name, row in zip(names, targeted.residuals.tolist(), strict=False) if row[2] >= ENOUGH]
     if not found:
         return finding
     rows = [(name, normal_interval(100 * mean, 100 * e, "+.1f"), int(n)) for name, mean, e, n in found]
     name, mean, error, _ = max(found, key=lambda row: abs(row[1]) / max(row[2], 1e-9))
-    words = f"Before its correction, which {'acts' if targeted.applied else 'does not act'}, it is off "
-    far = f"most at {name}: ratings are {100 * mean:+.1f} points from it."
+    words = "Without the targeted correction" + (", which acts, " if targeted.applied else " (it does not act) ")
+    words += "the model is off "
+    far = f"most in {name}: ratings are {100 * abs(mean):.1f} points {'higher' if mean > 0 else 'lower'}."
     words += far if abs(mean) > NOTABLE * error else "by no more than chance, whoever rates and however rare a pair."
     table = Table(
         "Left-out ratings above answers before the correction, in points; tenth 1 is the rarest",

@@ -113,7 +113,7 @@ def _table(
 
 
 def known_already(model: Recommender) -> list[str]:
-    """Tell what a fit knows without the judge in three lines: data, lists and weights, what each step did."""
+    """Tell what a fit knows without the judge: data, lists and weights, and, each in a line, what its steps did."""
     log, shown = model.log, shown_by(model, some_users(model))
     about, level = impressions(log).headline if log.impressions else data(log).headline, Levels(log, None, None)
     if not log.impressions:
@@ -123,7 +123,7 @@ def known_already(model: Recommender) -> list[str]:
     return [
         about,
         f"{lists_of} all" + ("" if model.weights is None else f"; {model.weights}"),
-        ". ".join(step.rstrip(".") for step in "\n".join(steps).splitlines()),
+        "\n".join(f"- {step}" for step in "\n".join(steps).splitlines()),
     ]
 
 

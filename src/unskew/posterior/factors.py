@@ -220,12 +220,11 @@ def sample(problem: Problem) -> Fitted:
             while sampler.sweeps < most and chain.unsteadiness() > defaults.STOP_BELOW:
                 chain.run(min(max(least // 5, 10), most - sampler.sweeps), shown)
         steady = chain.unsteadiness()
+        more = f"; sweeps={2 * most} would tell it better" if steady > defaults.STOP_BELOW and asked is None else ""
         notes.append(
-            f"{sampler.sweeps} sweeps were run, {chain.kept} kept; two halves of them differ by "
-            f"{2 * math.sqrt(steady):.3f} in a probability."
+            f"{sampler.sweeps} sweeps were run, {chain.kept} kept: they tell a chance up to an error of "
+            f"{math.sqrt(steady):.3f}{more}."
         )
-        if steady > defaults.STOP_BELOW and asked is None:
-            notes.append(f"Answers may still move by that much; sweeps={2 * most} would steady them.")
     except KeyboardInterrupt:
         if chain.kept < 2:
             raise
