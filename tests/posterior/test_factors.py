@@ -19,7 +19,7 @@ from unskew.data.log import RatingLog
 from unskew.data.population import ListedRows
 from unskew.errors import DataError, ParameterError
 from unskew.metrics.table import roc_auc
-from unskew.posterior import defaults, new_rows
+from unskew.posterior import defaults, factors, new_rows
 from unskew.posterior.answers import Posterior, Ratings
 from unskew.posterior.chain import SHOT_BYTES, Chain, RunningProduct, additive, additive_log_variance, smallest_rank
 from unskew.posterior.exposure import Columns, Pairs, directions, history
@@ -564,7 +564,7 @@ def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
 
 def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):
     """Of 100 ratings, 3 users and 3 items; the history block of 20,000 and where who-saw-what has entered."""
-    asked, fits, gain = set(), [], 0.0
+    asked, fits, left, gain = set(), [], [], 0.0
 
     class Answer(NamedTuple):
         settings: BayesianFactors
@@ -574,16 +574,20 @@ def test_columns_are_asked_of_logs_that_can_tell(monkeypatch):
             return np.full(len(users), gain * self.settings.exposure)
 
     monkeypatch.setattr(Problem, "without_fold", lambda problem, *_: fits.append(0) or Answer(problem.settings))
+    monkeypatch.setattr(factors, "judged", lambda gain, folds: left.append(folds) or judged(gain, folds))
     sizes = {(12, 10, 99): 0, (12, 10, 100): 1, (2, 60, 100): 0, (3, 60, 100): 1, (60, 2, 100): 0}
     for (n_users, n_items, n), expected in (sizes | {(200, 150, 19_999): 1, (200, 150, 20_000): 2}).items():
         problem = Problem(world(n_users=n_users, n_items=n_items, n=n)[0], BayesianFactors())
         for gain in (0.0, 1.0):
             asked.clear()
             fits.clear()
+            left.clear()
             chosen = choose_columns(problem, problem.folds())[0].settings
             assert len(asked) == (expected if gain else min(expected, 1))
             assert (chosen.exposure, chosen.history) == (bool(expected and gain), False)
             assert len(fits) == ((0, 2, 11) if gain else (0, 10, 10))[expected]  # fold by fold, until it is clear
+            lasting = [4, 3, 2, 1, 0]  # folds that are left
+            assert left == ([[], [4], [4, *lasting]] if gain else [[], lasting, lasting])[expected]
 
 
 def test_defaults_stand_as_they_were_frozen():

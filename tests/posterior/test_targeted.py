@@ -96,14 +96,16 @@ def test_answers_that_are_too_sure_are_calibrated():
             assert np.mean((expit(answers) - q.ravel()) ** 2) < 0.002
 
 
-def test_deviations_of_experts_are_found_or_shrunk_to_nothing():
-    rng = np.random.default_rng(0)
+def test_deviations_of_experts_are_found_or_shrunk_to_nothing(monkeypatch):
+    rng, rounds = np.random.default_rng(0), []
+    monkeypatch.setattr(targeted, "ridge_logistic", lambda *own: rounds.append(0) or ridge_logistic(*own))
     x = np.c_[np.ones(6000), rng.standard_normal((6000, 2))]
     group, offset = np.arange(6000) % 4, np.array([0.8, -0.8, 0.4, -0.4])
     y = (rng.random(6000) < expit(x @ [0.2, 1.0, 0.3] + offset[group])).astype(int)
     beta, deviations = shrunk_logistic(x, y, np.ones(6000), group, 4)
     assert np.allclose(deviations[:, 0] + beta[0], offset + 0.2, atol=0.25)
     assert np.allclose(beta[1:], [1, 0.3], atol=0.15)
+    assert len(rounds) == 10  # until variances stand still
     design = np.c_[x, np.eye(4)[group], np.eye(4)[group] * x[:, 1:2]]
     p = expit(design @ np.r_[beta, deviations.T.ravel()])
     slope = design.T @ (y - p)  # which the priors hold: of the map a tenth of how far it is from (0, 1, 0)
