@@ -2,9 +2,9 @@
 # serves models/model. Mount the folder that holds the model's: saving a model replaces its folder.
 FROM python:3.12-slim
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
-RUN pip install --no-cache-dir ".[serve]" \
+RUN pip install --no-cache-dir -c constraints.txt ".[serve]" \
     && useradd --create-home unskew && mkdir /shown && chown unskew /shown
 USER unskew
 # Kernels are compiled when first called, and kept here.

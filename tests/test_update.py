@@ -212,6 +212,12 @@ def test_rows_that_are_no_more_of_the_same_are_refused(shown):
         (clicks, unskew.read_log(late, target="conversion"), "for something else .* read them with target='click'"),
         (own, late, "lists what was shown, and which column tells .* with seen="),
         (own, unskew.read_log(late, seen="viewed", rating="converted"), "Levels of 'policy' are not kept by name"),
+        (clicks, late.drop_columns(["clicked"]), r"no column .* hold clicks: set rating= .*, in unskew\.read_log"),
+        (
+            unskew.simulate(9, 9, 0.5, test_per_user=3).log,
+            clicks,
+            "These rows tell what was shown and clicked, and the model learned",
+        ),
         (unskew.read_log(early, target="implicit"), late, "A model of positive rows alone is not continued"),
     ):
         with pytest.raises(UnskewError, match=words):
@@ -291,6 +297,11 @@ def test_what_cannot_be_taken_in_is_refused_in_a_sentence(shop, before):
         (before, rest.set_column(2, "rating", pa.array([0.5] * 50)), r"0\.5 is none of the levels 0, 1"),
         (before, unskew.read_log(rest, positive=None, rating_scale=(0, 1)), "new ratings are on the scale"),
         (before, one_known, known),
+        (
+            before,
+            pa.table({"user_id": ["u1"], "item_id": ["i1"], "clicked": [1], "converted": [0]}),
+            "tell what was shown",
+        ),
         (unskew.Naive().fit(before.log, training=unskew.Training(max_epochs=1)), rest, "is not sampled in sweeps"),
         (before.fold_in(shop.new("ann")), rest, "Users were folded into this model"),
         (timed, shop.table(rows, timestamp=np.arange(50.0) + 1e9), "50 of 50 new ratings are older than the log's"),

@@ -9,8 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.asked import OnUnknown
-from unskew.data.guess import frame_columns
+from unskew.data.guess import columns_of, find_columns, named_as, samples_of
 from unskew.data.ids import Vocabulary, encoded
+from unskew.data.impressions import CLICKS, refuse_clicks
 from unskew.data.log import RatingLog
 from unskew.data.rows import as_times, refuse_duplicates
 from unskew.data.scale import as_ratings
@@ -78,6 +79,8 @@ class Given(NamedTuple):
 def given_ratings(log: RatingLog, source: Any) -> Given:
     """Read ratings as the log was read, from a log or a frame; there may be a single user, and ratings all alike."""
     if isinstance(source, RatingLog):
+        if source.impressions:
+            raise DataError(CLICKS)
         own, other = log.scale, source.scale
         if own != other and not (own.binary and own.positive == other.positive):
             raise ParameterError(
@@ -85,7 +88,10 @@ def given_ratings(log: RatingLog, source: Any) -> Given:
             )
         return Given(*(getattr(source, name) for name in Given._fields))
     roles = (*ROLES, "time") if log.times is not None else ROLES
-    columns, found = frame_columns(source, roles, like=log.names, optional=("time",))
+    columns = columns_of(source)
+    refuse_clicks(columns, log.names.rating)
+    named = named_as(dict.fromkeys(roles), columns, log.names)
+    found, _ = find_columns(samples_of(columns), named, "the frame", ("time",))
     where = {role: f"column {name!r}" for role, name in found.items()}
     (users, ids), (items, item_ids) = (encoded(columns[found[role]], where[role]) for role in ROLES[:2])
     given = as_ratings(columns[found["rating"]], where["rating"])

@@ -17,7 +17,7 @@ from unskew.data.impressions import NAMED, chances_shown, shares
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.population import ListedRows
-from unskew.data.read import is_path, read_frame, read_log
+from unskew.data.read import in_read_log, is_path, read_frame, read_log
 from unskew.data.rows import refuse_duplicates
 from unskew.errors import DataError, ParameterError, whole
 from unskew.fold_in import Given, given_ratings, joined
@@ -85,10 +85,12 @@ def with_more(log: RatingLog, source: Any) -> RatingLog:
                 "The log lists what was shown, and which column tells what was seen is not kept: read the new rows "
                 "with seen=."
             )
-        new, what = source if isinstance(source, RatingLog) else read_log(source, **alike), "rows"
+        with in_read_log():
+            new, what = source if isinstance(source, RatingLog) else read_log(source, **alike), "rows"
         refuse_others(log, new)
     else:
-        new, what = given_ratings(log, read_frame(source) if is_path(source) else source), "ratings"
+        with in_read_log():
+            new, what = given_ratings(log, read_frame(source) if is_path(source) else source), "ratings"
     if (log.stars is None) != (new.stars is None) and not log.binary:
         raise DataError("The new ratings are known in another form than those of the log: read them in the same way.")
     ids = log.user_ids.extended(new.user_ids), log.item_ids.extended(new.item_ids)

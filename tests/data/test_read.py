@@ -143,6 +143,18 @@ def test_titles_and_features_of_files_without_a_header(file):
         read_log(log, item_names=log)
 
 
+@pytest.mark.parametrize("odd", ["soon", "12/31/2024", "2024-01-01T10:00:00Z"])
+@pytest.mark.parametrize("place", [1, 4, 6])
+@pytest.mark.parametrize("start", ["2024-01-0", "170000000"])
+def test_the_first_time_that_is_none_is_named(file, odd, place, start):
+    times = [f"{start}{day}" for day in range(1, 8)]
+    times[place] = times[-1] = odd
+    rows = "".join(f"{user},{user % 3},{1 + user % 2},{at}\n" for user, at in enumerate(times))
+    log = read_log(file(f"user_id,item_id,rating,date\n{rows}"))
+    assert log.times is None
+    assert f"column 'date' of log.csv is not read: row {place + 1} holds '{odd}', no time of a known" in log.notes[-1]
+
+
 @pytest.mark.parametrize("zone", ["", "Z", "+00:00"])
 def test_times_with_a_zone_are_read(file, zone):
     rows = "".join(f"{u},{i},{r},2020-01-0{day}T00:00:00{zone}\n" for day, (u, i, r) in enumerate(ROWS, 1))

@@ -4,6 +4,7 @@ import errno
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -45,6 +46,17 @@ def test_answers_are_those_of_the_model(serve, served_model):
     assert [row["similar_item_id"] for row in found["similar"]] == served_model.similar(2, k=3)[
         "similar_item_id"
     ].to_pylist()
+
+
+def test_the_image_copies_what_it_may_and_asks_the_port_that_it_serves():
+    root = Path(__file__).parents[2]
+    text, let_in = (root / "Dockerfile").read_text(), (root / ".dockerignore").read_text().split()
+    copied = [name for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for name in line.split()]
+    assert {"src", "constraints.txt"} < set(copied)
+    assert all((root / name).exists() and f"!{name}" in let_in for name in copied)
+    (port,) = re.findall(r"^EXPOSE (\d+)$", text, re.MULTILINE)
+    assert f"http://127.0.0.1:{port}/health" in text
+    assert f'"--port", "{port}"' in text
 
 
 def test_every_list_is_logged_with_its_chances_and_learned_from_by_the_guides_lines(
@@ -108,7 +120,8 @@ REFUSED = {
     ("/predict", '{"users": [1], "items": [1, 2]}'): (422, "There are 1 users for 2 items"),
     ("/predict", '{"users": [1], "items": [1], "as": 3}'): (422, "as: Extra inputs are not permitted"),
     ("/predict", '{"users": ["\\ud800"], "items": [1]}'): (422, "users.0: an id is a whole number or a text"),
-    ("/predict", "{"): (422, "JSON"),
+    ("/predict", "{"): (422, "the body: it must be a JSON object, sent as Content-Type: application/json"),
+    ("/predict", "[]"): (422, "the body: it must be a JSON object"),
     ("/recommend", '{"users": [1], "by": "stars"}'): (422, "by must be 'choice' or 'liking'"),
     ("/recommend", '{"users": [1], "candidates": {"1": [2]}}'): (422, "leave users and items out"),
     ("/recommend", "{}"): (422, "nobody to make a list for"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
@@ -58,7 +58,23 @@ def wording(target: str | None, listed: bool) -> Wording:
     return WORDINGS[target or ""] if target or listed else RATINGS
 
 
+CLICKS = (
+    "These rows tell what was shown and clicked, and the model learned ratings: learn clicks in a model of their own, "
+    "which later ones update."
+)
 RATED = {*KNOWN["rating"]} - {*KNOWN["clicked"], *KNOWN["converted"]}
+
+
+def tell_clicks(columns: Iterable[str]) -> bool:
+    """Return whether columns of these names tell what was clicked, and none what was rated."""
+    known = {plain_name(name) for name in columns}
+    return not known.isdisjoint(KNOWN["clicked"]) and known.isdisjoint(RATED)
+
+
+def refuse_clicks(columns: Iterable[str], rating: str) -> None:
+    """Raise a DataError if rows of these columns, for a model of ratings in the column `rating`, are impressions."""
+    if rating not in columns and tell_clicks(columns):
+        raise DataError(CLICKS)
 
 
 def find_roles(
@@ -79,7 +95,7 @@ def find_roles(
     known = {plain_name(name): name for name in samples}
     clicked, converted = (next((known[n] for n in KNOWN[e] if n in known), None) for e in ("clicked", "converted"))
     given, notes = dict(named), list[str]()
-    if target is None and not (given["rating"] or given["seen"]) and clicked and known.keys().isdisjoint(RATED):
+    if target is None and not (given["rating"] or given["seen"]) and tell_clicks(samples):
         target = "conversion" if converted else "click"
         notes.append(f"rows are what was shown, and answers are for target={target!r} (target= changes this)")
     if target is None and given["seen"] and (given["seen"], given["rating"]) == (clicked, converted):

@@ -21,7 +21,7 @@ import pyarrow.csv as pcsv
 
 from unskew.data import guess
 from unskew.data.ids import as_text, is_text, narrowed
-from unskew.data.impressions import NAMED
+from unskew.data.impressions import NAMED, refuse_clicks
 from unskew.data.log import RatingLog
 from unskew.data.rows import LogSettings, check_settings, find_rows
 from unskew.errors import DataError, ParameterError, UnskewError, nearest
@@ -106,8 +106,15 @@ def as_log(source: Any, model: Any = None) -> RatingLog:
     like = getattr(model, "log", None)
     if isinstance(source, RatingLog):
         return source
-    try:
+    with in_read_log():
         return read_log(source, like=like if isinstance(like, RatingLog) else None)
+
+
+@contextmanager
+def in_read_log() -> Iterator[None]:
+    """Say where the settings are given that a sentence asks for."""
+    try:
+        yield
     except DataError as error:
         if not SETTING.search(sentence := str(error)):
             raise
@@ -133,6 +140,8 @@ def named_frame(
     files = [File(each, [name for name in given.values() if name]) for each in files_of(os.fspath(path))]
     table = _joined([file.read() for file in files], str(path)).combine_chunks()
     columns = {name: table[name] for name in table.column_names}
+    if "rating" in given and given["rating"] is None:
+        refuse_clicks(columns, like.rating)
     samples = {name: held[:100].to_pylist() for name, held in columns.items()}
     named = guess.named_as(given, columns, like)
     found, guessed = guess.find_columns(samples, named, Path(path).name, optional)

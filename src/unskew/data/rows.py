@@ -233,7 +233,9 @@ class Rows(NamedTuple):
             return None
         times = as_times(self.columns[role], self._at(role))
         if times is None:
-            notes.append(f"{self._at(role)} is not read, as it holds times in no form that is known")
+            row, held = first_unread(self.columns[role], self._at(role))
+            what = f"row {row + 1} holds {held!r:.60}, no time of a known form, or of another one than the rows before"
+            notes.append(f"{self._at(role)} is not read: {what}")
         return times
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
@@ -355,7 +357,8 @@ def as_times(values: Any, where: str) -> NDArray[np.float64] | None:
         if is_text(column.type):
             text = as_text(column, where)
             zoned = pc.any(pc.match_substring_regex(text[:100], r"(Z|[+-]\d\d:?\d\d)$")).as_py()
-            column = pc.cast(text, pa.timestamp("us", "UTC" if zoned else None))
+            numbers = guess.is_number(str(next(iter(text), "")))
+            column = pc.cast(text, pa.float64() if numbers else pa.timestamp("us", "UTC" if zoned else None))
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             column = pc.divide(column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64()), 1e6)
         if is_number(column.type):
@@ -363,6 +366,19 @@ def as_times(values: Any, where: str) -> NDArray[np.float64] | None:
     except (pa.ArrowException, DataError):
         pass
     return None
+
+
+def first_unread(values: Any, where: str) -> tuple[int, Any]:
+    """Return the first row that keeps a column of times from being read, and what it holds."""
+    column = plain(as_arrow(values, where))
+    read, unread = 0, len(column)
+    while unread - read > 1:  # so many first rows are read, and so many are not
+        middle = (read + unread) // 2
+        if as_times(column[:middle], where) is None:
+            unread = middle
+        else:
+            read = middle
+    return read, column[read].as_py()
 
 
 def _merged(

@@ -258,7 +258,9 @@ def invalid(_: Request, error: Any) -> JSONResponse:
     words, of_id = first["msg"][:300], [part for part in parts if part.startswith("constrained-")]
     if of_id:  # neither of the two kinds that an id may be
         parts, words = parts[: parts.index(of_id[0])], "an id is a whole number or a text of 1 to 1,000 characters"
-    return sentence(f"{'.'.join(parts)[:200] or 'the body'}: {words}; /docs shows what can be asked.", 422)
+    elif not parts or first["type"] == "json_invalid":
+        parts, words = ["the body"], "it must be a JSON object, sent as Content-Type: application/json"
+    return sentence(f"{'.'.join(parts)[:200]}: {words}; /docs shows what can be asked.", 422)
 
 
 def failed(request: Request, error: Exception) -> JSONResponse:
