@@ -96,8 +96,11 @@ def test_the_same_bits_after_a_folder_and_from_a_file(shop, before, tmp_path):
     answers = (each.predict(*shop.named(range(20), range(20)), on_unknown="fallback") for each in (one, two))
     np.testing.assert_array_equal(*answers)
     one.save(tmp_path / "updated")
-    again = unskew.load(tmp_path / "updated").more_sweeps(3)
-    np.testing.assert_array_equal(one.more_sweeps(3).predict("u3", "i1"), again.predict("u3", "i1"))
+    more, again = (each.more_sweeps(3) for each in (one, unskew.load(tmp_path / "updated")))
+    np.testing.assert_array_equal(more.predict("u3", "i1"), again.predict("u3", "i1"))
+    assert more.part("prediction").sweeps == one.part("prediction").sweeps + 3
+    with pytest.raises(ParameterError, match="sweeps must be a whole number from 1 to 1,000,000"):
+        one.more_sweeps(0)
 
 
 def test_the_command_writes_the_updated_model(run, shop, before, tmp_path):

@@ -20,7 +20,7 @@ from unskew.posterior.factors import Problem, sample
 from unskew.propensity.clicks import Clicks, examined, in_context
 from unskew.special import expit
 
-QUICK = unskew.BayesianFactors(sweeps=40)
+QUICK = unskew.BayesianFactors(sweeps=25)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def clicks():
 @pytest.fixture(scope="module")
 def without_random(clicks):
     """The default fitted to clicks without what random traffic tells."""
-    return unskew.fit(replace(clicks[1], random=None), sweeps=40)
+    return unskew.fit(replace(clicks[1], random=None), sweeps=25)
 
 
 def everything(funnel):
@@ -200,7 +200,7 @@ def everything(funnel):
 @pytest.mark.parametrize("name", ["dce-bayes", "naive"])
 def test_random_traffic_corrects_what_is_learned_of_all_pairs(clicks, without_random, name, tmp_path):
     funnel, log = clicks
-    truth, settings = funnel.chance_clicked(*everything(funnel)).mean(), {"sweeps": 40} if name == "dce-bayes" else {}
+    truth, settings = funnel.chance_clicked(*everything(funnel)).mean(), {"sweeps": 25} if name == "dce-bayes" else {}
     plain = without_random if name == "dce-bayes" else unskew.fit(replace(log, random=None), name)
     model = unskew.fit(log, name, **settings)
     assert model.random_ratings.n_ratings == len(log.random_ratings)
