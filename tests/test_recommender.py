@@ -175,21 +175,13 @@ def test_lists_can_be_limited_filtered_and_given_candidates(framed):
 def test_alike_is_what_goes_up_and_down_together_over_all_users(framed):
     model, _ = framed
     logits = np.array([scipy.special.logit(model.predict_codes(np.full(15, u), np.arange(15))) for u in range(24)])
-    for similar, expected in (
-        (
-            model.similar(items=2, k=14),
-            np.corrcoef((logits - logits.mean(1, keepdims=True)).T)[model.log.item_ids.codes([2])[0]],
-        ),
-        (model.similar(users=2, k=23), None),
-    ):
-        found = nw.from_native(similar)
-        places = found[found.columns[2 if expected is not None else 1]].to_list()
-        assert len(set(places)) == len(places)
-        assert 2 not in places
-        values = found["similarity"].to_numpy()
-        assert (np.diff(values) <= 1e-12).all()
-        if expected is not None:
-            np.testing.assert_allclose(values, expected[model.log.item_ids.codes(places)], atol=2e-4)
+    alike = np.corrcoef((logits - logits.mean(1, keepdims=True)).T)
+    items, users = nw.from_native(model.similar(items=2, k=14)), nw.from_native(model.similar(users=2, k=23))
+    for found, places in ((items, items[items.columns[2]].to_list()), (users, users[users.columns[1]].to_list())):
+        assert len({2, *places}) == len(places) + 1
+        assert (np.diff(found["similarity"].to_numpy()) <= 1e-12).all()
+    rows = model.log.item_ids.codes([2, *items[items.columns[2]]])
+    np.testing.assert_allclose(items["similarity"].to_numpy(), alike[rows[0], rows[1:]], atol=2e-4)
     with pytest.raises(ParameterError, match="give one of the two"):
         model.similar()
 

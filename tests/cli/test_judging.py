@@ -157,18 +157,6 @@ def test_test_pairs_that_the_log_has_too_are_counted(files):
         assert about[1] == f"The log has {both:,} of the {n:,} test pairs too, by which figures flatter."
 
 
-def test_a_benchmark_in_a_world_knows_the_true_risk(run, tmp_path, monkeypatch):
-    tiny = {"n_users": 40, "n_items": 30, "density": 0.3}
-    monkeypatch.setattr("unskew.bench.protocol.WORLD_SETTINGS", tiny)
-    facts = json.loads(run("benchmark", "world", "--seed", 3, "--out", tmp_path, *COMPARE, "--json").stdout)
-    world = unskew.simulate(**tiny, seed=3)
-    model = unskew.Naive().fit(world.log, seed=0, training=unskew.Training(max_epochs=1, progress=False))
-    again = unskew.Naive().fit(world.log, seed=1, training=unskew.Training(max_epochs=1, progress=False))
-    risks = [world.risk(each.predict_codes) for each in (model, again)]
-    assert [seed["true_risk"] for seed in facts["scores"]["naive"]] == pytest.approx(risks)
-    assert f"at best {world.risk(world.preference):.4f}" in facts["setting"][0]
-
-
 @pytest.mark.parametrize("name", ["coat", "yahoo-r3", "kuairec"])
 def test_a_dataset_is_what_a_benchmark_learns_from(name, monkeypatch):
     """What is read is the claim of other tests."""
