@@ -99,10 +99,8 @@ def test_a_fixed_order_is_certain_and_random_lists_are_uniform(model):
     assert set(kept["user_id"].to_pylist()) == {5}
 
 
-def test_chances_need_no_posterior_but_draws_do():
-    naive = unskew.Naive().fit(
-        unskew.simulate(40, 12, density=0.4, seed=3, test_per_user=5).log, training=unskew.Training(max_epochs=1)
-    )
+def test_chances_need_no_posterior_but_draws_do(model):
+    naive = unskew.Naive().fit(model.log, training=unskew.Training(max_epochs=1))
     n = 12 - int((naive.log.users == 5).sum())  # that user 5 has not rated
     for chance in naive.recommend([5], 2, explore=0.5)["pscore"].to_pylist():
         assert chance == pytest.approx(0.5 / n) or chance == pytest.approx(0.5 + 0.5 / n)

@@ -121,9 +121,10 @@ def test_what_has_no_such_form_is_refused_in_a_sentence(models, tmp_path, monkey
     for write in (to_parquet, to_onnx):
         with pytest.raises(ParameterError, match=r"The predictions of Naive are no inner products .* a net such as MF"):
             write(hidden, tmp_path / "place")
-    monkeypatch.setattr(export, "LARGEST_FILE", 100)
-    with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
-        to_onnx(models["towers"], tmp_path / "model.onnx")
+    with monkeypatch.context() as small:
+        small.setattr(export, "LARGEST_FILE", 100)
+        with pytest.raises(ParameterError, match="an ONNX file holds at most 2: export it as Parquet"):
+            to_onnx(models["towers"], tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ParameterError, match=r"needs the package onnx: .* pip install 'unskew\[onnx\]'"):
         to_onnx(models["towers"], tmp_path / "model.onnx")

@@ -25,9 +25,8 @@ def test_it_says_in_one_line_what_the_library_finds(run, files):
 
 
 def test_two_models_of_one_log_need_no_other_log(run, files, model, tmp_path):
-    run(
-        "fit", files / "ratings.csv", "--method", "naive", "--set", "training.max_epochs=1", "--out", tmp_path / "other"
-    )
+    few = ("--method", "naive", "--set", "training.max_epochs=1")
+    run("fit", files / "ratings.csv", *few, "--out", tmp_path / "other")
     text = run("compare", model, tmp_path / "other").stdout
     assert "model" in text
     assert "other" in text

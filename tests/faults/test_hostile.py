@@ -152,12 +152,8 @@ def written(table=None, **options):
     return buffer.getvalue()
 
 
-PARQUET = [
-    written(),
-    written(compression="none", use_dictionary=False),
-    written(compression="zstd", data_page_version="2.0"),
-    written(compression="gzip", write_page_checksum=True),
-]
+PARQUET = [written(), written(compression="none", use_dictionary=False)]
+PARQUET += [written(compression="zstd", data_page_version="2.0"), written(compression="gzip", write_page_checksum=True)]
 LOGS = {  # the bytes of a file, how it is called, and what share must be read
     "text": (contents, [*[".csv"] * 4, ".tsv", ".txt", ".inter"], 0.02),
     "gzip": (

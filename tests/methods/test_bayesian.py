@@ -105,9 +105,8 @@ def test_it_can_be_the_imputation_of_a_doubly_robust_method(log):
 
 
 def test_a_graded_log_gets_expected_ratings(log):
-    graded = unskew.RatingLog.from_arrays(
-        log.users, log.items, log.stars, positive=None, rating_scale=(1, 5), user_ids=range(60), item_ids=range(50)
-    )
+    scale = {"positive": None, "rating_scale": (1, 5), "user_ids": range(60), "item_ids": range(50)}
+    graded = unskew.RatingLog.from_arrays(log.users, log.items, log.stars, **scale)
     model = unskew.fit(graded, sweeps=30, training=QUIET)
     users, items = all_pairs(model)
     rating = model.log.scale.from_unit(model.predict_codes(users, items))

@@ -293,10 +293,8 @@ def test_the_records_of_twenty_shops_bear_out_what_the_guide_says():
     assert calibration[0] < 2 / 3 * calibration[1]
     for method in others:
         assert ttest_rel(by_seed("clicks tell", ours, "auc"), by_seed("clicks tell", method, "auc")).pvalue < 1e-12
-        assert (
-            by_seed("clicks do not tell", ours, "calibration").mean()
-            < by_seed("clicks do not tell", method, "calibration").mean()
-        )
+        own, other = (by_seed("clicks do not tell", each, "calibration").mean() for each in (ours, method))
+        assert own < other
 
 
 def test_positives_alone_give_an_order_that_exposure_does_not_bend():

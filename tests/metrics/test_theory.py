@@ -122,9 +122,7 @@ def test_no_propensity_of_a_pair_undoes_a_choice_by_its_rating():
     p1, p0 = rng.uniform(0.3, 0.9, 3), rng.uniform(0.1, 0.3, 3)
     p = w["q"] * p1 + (1 - w["q"]) * p0
     mean, _, truth = enumerated(w | {"p_hat": p, "r_tilde": w["q"]}, p1, p0)
-    assert (
-        abs(mean - truth) > 1e-3
-    )  # Corollary 3 allows nothing, with the pair's own propensity and the true imputation
+    assert abs(mean - truth) > 1e-3  # Corollary 3 allows nothing: the pair's own propensity and the true imputation
     mean, _, truth = enumerated(w | {"p_hat": p}, p, p)
     assert mean == pytest.approx(truth, abs=1e-12)
 

@@ -43,9 +43,8 @@ def test_answers_are_those_of_the_model(serve, served_model):
     _, found = server.ask("/recommend", {"candidates": {"3": [1, 2, 4], "7": [9]}, "exclude_seen": False})
     assert [{row["item"] for row in one["items"]} for one in found["lists"]] == [{1, 2, 4}, {9}]
     _, found = server.ask("/similar", {"items": [2], "k": 3})
-    assert [row["similar_item_id"] for row in found["similar"]] == served_model.similar(2, k=3)[
-        "similar_item_id"
-    ].to_pylist()
+    expected = served_model.similar(2, k=3)["similar_item_id"].to_pylist()
+    assert [row["similar_item_id"] for row in found["similar"]] == expected
 
 
 def test_the_image_copies_what_it_may_and_asks_the_port_that_it_serves():

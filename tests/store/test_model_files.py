@@ -88,10 +88,8 @@ def assert_same_answers(model, other):
     assert str(other.history) == str(model.history)
     for fact in {field.name for field in fields(Recommender)} - {"method", "log", "parts", "folder"}:
         assert getattr(other, fact) == getattr(model, fact)
-    assert (dict(other.parts.clips), dict(other.parts.calibrators)) == (
-        dict(model.parts.clips),
-        dict(model.parts.calibrators),
-    )
+    for facts in ("clips", "calibrators"):
+        assert dict(getattr(other.parts, facts)) == dict(getattr(model.parts, facts))
     assert set(other.parts.parts) == set(model.parts.parts)
 
 

@@ -74,10 +74,8 @@ def test_updates_of_one_step_read_the_same_logits_and_move_once(split):
 
 
 def test_shared_vectors_move_once_a_step_and_every_tower_sees_it(split):
-    roles = {
-        "vectors": Role(MF(n_factors=4, biases=False)),
-        **{r: Role(Tower(), shares_with="vectors") for r in ("a", "b")},
-    }
+    towers = dict.fromkeys("ab", Role(Tower(), shares_with="vectors"))
+    roles = {"vectors": Role(MF(n_factors=4, biases=False)), **towers}
     stage = Stage("only", tuple((Update((role,), loss_of(role)),) for role in "ab"))
     trained = train(Plan(roles, (stage,)), split, training=ONCE)
     steps = trained.parts["vectors"].tables["users"].marks[0, :-1]
