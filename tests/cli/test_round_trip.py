@@ -4,6 +4,8 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -170,6 +172,19 @@ def test_split_writes_two_parts_that_are_read_as_the_log_was(run, tmp_path):
     assert "--time" in run(*asked, code=2).stderr
     run(*asked, "--time", "seen at")
     assert "seen at" in (tmp_path / "odd" / "test.csv").read_text()
+
+
+@pytest.mark.parametrize("by", ["time", "request"])
+def test_random_rows_are_divided_as_others_are(run, tmp_path, by):
+    shop = unskew.datasets.simulate_funnel(40, 20, 300, random_share=0.3, seed=1)
+    pyarrow.csv.write_csv(shop.rows, tmp_path / "shown.csv")
+    run("split", tmp_path / "shown.csv", "--target", "click", "--by", by, "--out", tmp_path)
+    train, test = (pyarrow.csv.read_csv(tmp_path / f"{name}.csv") for name in ("train", "test"))
+    assert len(test) == 0.2 * len(shop.rows)
+    assert not {*train["request"].to_pylist()} & {*test["request"].to_pylist()}
+    assert pa.concat_tables([train, test]).sort_by("time").equals(pyarrow.csv.read_csv(tmp_path / "shown.csv"))
+    assert 0 < sum(test["is_random"].to_pylist()) < 0.5 * len(test)
+    assert by == "request" or max(train["time"].to_pylist()) < min(test["time"].to_pylist())
 
 
 def test_lists_and_neighbours_have_titles(run, files, tmp_path):

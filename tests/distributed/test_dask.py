@@ -71,14 +71,14 @@ def states(problem, sweeps=3):
     return found
 
 
-@pytest.mark.parametrize("levels", [True, False])
-def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster, problem, levels):
+@pytest.mark.parametrize("kind", ["levels", "contexts", "continuum"])
+def test_the_bits_are_those_of_one_machine_on_one_worker_and_on_two(cluster, problem, kind):
     from distributed import Client
 
     assert len(problem.log.users) > 2 * 4096  # several pieces, that parts begin and end in
-    if not levels:
-        ratings = np.random.default_rng(0).normal(size=len(problem.log.users))
-        problem = replace(problem, log=problem.log._replace(ratings=ratings))
+    n, rng = len(problem.log.users), np.random.default_rng(0)
+    changes = {"contexts": {"context": rng.integers(0, 3, n)}, "continuum": {"ratings": rng.normal(size=n)}}
+    problem = replace(problem, log=problem.log._replace(**changes.get(kind, {})))
     alone = states(problem)
     for n_workers in (2, 1):
         cluster.scale(n_workers)

@@ -21,6 +21,7 @@ from unskew.store.atomic import locked
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from unskew.data.log import RatingLog
     from unskew.data.split import Split
     from unskew.model import Recommender
 
@@ -159,16 +160,29 @@ def split(
     """
     check_place(out)
     chosen: Any = "global" if by == "random" else by
-    split = unskew.holdout_split(reading.log(log), test, by=chosen, seed=seed)
-    parts = tuple(rows.to_arrow(as_stood=True) for rows in (split.train, split.holdout))
+    rows = reading.log(log)
+    if rows.random is not None and Path(log).exists() and not is_model(log):
+        rows = _all_alike(log, reading)
+    split = unskew.holdout_split(rows, test, by=chosen, seed=seed)
+    parts = tuple(part.to_arrow(as_stood=True) for part in (split.train, split.holdout))
     if split.log.impressions:
         parts = _impressions(log, split)
     out.mkdir(exist_ok=True)
-    for name, rows in zip(("train", "test"), parts, strict=True):
-        write_table(out / f"{name}.csv", rows)
+    for name, part in zip(("train", "test"), parts, strict=True):
+        write_table(out / f"{name}.csv", part)
     facts = {"train": len(parts[0]), "test": len(parts[1]), "folder": str(out)}
     text = f"wrote {facts['train']:,} rows to {out / 'train.csv'} and {facts['test']:,} to {out / 'test.csv'}"
     return Answer(text, facts | {"guessed": reading.guessed})
+
+
+def _all_alike(source: str, reading: RatingsInTime) -> RatingLog:
+    """Read a file of impressions without the columns that set random rows apart."""
+    from unskew.data.guess import KNOWN, plain_name
+    from unskew.data.read import read_frame
+
+    table, apart = read_frame(source), {*KNOWN["is_random"], *KNOWN["policy"], *KNOWN["pscore"]}
+    alike = table.select([name for name in table.column_names if plain_name(name) not in apart])
+    return unskew.read_log(alike, **reading.given | {"context": None})
 
 
 def _impressions(source: str, split: Split) -> tuple[pa.Table, ...]:
@@ -184,8 +198,7 @@ def _impressions(source: str, split: Split) -> tuple[pa.Table, ...]:
     table = read_frame(source) if Path(source).exists() and not is_model(source) else None
     if table is None or len(table) != len(held):
         raise ParameterError(
-            f"{source} cannot be divided row by row, as random traffic is apart from its other rows, or rows are "
-            "joined: leave random rows out."
+            f"{source} cannot be divided row by row, as it is no file, or some are joined or left out."
         )
     return table.filter(~held), table.filter(held)
 
