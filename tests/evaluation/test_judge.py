@@ -46,7 +46,8 @@ def evidence_of(users, q, held, y, weight=2.0) -> Evidence:
 def some_evidence(n_users=60, each=8, seed=0) -> Evidence:
     rng, n = np.random.default_rng(seed), n_users * each
     q = rng.uniform(0.1, 0.9, n)
-    return evidence_of(np.repeat(np.arange(n_users), each), q, rng.random(n) < 0.5, rng.random(n) < q)
+    liked = rng.random(n) < q**0.4  # more often than is imputed
+    return evidence_of(np.repeat(np.arange(n_users), each), q, rng.random(n) < 0.5, liked)
 
 
 @settings(deadline=None, max_examples=60)
@@ -419,15 +420,6 @@ def test_the_low_end_of_the_band_is_at_a_raised_slope(world, monkeypatch, value,
     monkeypatch.setattr(judge, "slope_of", lambda *given: Slope(value, error, 1.0))
     judge._fitted(world.log, fold, judge._rows(world.log, fold, np.random.default_rng(0)), 0, False)
     assert asked == pytest.approx([raised] * 5)
-
-
-def test_a_slope_that_cannot_be_told_leaves_a_band_and_no_point(world, monkeypatch):
-    monkeypatch.setattr(judge, "slope_of", lambda *given: Slope(0.0, np.inf, 0.0))
-    evidence = judge.gather(world.log.take(np.arange(500)))
-    assert evidence.level.low < evidence.level.value - 0.05
-    raw, low = (evidence.corners[end].q for end in ("alike", "low, alike"))
-    gain = [gains.squared_gain(evidence, raw, low, end).value for end in ("alike", "low, alike")]
-    assert gain[0] < gain[1] - 0.005  # whether a lower level is better depends on where in the band the truth is
 
 
 def test_a_sample_of_unseen_pairs_tells_the_same(world, evidence, monkeypatch):

@@ -182,6 +182,8 @@ def test_of_a_large_log_some_users_tell_what_folds_are_asked(monkeypatch):
         asked.append(fitted.some[0].log)
         found.append(corrected(fitted))
     assert asked[0] is log
+    monkeypatch.setattr("unskew.posterior.defaults.FEWEST_USERS", 600)
+    assert problem.of_some()[0] is problem  # all of them are enough
     assert asked[1].n_users == pytest.approx(300, abs=1)
     own = fitted.some[1]
     assert np.isin(log.users, own).sum() == len(asked[1].users) == len(fitted.fold)
