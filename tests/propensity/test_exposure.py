@@ -72,11 +72,11 @@ def fit(spec, log, fold=None):
 
 @pytest.mark.parametrize("spec", [Spectral(), Ridge(), Joint()])
 def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
-    users, items, logits, seen = world(n_users=400, n_items=300, strength=2.0, level=-4.5)
-    log = Pairs(users, items, 400, 300)
+    users, items, logits, seen = world(n_users=300, n_items=200, strength=2.0, level=-4.0)
+    log = Pairs(users, items, 300, 200)
     fitted, folded = fit(spec, log)
-    u, i = (g.ravel() for g in np.indices((400, 300)))
-    p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(400, 300)
+    u, i = (g.ravel() for g in np.indices((300, 200)))
+    p = (1 / (1 + np.exp(-fitted.logits(u, i).astype(float)))).reshape(300, 200)
     assert np.allclose(p.sum(1), seen.sum(1), rtol=1e-3, atol=0.02)  # each user's p sum to his count
     truth = 1 / (1 + np.exp(-logits))
     counts = seen.sum(1)[:, None] * seen.sum(0)[None] / seen.sum()
@@ -84,9 +84,9 @@ def test_exposure_is_calibrated_and_tells_seen_from_unseen(spec):
     assert np.mean((p - truth)[hidden] ** 2) < 0.9 * np.mean((counts - truth)[hidden] ** 2)
     kept = log.folds(10, np.random.default_rng(2)) != 0
     part, _ = fit(spec, log.rows(kept))
-    open_cells = np.ones((400, 300), bool)
+    open_cells = np.ones((300, 200), bool)
     open_cells[users[kept], items[kept]] = False
-    a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=300) > 0)[None])
+    a, b = np.nonzero(open_cells & (np.bincount(items[kept], minlength=200) > 0)[None])
     y = seen[a, b].astype(float)
     slope, _ = conditional_logit(part.logits(a, b)[:, None].astype(float), y, np.ones(len(y)), a)
     assert abs(slope[0] - 1) < 0.12
@@ -106,8 +106,8 @@ def test_held_out_scores_have_not_seen_the_pair():
 
 
 def test_both_kinds_together_are_likelier_than_either(monkeypatch):
-    users, items, _, _ = world(n_users=300, n_items=200, strength=2.0, level=-4.0)
-    log = Pairs(users, items, 300, 200)
+    users, items, _, _ = world(n_users=200, n_items=150, strength=2.0, level=-3.6)
+    log = Pairs(users, items, 200, 150)
     fold, found = log.folds(5, np.random.default_rng(0)), []
     for spec in (Joint(), Spectral(), Ridge()):
         columns = spec.by_folds(log, fold, np.random.default_rng(1)).columns
