@@ -41,7 +41,7 @@ DRIVERS |= {"uniform": "nothing", "coat": "whatever it is on Coat"}  # by a word
 DECIDED = {"use": 1.0, "test": 0.0, "stop": -1.0}
 LEVEL_ORDER, LEVEL_SQUARED = 0.004, 0.001  # below which two models are level
 LIKED, COLLECTED = 3, 10  # stars from which a rating is liked; times that random ratings are collected
-FRESH = 4200  # what seeds of worlds and of the judge begin at: none of these was drawn before the rule was fixed
+FRESH = 6000  # what seeds of worlds and of the judge begin at: none of these was drawn before the rule was fixed
 
 
 class World(NamedTuple):
@@ -79,8 +79,9 @@ def simulated(law: str, data: Path, seed: int) -> World:
 
 
 def jester(law: str, slope: float, data: Path, seed: int) -> World:
-    """400 users of Jester, none of whom other experiments know, under a law of selection."""
-    stars = cases.jester_stars(data, first=cases.JESTER_USERS + 400 * (seed % 3))[:400]
+    """400 users of Jester at random, none of whom other experiments know, under a law of selection."""
+    stars = cases.jester_stars(data, first=cases.JESTER_USERS)
+    stars = stars[np.random.default_rng([FRESH + seed, 400]).permutation(len(stars))[:400]]
     return World(stars, cases.select(stars, law, slope, FRESH + seed, density=0.18)[0], np.ones(stars.shape, bool))
 
 
@@ -139,7 +140,7 @@ def truth_of(world: World, evidence: Evidence) -> Evidence:
     """The same rows with their true ratings: every known unseen pair counts once."""
     here = (~evidence.held & world.known[evidence.users, evidence.items]).astype(float)
     y = (world.stars[evidence.users, evidence.items] >= LIKED).astype(float)
-    corners = dict.fromkeys(("activity", "alike"), Corner(y, here, 0 * here))
+    corners = dict.fromkeys(("order", "activity", "alike"), Corner(y, here, 0 * here))
     return replace(evidence, corners=corners, y=y, stars=None)
 
 
@@ -190,6 +191,7 @@ def measure(job: cases.Job) -> cases.Measured:
         figures = {f"decided{name}": DECIDED[each.decision] for name, each in gains.items()} | {
             "for it": max(by_log.strengths().values()),
             "against it": max(by_log.strengths(-1).values()),
+            "threshold": by_log.threshold,
             "true order": true.order.value,
             "true squared": true.squared[0].value,
             "z of order": (order.value - true.order.value) / max(order.error, 1e-9),

@@ -92,7 +92,7 @@ def _table(
     """Popular items, plain training and the model: order, liked of ten shown, and what they say on average."""
     log, names = rows.log, ("popular items", PLAIN, OWN)
     counts = np.bincount(log.items, minlength=log.n_items).astype(np.float64)
-    shown, here = (counts[rows.items], *given), rows.corners["activity"]
+    shown, here = (counts[rows.items], *given), rows.corners["order"]
     shares = [order_of(rows, values, here).value for values in shown]
     orders = (f"{share:.0%}" if np.isfinite(share) else "cannot tell" for share in shares)
     lines = [("a liked item ranked above a disliked one", *orders)]

@@ -14,7 +14,7 @@ from unskew.data.pairs import SeenPairs
 from unskew.data.read import as_log, read_log
 from unskew.errors import DataError, ParameterError, words
 from unskew.evaluation.fits import Answers, Values
-from unskew.evaluation.gain import SHOWN, Estimate, Gain, gain, hull, together
+from unskew.evaluation.gain import Estimate, Gain, gain, hull, together
 from unskew.evaluation.impressions import Judge
 from unskew.evaluation.judge import Evidence, gather, random_evidence
 from unskew.evaluation.kept import fingerprint
@@ -32,8 +32,8 @@ ASSUMPTION = (
     "can show this; about 250 random ratings would expose a gross violation."
 )
 WEIGHED = (
-    "The order that decides counts users by activity and a rating by the root of what it stands for; an evaluation "
-    "counts all unseen pairs alike."
+    "The order that decides counts users by the root of activity and a rating by that of what it stands for; an "
+    "evaluation counts all unseen pairs alike."
 )
 BY_SHOWN, WORDS = ("mse", "precision@10"), {"mse": "lower"}
 CORNERS = ("as the log stands, by activity", "if liking drives rating, by activity", "if it does, users alike")
@@ -136,7 +136,7 @@ class Comparison:
         if self.decision != "test":
             return f"{self.verdict}: {figures}."
         many = "no affordable number" if self.needed is None else f"{self.needed:,}"
-        least = 100 * SHOWN * found.order.error
+        least = 100 * found.shown
         able = f"It can show a gain of {least:.1f} points or more; of" if found.ordered else "Of"
         able = "Both order alike; of" if found.order.error == 0 else able
         return f"{self.verdict}: {figures}. {able} random {words.rows}, {many} would decide."

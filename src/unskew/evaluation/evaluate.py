@@ -180,7 +180,7 @@ def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     if liked.min() < liked.max():
         rows = Evidence.rated(test, test, liked)
         order = order_of(rows, scores, rows.corners["alike"], within_users=False)
-        found["auc"] = interval_in((0, 1), *order_share(rows, order))
+        found["auc"] = interval_in((0, 1), *order_share(rows, order)[:2])
     return found
 
 

@@ -18,23 +18,28 @@ from unskew.evaluation.judge import Corner, Evidence
 from unskew.findings import Decision, Interval
 from unskew.metrics.intervals import normal_interval
 
-Z = 2.39  # standard errors that decide: 1.96 for one look, this for three (Bonferroni)
-DECIDES = 10.43  # (2.39 + .84)^2: this many variances over the squared gain decide in four of five samples
-SHOWN = 3.1  # errors of the smallest gain that is found in four of five logs
+Z = 2.39  # standard errors that decide: 1.96 for one look, this for three of which nothing more is known (Bonferroni)
+CHANCE, DRAWS = 0.05, 40_000  # of a decision without any gain, and draws by which errors that it takes are found
+ROUNDING = 1e-12  # of errors: what is less is left by sums that are nothing
+POWER = 0.84  # further errors of a gain that is found in four of five samples
 CORNERS = ("activity", "low, activity", "low, tempered")  # which decide, by tempered weights
 BAND = ("alike", "low, alike")  # of estimates
 
 
 class Estimate(NamedTuple):
-    """A value with its standard error."""
+    """A value with its standard error, and who makes it: a vector by user of length 1, of length 0 if nobody does.
+
+    The correlation of two estimates is the product of these vectors.
+    """
 
     value: float
     error: float
+    shares: Values = np.zeros(1)
 
     @property
     def z(self) -> float:
         """The value in standard errors."""
-        return self.value / self.error if self.error > 0 else 0.0
+        return self.value / self.error if self.error > ROUNDING else 0.0
 
     def interval(self, form: str = ".4f") -> Interval:
         """Return ends that hold the truth in 95 of 100 logs."""
@@ -47,12 +52,29 @@ def hull(estimates: Sequence[Estimate], form: str = ".4f") -> Interval:
     return Interval(found[0].value, min(each.low for each in found), max(each.high for each in found), form)
 
 
+def estimated(evidence: Evidence, value: float, by_user: Values, by_item: Values | None = None) -> Estimate:
+    """Return a value with the error of a sum of terms by row, as `Evidence.error` takes them."""
+    sums, error = np.bincount(evidence.users, by_user), evidence.error(by_user, by_item)
+    size = float(np.linalg.norm(sums)) if error > ROUNDING else np.inf
+    return Estimate(value, error, sums / max(size, 1e-300))
+
+
+def threshold_of(looks: Sequence[Estimate]) -> float:
+    """Return how many standard errors the largest of several looks exceeds in 5% of logs without any gain."""
+    shares = [look.shares for look in looks if look.shares.any()]
+    if not shares:
+        return Z
+    left, size, _ = np.linalg.svd(np.stack(shares), full_matrices=False)
+    draws = np.random.default_rng(0).standard_normal((DRAWS, len(size))) @ (left * size).T
+    return float(np.quantile(np.abs(draws).max(1), 1 - CHANCE))
+
+
 def mean_of(evidence: Evidence, corner: Corner, direct: Values, residual: Values) -> Estimate:
     """Return the mean over unseen pairs of `direct` plus the weighted mean of `residual` over left-out ratings."""
     n, w = (each.sum() or np.inf for each in (corner.base, corner.weight))  # either may be nothing
     first, second = (corner.base * direct).sum() / n, (corner.weight * residual).sum() / w
     influence = corner.base * (direct - first) / n + corner.weight * (residual - second) / w
-    return Estimate(float(first + second), evidence.error(influence))
+    return estimated(evidence, float(first + second), influence)
 
 
 def squared_gain(evidence: Evidence, before: Values, after: Values, corner: str, aligned: bool = False) -> Estimate:
@@ -126,7 +148,7 @@ def order_of(evidence: Evidence, scores: Values, here: Corner, within_users: boo
 def order_share(evidence: Evidence, found: Order) -> Estimate:
     """Return the share in the right order."""
     terms = ((right - found.value * total) / found.all for right, total in (found.by_user, found.by_item))
-    return Estimate(found.value, evidence.error(*terms))
+    return estimated(evidence, found.value, *terms)
 
 
 def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
@@ -139,7 +161,7 @@ def order_gain(evidence: Evidence, before: Order, after: Order) -> Estimate:
 
 def orders_of(evidence: Evidence, scores: Values) -> list[Order]:
     """Return how a model orders liked and disliked pairs and, where ratings have more levels, pairs of these."""
-    here = evidence.corners["activity"]
+    here = evidence.corners["order"]
     found = [order_of(evidence, scores, here)]
     if evidence.stars is not None:
         y, q = evidence.stars
@@ -156,6 +178,12 @@ class Gain(NamedTuple):
     band: Interval = Interval(np.nan)  # of squared error over the pairs that nobody chose, whatever drives seeing
     stars: Estimate | None = None  # order by ratings as they stand
     aligned: tuple[Estimate, ...] = ()  # squared error of models of one mean, at the corners
+    threshold: float = Z  # standard errors that decide
+
+    @property
+    def shown(self) -> float:
+        """The smallest gain in order that is found in four of five logs."""
+        return (self.threshold + POWER) * self.order.error
 
     def strengths(self, sign: int = 1) -> dict[str, float]:
         """Return by how many standard errors order, squared error, and that of models moved to one mean gain.
@@ -167,7 +195,7 @@ class Gain(NamedTuple):
 
     def looks(self, sign: int = 1) -> list[str]:
         """Name what gains, or with -1 loses, beyond chance."""
-        return [name for name, z in self.strengths(sign).items() if z > Z]
+        return [name for name, z in self.strengths(sign).items() if z > self.threshold]
 
     @property
     def decision(self) -> Decision:
@@ -180,7 +208,7 @@ class Gain(NamedTuple):
         if bool(gains) == bool(losses):
             return "test"
         sign = 1 if gains else -1
-        if [*gains, *losses] == ["aligned"] and any(sign * each.z < -Z for each in self.squared):
+        if [*gains, *losses] == ["aligned"] and any(sign * each.z < -self.threshold for each in self.squared):
             return "test"
         return "use" if gains else "stop"
 
@@ -192,22 +220,23 @@ class Gain(NamedTuple):
 
 def gain(evidence: Evidence, before: Values, after: Values) -> Gain:
     """Judge two models by their answers to the evidence's rows."""
-    at = {name: squared_gain(evidence, before, after, name) for name in evidence.corners}
+    at = {name: squared_gain(evidence, before, after, name) for name in (*CORNERS, *BAND) if name in evidence.corners}
     here = evidence.corners["activity"]
-    both = zip(orders_of(evidence, before), orders_of(evidence, after), strict=True)
-    liked, *stars = (order_gain(evidence, *orders) for orders in both)
+    ordered = zip(orders_of(evidence, before), orders_of(evidence, after), strict=True)
+    liked, *stars = (order_gain(evidence, *orders) for orders in ordered)
     constant, slope = before**2 - after**2, -2 * (before - after)
     per_pair = constant + slope * here.q
     share = here.base / here.base.sum()
     unknown = 0.25 if here.weight.any() else 0.0  # q (1 - q) where ratings are imputed, at its most
     variance = float(share @ per_pair**2 - (share @ per_pair) ** 2 + share @ slope**2 * unknown)
     size = at["activity"].value ** 2
-    needed = DECIDES * variance / size if size > 1e-18 else np.inf
     corners, ends = ([name for name in names if name in at] for names in (CORNERS, BAND))
-    aligned = (squared_gain(evidence, before, after, name, aligned=True) for name in corners if not evidence.drawn)
+    aligned = [squared_gain(evidence, before, after, name, aligned=True) for name in corners if not evidence.drawn]
+    threshold = threshold_of([stars[0] if stars else liked, at["activity"], *aligned[:1]])
+    needed = (threshold + POWER) ** 2 * variance / size if size > 1e-18 else np.inf
     band = hull([at[name] for name in ends], "+.4f")
     squared = tuple(at[name] for name in corners)
-    return Gain(liked, squared, needed, band, stars[0] if stars else None, tuple(aligned))
+    return Gain(liked, squared, needed, band, stars[0] if stars else None, tuple(aligned), threshold)
 
 
 def together(by_log: Gain | None, by_random: Gain | None) -> Decision:

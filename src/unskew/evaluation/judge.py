@@ -69,7 +69,7 @@ class Evidence:
         n, fold = len(y), np.zeros(len(y), np.int64)
         error = float(y.std() / np.sqrt(n))
         level = normal_interval(float(y.mean()), error, form=".1%" if log.binary else ".3f")
-        corners = dict.fromkeys(("activity", "alike"), Corner(y, np.ones(n), np.zeros(n)))
+        corners = dict.fromkeys(("order", "activity", "alike"), Corner(y, np.ones(n), np.zeros(n)))
         users, items = given.users.astype(np.int64), given.items.astype(np.int64)
         unknown, held = Slope(0.0, np.inf, 0.0), np.zeros(n, bool)
         return cls(log, fold[:0], fold, users, items, held, y, corners, False, unknown, level, drawn=drawn)
@@ -201,6 +201,7 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
 
     Estimates have weights (1 - p) / p. Those that decide, which ask for a sign, have their square roots: residuals of
     an imputation that has learned from the log are small everywhere, so that less noise is worth more than less bias.
+    For the same reason order counts the pairs of a user by the root of his activity.
     """
     held, y = (
         rows.place >= 0,
@@ -221,11 +222,13 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
         p = propensity[rows.place]
     raw, low = (np.clip(found[name].astype(np.float64), *INSIDE) for name in ("raw", "low"))
     base, weight = np.where(held, 0.0, rows.cells), np.where(held, (1 - p) / p, 0.0)
+    in_pairs = activity**0.25  # of which pairs of rows have two
     tilt = y * low / raw + (1 - y) * (1 - low) / (1 - raw)
     corners = {
         "alike": Corner(raw, base, weight),
         "low, alike": Corner(low, base, weight * tilt),
         "activity": Corner(raw, base * activity, np.sqrt(weight) * activity),
+        "order": Corner(raw, base * in_pairs, np.sqrt(weight) * in_pairs),
         "low, activity": Corner(low, base * activity, np.sqrt(weight) * tilt * activity),
         "low, tempered": Corner(low, base, np.sqrt(weight) * tilt),
     }
