@@ -109,7 +109,8 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
     assert rated.level.value == pytest.approx(world.test.positive_rate)
     before, after = ((rated.y - of(rated.users, rated.items)) ** 2 for of in (poor, good))
     gained, needed = before - after, found.by_random.needed
-    assert needed == pytest.approx(gain.DECIDES * gained.var() / gained.mean() ** 2)  # nothing is imputed
+    decides = (found.by_random.threshold + gain.POWER) ** 2
+    assert needed == pytest.approx(decides * gained.var() / gained.mean() ** 2)  # nothing is imputed
     assert found.finding().rests_on == "3,000 random ratings, 15 of pairs that the log holds."
     others = world.test.take(~SeenPairs(few)(world.test.users, world.test.items))
     rests_on = unskew.compare(poor, good, few, random_ratings=others).finding().rests_on

@@ -179,8 +179,8 @@ def _of_pairs(test: RatingLog, scores: Values) -> dict[str, Interval]:
     liked = (test.ratings >= POSITIVE_FROM).astype(np.float64)
     if liked.min() < liked.max():
         rows = Evidence.rated(test, test, liked)
-        order = order_of(rows, scores, rows.corners["alike"], within_users=False)
-        found["auc"] = interval_in((0, 1), *order_share(rows, order)[:2])
+        share = order_share(rows, order_of(rows, scores, rows.corners["alike"], within_users=False))
+        found["auc"] = interval_in((0, 1), share.value, share.error)
     return found
 
 

@@ -8,7 +8,7 @@ nothing is left of that once both have one mean.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,15 +26,16 @@ CORNERS = ("activity", "low, activity", "low, tempered")  # which decide, by tem
 BAND = ("alike", "low, alike")  # of estimates
 
 
-class Estimate(NamedTuple):
-    """A value with its standard error, and who makes it: a vector by user of length 1, of length 0 if nobody does.
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its standard error, and the shares of users in it: a vector of length 1, None if there is no error.
 
     The correlation of two estimates is the product of these vectors.
     """
 
     value: float
     error: float
-    shares: Values = np.zeros(1)
+    shares: Values | None = field(default=None, compare=False, repr=False)
 
     @property
     def z(self) -> float:
@@ -55,13 +56,13 @@ def hull(estimates: Sequence[Estimate], form: str = ".4f") -> Interval:
 def estimated(evidence: Evidence, value: float, by_user: Values, by_item: Values | None = None) -> Estimate:
     """Return a value with the error of a sum of terms by row, as `Evidence.error` takes them."""
     sums, error = np.bincount(evidence.users, by_user), evidence.error(by_user, by_item)
-    size = float(np.linalg.norm(sums)) if error > ROUNDING else np.inf
-    return Estimate(value, error, sums / max(size, 1e-300))
+    size = float(np.linalg.norm(sums))
+    return Estimate(value, error, sums / size if error > ROUNDING and size > 0 else None)
 
 
 def threshold_of(looks: Sequence[Estimate]) -> float:
     """Return how many standard errors the largest of several looks exceeds in 5% of logs without any gain."""
-    shares = [look.shares for look in looks if look.shares.any()]
+    shares = [look.shares for look in looks if look.shares is not None]
     if not shares:
         return Z
     left, size, _ = np.linalg.svd(np.stack(shares), full_matrices=False)
