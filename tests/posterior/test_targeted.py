@@ -56,6 +56,21 @@ def test_mean_and_risk_are_right_if_either_is(wrong):
     assert risk < 0.25 * naive_risk
 
 
+@pytest.mark.parametrize("against", [1.0, 0.0])
+def test_an_order_that_left_out_ratings_contradict_is_flat_and_never_reversed(against):
+    """All of it, or that of one of three groups of users."""
+    rng, n = np.random.default_rng(0), 6000
+    users, items, z = rng.integers(90, size=n), rng.integers(50, size=n), rng.normal(size=n)
+    signs = np.where((users % 3 == 0) | (against > 0), -1.0, 1.0)
+    liked, fold = (rng.random(n) < expit(1 + signs * z)).astype(int), rng.integers(5, size=n)
+    found = target(liked, z, np.zeros(n), users, items, np.arange(90) % 3, fold, np.ones(n))
+    slopes = found.coefficients[1] + found.deviations[:, 1]
+    assert found.applied
+    assert slopes[0] == pytest.approx(1e-3)
+    assert slopes[1:] == pytest.approx([1e-3, 1e-3] if against else [1, 1], abs=1e-6 if against else 0.15)
+    assert expit(found.logits(z, np.zeros(n), users)).mean() == pytest.approx(liked.mean(), abs=0.01)
+
+
 def test_gate_opens_on_evidence_alone():
     opened = 0
     for seed in range(6):

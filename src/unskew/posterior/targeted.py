@@ -4,7 +4,7 @@ logit r = a + b logit q + c log p + deviations of a and b of the user's expert, 
 1 / p (in the sense of targeted learning: van der Laan and Rubin, Int. J. Biostatistics 2(1), 2006). With weights 1 / p
 its residuals sum to 0 over all pairs, so the mean is right if p is, or if the imputation is. Deviations are shrunk by
 empirical Bayes. The map is applied only if it lowers the cross-fitted weighted log-loss by two standard errors. Without
-p, weights and experts it is Platt's.
+p, weights and experts it is Platt's. Neither reverses an order: one that left-out ratings contradict becomes flat.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.calibration.platt import SMALLEST_SLOPE
 from unskew.metrics.intervals import effective_sample_size, two_way_error
 from unskew.nets.near import Near
 from unskew.posterior import defaults
@@ -125,6 +126,14 @@ def shrunk_logistic(x: Float, y: Int, weights: Float, group: Int, n_groups: int)
         old, variance = variance, np.maximum((deviations**2).sum(axis=1) / known, 1e-4)
         if np.abs(np.log(variance / old)).max() < 0.01:
             break
+    slopes = np.arange(c + n_groups, design.shape[1])
+    contradicted = slopes[beta[1] + beta[slopes] < SMALLEST_SLOPE]
+    if len(contradicted) or beta[1] < SMALLEST_SLOPE:  # an order that they do not bear out tells nothing: no reverse
+        penalty[1] = penalty[contradicted] = 1e12
+        centre[1] = max(beta[1], SMALLEST_SLOPE)
+        centre[contradicted] = SMALLEST_SLOPE - centre[1]
+        beta, _ = ridge_logistic(design, y, weights, penalty, centre, centre)
+        beta[slopes] = np.maximum(beta[slopes], SMALLEST_SLOPE - beta[1])
     return beta[:c], beta[c:].reshape(2, n_groups).T.copy()
 
 
