@@ -113,9 +113,14 @@ def _part(name: str) -> Any:
     if name.casefold() not in folded:
         raise ParameterError(f"There is no part {name!r}{nearest(name, known)}")
     found = known[folded[name.casefold()]]
-    if needed := [e.name for e in fields(found) if e.default is MISSING and e.default_factory is MISSING]:
+    if needed := unset(found):
         raise ParameterError(f"{found.__name__} needs the setting {needed[0]!r}: make it in Python, or in a recipe.")
     return found()
+
+
+def unset(cls: type) -> list[str]:
+    """Return the settings of a class that have no default."""
+    return [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
 
 def register(name: str, defaults: Any = None, *, note: str = "") -> Any:

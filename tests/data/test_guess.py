@@ -31,6 +31,15 @@ def test_common_headers_are_understood(header, expected):
     assert bool(guessed) == (expected != ("user_id", "item_id", "rating"))
 
 
+def test_only_columns_that_can_be_named_come_with_the_setting_that_names_them():
+    roles = dict.fromkeys((*ROLES, "request", "pscore"))
+    names = dict.fromkeys(("customer", "item_id", "stars", "queryid", "propensity_score"), ())
+    assert find_columns(names, roles, "log.csv")[1] == [
+        "users are in 'customer', ratings are in 'stars' (user=, rating= change this)",
+        "requests are in 'queryid', pscores are in 'propensity_score'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("header", "sentence"),
     [

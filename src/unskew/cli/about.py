@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import asdict, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from shutil import get_terminal_size
@@ -49,7 +49,7 @@ def listed() -> Answer:
     Example:
         unskew list --json
     """
-    from unskew.registry import broken
+    from unskew.registry import broken, unset
 
     problems = broken()
 
@@ -57,11 +57,8 @@ def listed() -> Answer:
         return [entry for kind in kinds for entry in unskew.registered(kind) if entry.name not in problems]
 
     methods = [_described(entry.name, entry) for entry in unskew.registered()]
-    parts = [
-        _described(entry.cls.__name__.lower(), entry)
-        for entry in usable("net", "propensity", "calibrator")
-        if all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(entry.cls))
-    ]
+    parts = usable("net", "propensity", "calibrator")
+    parts = [_described(entry.cls.__name__.lower(), entry) for entry in parts if not unset(entry.cls)]
     sources = [entry.defaults for entry in usable("dataset")]
     metrics = [{"name": each.name, "summary": each.defaults.meaning, "settings": {}} for each in usable("metric")]
     for sentence in problems.values():
@@ -85,14 +82,11 @@ def listed() -> Answer:
 
 def _described(name: str, entry: Any) -> dict[str, Any]:
     """Return name, summary and settings with defaults; a part among them is a name as well."""
-    from unskew.store.recipe import to_plain
+    from unskew.registry import settings_of
 
-    if entry.problem:
-        return {"name": name, "summary": entry.problem, "settings": {}}
-    plain = to_plain(entry.build())
-    kinds = {setting: value["kind"].lower() for setting, value in plain.items() if isinstance(value, dict)}
-    settings = {setting: value for setting, value in (plain | kinds).items() if setting != "kind"}
-    return {"name": name, "summary": entry.summary, "settings": settings}
+    made = {} if entry.problem else settings_of(entry.build())
+    settings = {of: type(held).__name__.lower() if is_dataclass(held) else held for of, held in made.items()}
+    return {"name": name, "summary": entry.problem or entry.summary, "settings": settings}
 
 
 def _text(row: dict[str, Any]) -> str:

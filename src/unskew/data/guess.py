@@ -30,7 +30,7 @@ class Names(NamedTuple):
 
 
 NAMES = Names()
-
+ROLES = ("user", "item", "rating", "time", "seen")  # whose columns may be named
 
 # Names of columns by role, without case and punctuation; the first is the documented one, and goes before all others.
 MOST_SHOWN = 8  # values of a row that a sentence shows
@@ -211,9 +211,10 @@ def find_columns(
     guessed = [role for role in found if given[role] is None and found[role] != DOCUMENTED[role]]
     if not guessed or by_place is not None:
         return found, []
-    words = ", ".join(f"{PLURAL[role]} are in {found[role]!r}" for role in guessed)
-    verb = "changes" if len(guessed) == 1 else "change"
-    return found, [f"{words} ({', '.join(f'{role}=' for role in guessed)} {verb} this)"]
+    named = [role for role in guessed if role in ROLES]
+    how = f" ({', '.join(f'{role}=' for role in named)} change{'' if named[1:] else 's'} this)"
+    groups = (named, how), ([role for role in guessed if role not in ROLES], "")
+    return found, [", ".join(f"{PLURAL[r]} are in {found[r]!r}" for r in own) + how for own, how in groups if own]
 
 
 def missing_column(name: str, present: Sequence[str], where: str) -> DataError:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from unskew.data import guess
+from unskew.data.guess import ROLES
 from unskew.data.ids import as_text, is_text, narrowed
 from unskew.data.impressions import NAMED, refuse_clicks
 from unskew.data.log import RatingLog
@@ -30,7 +31,6 @@ TABS = (".tsv", ".data", ".inter", ".user", ".item")
 TYPED = re.compile(r"(.+):(token|float)(_seq)?")  # RecBole names a column "name:type"
 PACKED = {"gzip": rb"\x1f\x8b", "bz2": rb"BZh\d1AY", "zstd": rb"\x28\xb5\x2f\xfd", "zip": rb"PK\x03\x04"}  # first bytes
 PACKED_AS = (".gz", ".bz2", ".zst", ".zip")
-ROLES = ("user", "item", "rating", "time", "seen")  # whose columns may be named
 SETTING = re.compile(rf"\b({'|'.join((*ROLES, *LogSettings.__annotations__))})=")  # that a sentence asks for
 NO_DATA = re.compile(r"readme|licen[cs]e|changelog|description|.*\.(md|html|pdf|sh|pl|py)$", re.IGNORECASE)
 OF_RATINGS = re.compile(r"ratings\.|u\.data$|.*\.inter$", re.IGNORECASE)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from unskew.calibration.report import report_of, weights_of
 from unskew.compiled import announced
+from unskew.data.guess import ROLES
 from unskew.data.log import RatingLog
-from unskew.data.read import ROLES, as_log, read_log
+from unskew.data.read import as_log, read_log
 from unskew.data.rows import LogSettings
 from unskew.distributed import on
 from unskew.errors import DataError, ParameterError, checked_seed
