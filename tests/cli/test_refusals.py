@@ -122,7 +122,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     f"{FIT} naive --set validation.seed=1": "--set validation.seed has no meaning here",
     f"{FIT} naive --set log.usr=1": "--set log has no setting 'usr'; did you mean 'user'?",
     f"{FIT} naive --positive 3 --graded 1 5": "give one of the two",
-    f"{FIT} naive --graded 1 4": "widen --graded",
+    f"{FIT} naive --graded 1 4": "learned from with a wider --graded.",
     "fit absurd.csv --method naive --out new": "the rating 99 in 1 row stands out, as all others lie from 1 to 5",
     "fit coat:x --out new --method naive": "x does not exist: get Coat",
     "fit coat:x --out new --method naive --item i": "--item is for files, and coat:x is a dataset",

@@ -91,7 +91,7 @@ class Scale:
             raise DataError(f"{row} holds the rating {value:g}, too large for 32-bit floats: correct or remove it.")
         raise DataError(
             f"{row} holds the rating {value:g}, which is outside the scale {self._range}: "
-            "correct the row or widen rating_scale=."
+            "correct the row, or read what is learned from with a wider rating_scale=."
         )
 
     def refuse_one_class(self, low: float, high: float) -> None:
