@@ -372,7 +372,7 @@ def first_unread(values: Any, where: str) -> tuple[int, Any]:
     """Return the first row that keeps a column of times from being read, and what it holds."""
     column = plain(as_arrow(values, where))
     read, unread = 0, len(column)
-    while unread - read > 1:  # so many first rows are read, and so many are not
+    while unread - read > 1:  # the first `read` rows can be read, the first `unread` cannot
         middle = (read + unread) // 2
         if as_times(column[:middle], where) is None:
             unread = middle
