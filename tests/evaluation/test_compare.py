@@ -107,6 +107,7 @@ def test_random_ratings_decide_where_the_log_cannot(world, scores, capsys):
     assert "Random ratings alone judge: 80 ratings cannot judge anything" in capsys.readouterr().err
     rated = judge.Evidence.rated(world.log, world.test, world.test.ratings)
     assert rated.level.value == pytest.approx(world.test.positive_rate)
+    assert not len(rated.fold_of_ratings)
     before, after = ((rated.y - of(rated.users, rated.items)) ** 2 for of in (poor, good))
     gained, needed = before - after, found.by_random.needed
     decides = (found.by_random.threshold + gain.POWER) ** 2

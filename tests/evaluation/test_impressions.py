@@ -11,6 +11,7 @@ from unskew.errors import DataError, ParameterError
 from unskew.evaluation import compare, fits, gain, impressions, judge, policy
 from unskew.evaluation.evaluate import LIKE_THE_LOG
 from unskew.evaluation.policy import estimate_value
+from unskew.metrics import find
 
 N_USERS, N_ITEMS = 150, 30
 
@@ -175,6 +176,25 @@ def test_shares_by_popularity_are_counts_and_a_half():
     assert own.tolist() == [1, 0, 1]
     assert total.tolist() == [2, 2, 2]
     assert share == pytest.approx(np.array([1.5, 1.5, 1.5]) / 5.5)
+
+
+def test_means_over_items_are_of_some_users_at_once(monkeypatch):
+    monkeypatch.setattr(impressions, "CELLS", 7)
+    asked = []
+    found = impressions.means_over_items(lambda u, i: asked.append(len(u)) or 10.0 * u + i, np.arange(5), 3, 0)
+    assert (found.tolist(), asked) == ([1, 11, 21, 31, 41], [6, 6, 3])
+
+
+def test_what_the_best_items_would_bring_is_imputed_by_user(log, monkeypatch):
+    found, value = {}, impressions.estimate_value
+    monkeypatch.setattr(impressions, "estimate_value", lambda *own, **more: found.update(more) or value(*own, **more))
+    judge, (users, items) = impressions.Judge.of(log, 0), np.indices((N_USERS, N_ITEMS)).reshape(2, -1)
+    scores = np.random.default_rng(0).random((N_USERS, N_ITEMS))
+    judge.value(find("precision@10"), lambda u, i: scores[u, i], True)
+    best = np.argsort(-scores, axis=1)[:, :10]
+    means = np.take_along_axis(judge.reward(users, items).reshape(scores.shape), best, axis=1).mean(axis=1)
+    for imputed, expected in zip(found["imputed"], (judge.reward(*judge.shown), means[judge.shown[0]]), strict=True):
+        np.testing.assert_allclose(imputed, expected)
 
 
 def test_shares_are_those_that_make_the_latest_rows_likeliest(log, monkeypatch):

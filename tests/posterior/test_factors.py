@@ -435,9 +435,12 @@ def test_a_part_goes_on_over_its_log_and_begins_averages_anew_over_a_longer_one(
     pairs, _ = world(n=400)
     log = RatingLog.from_arrays(pairs.users, pairs.items, pairs.ratings, positive=3)
     first = sample(Problem.of(log, PLAIN, 1)).posterior
+    first = replace(first, notes=[*first.notes, "fitted around it"])  # which stays
     for burn, kept in ((None, 19), (6, 2)):
         more = first.continued(log, 12, burn)
-        assert [note for note in more.notes if "sweeps" in note] == [f"72 sweeps were run, {kept} kept."]
+        assert [more.notes[-1], *(note for note in more.notes if "sweeps" in note)] == [
+            "fitted around it", f"72 sweeps were run, {kept} kept.",
+        ]  # fmt: skip
         assert (more.sweeps, int(more.chain["sweeps"]), int(more.chain["product.count"])) == (72, 72, kept)
 
 
