@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
 import unskew
@@ -16,7 +16,8 @@ from unskew import registry
 from unskew.cli import app
 
 # The same examples in every run, so that a change is what breaks a test; the long run draws others.
-settings.register_profile("usual", derandomize=not os.environ.get("UNSKEW_LONG"))
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # the machine may be busy
+settings.register_profile("usual", derandomize=not os.environ.get("UNSKEW_LONG"), **patient)
 settings.load_profile("usual")
 
 COMPILING = """
