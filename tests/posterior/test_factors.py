@@ -369,6 +369,9 @@ def test_directions_agree_with_a_dense_svd_and_noise_has_none():
     for more in ({"n_users": 20_000}, {"n_items": 20_000}):  # of whom nothing is seen: no edge moves
         assert len(directions(log._replace(**more)).strengths) == 2
     assert len(directions(everything).strengths) == 0
+    one, some = np.arange(2000), rng.integers(150, size=2000)  # rows of one rating are noise like any other
+    for noise in (Pairs(one, some, 2000, 150), Pairs(some, one, 150, 2000)):
+        assert len(directions(noise).strengths) == 0
     alone = directions(Pairs(np.zeros(4, int), np.arange(4), 1, 4), least=4)
     assert [each.shape for each in alone] == [(1, 0), (4, 0), (0,)]
     assert not directions(everything, least=4).users.any()
