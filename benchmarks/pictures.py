@@ -12,7 +12,7 @@ from markupsafe import Markup
 import unskew
 from benchmarks.cases import QUIET
 from benchmarks.tables import Record, gathered, values
-from benchmarks.worlds import LENGTHS
+from benchmarks.worlds import ROUNDS
 from unskew.bench.protocol import WORLD_SETTINGS
 from unskew.charts import Chart, Point, Row, lines, rows
 from unskew.findings import Interval, Table
@@ -36,18 +36,17 @@ def squares(liked: np.ndarray, known: np.ndarray) -> Chart:
 
 
 def loop(records: list[Record]) -> Chart:
-    """Draw the error of the level over rounds, with the spread of seeds; with logged chances where there are any."""
-    shown = {"naive, greedy": "naive, greedy: level", "dce-bayes with chances": "dce-bayes, thompson .1: by chances"}
+    """Draw what lists promise beyond what comes of them, over rounds, with the spread of seeds."""
     series: dict[str, list[Point]] = {}
-    for label, (policy, figure) in ((label, words.split(": ")) for label, words in shown.items()):
-        for number in range(1, LENGTHS["world"][1] + 1):
-            own = np.array([*values(records, "world", policy, f"round {number}: {figure}").values()])
+    for policy in ("naive, greedy", "naive, epsilon .1", "dce-bayes, thompson .1"):
+        for number in range(1, ROUNDS + 1):
+            own = np.array([*values(records, "world", policy, f"round {number}: promise").values()])
             mean, reach = own.mean(), 2 * own.std() / math.sqrt(len(own))
-            series.setdefault(label, []).append(Point(number, Interval(mean, mean - reach, mean + reach)))
+            series.setdefault(policy, []).append(Point(number, Interval(mean, mean - reach, mean + reach)))
     about = (
-        "The share of all pairs that a recommender believes to be liked, less the truth, as it learns from its lists."
+        "The share of its lists that a recommender expects to be liked, less the share that is, as it learns from them."
     )
-    return lines("The loop bends what is believed", about, series, x="round", y="believed less true share liked")
+    return lines("The loop bends what is believed", about, series, x="round", y="promised less liked")
 
 
 def pictures() -> tuple[dict[str, Chart], dict[str, float]]:

@@ -15,8 +15,8 @@ from benchmarks.quality import TEN, fitted
 from unskew.datasets import Funnel, simulate_funnel
 from unskew.metrics import calibration_error
 
-LENGTHS = {"world": (200, 8, 5), "long": (400, 16, 2)}
-"""Items, rounds, and random ratings of each user before the first: more than can be shown in all of the rounds."""
+ROUNDS, BEFORE = 16, 2
+"""Rounds of a loop, and random ratings of each user before the first."""
 LOOPS = {
     "naive, greedy": ("naive", "greedy", 0.0),
     "naive, epsilon .1": ("naive", "epsilon", 0.1),
@@ -68,28 +68,28 @@ FUNNEL = Experiment(
 )
 
 
-def world(n_items: int, data: Path, seed: int) -> unskew.World:
-    """Return a world whose users rate whatever they are shown."""
-    return unskew.simulate(150, n_items, density=0.1, selection="uniform", seed=seed)
+def world(data: Path, seed: int) -> unskew.World:
+    """Return a world whose users rate whatever they are shown, of five times as many items as all rounds show one."""
+    return unskew.simulate(150, 400, density=0.1, selection="uniform", seed=seed)
 
 
 def played(job: Job) -> Measured:
-    """Play one loop; levels are those believed, less the truth."""
+    """Play one loop; levels are those believed, less the truth, "promise" what lists promise, less what is liked."""
     method, policy, explore = LOOPS[job.method]
-    _, rounds, start = LENGTHS[job.case]
-    asked = {"policy": policy, "explore": explore, "rounds": rounds, "start": start}
+    asked = {"policy": policy, "explore": explore, "rounds": ROUNDS, "start": BEFORE}
     figures: Figures = {}
     for one in unskew.datasets.simulate_loop(job.data, method=method, **asked, seed=job.seed):
         levels = {"level": one.level, "by chances": one.level_by_chances, "log's share": one.liked_in_log}
         errors = {name: level - one.true_level for name, level in levels.items() if math.isfinite(level)}
-        figures |= grouped(f"round {one.round}", {"regret": one.regret, "coverage": one.coverage, **errors})
+        own = {"promise": one.promised - one.liked, "regret": one.regret, "coverage": one.coverage}
+        figures |= grouped(f"round {one.round}", own | errors)
     return Measured(figures, asked)
 
 
 LOOP = Experiment(
     "rounds of serving, rating and learning with several policies, in worlds of known taste",
     tuple(LOOPS),
-    {name: partial(world, n_items) for name, (n_items, _, _) in LENGTHS.items()},
-    5,
+    {"world": world},
+    10,
     played,
 )

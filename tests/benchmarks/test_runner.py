@@ -190,6 +190,17 @@ def test_pairs_are_seen_by_the_law_of_their_world(law, slope):
     assert not np.array_equal(cases.select(stars, law, slope, seed=2)[0], seen)
 
 
+def test_the_guide_names_what_lists_promise_by_the_records():
+    text, records = (ROOT / "docs/guides/serve.md").read_text(), tables.gathered(runner.RECORDS, "loop")
+    shown, found = re.findall(r"(\d\.\d)%", text), []
+    for method in ("naive, greedy", "dce-bayes, thompson .1"):
+        for rounds in (range(1, 5), range(13, 17)):
+            names = [f"round {number}: promise" for number in rounds]
+            own = [record["metrics"][name] for record in records if record["method"] == method for name in names]
+            found.append(f"{100 * np.mean(own):.1f}")
+    assert shown[:4] == found
+
+
 def test_the_picture_of_the_loop_is_that_of_its_records():
     records = tables.gathered(runner.RECORDS, "loop")
     assert f"{pictures.loop(records)._repr_svg_()}\n" == (ROOT / "docs" / "loop.svg").read_text()
