@@ -1,6 +1,6 @@
 """External ids outside, integer codes inside: the one place that knows how the two are matched."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -205,23 +205,26 @@ def as_text(values: pa.Array, where: str) -> pa.Array:
     try:
         return raw.cast(pa.large_string())
     except pa.ArrowInvalid:
-        at = first_uncastable(raw, pa.large_string())
+        at = first_unread(raw, lambda part: part.cast(pa.large_string()))
         raise DataError(
             f"row {at + 1} of {where} holds {raw[at].as_py()!r}, which is not UTF-8: save the data as UTF-8."
         ) from None
 
 
-def first_uncastable(values: pa.Array, target: pa.DataType) -> int:
-    """Return the place of the first value that keeps `values` from being cast, by bisection."""
-    good, bad = 0, len(values)  # values[:good] can be cast, values[:bad] cannot
-    while bad - good > 1:
-        middle = (good + bad) // 2
+def first_unread(values: pa.Array, reads: Callable[[pa.Array], Any]) -> int:
+    """Return the place of the first value that keeps a column from being read, by bisection.
+
+    What begins like the column is read as a whole: `reads` answers with anything but None, and raises nothing.
+    """
+    read, unread = 0, len(values)
+    while unread - read > 1:  # the first `read` values can be read, the first `unread` cannot
+        middle = (read + unread) // 2
         try:
-            values[good:middle].cast(target)
-            good = middle
+            good = reads(values[:middle]) is not None
         except pa.ArrowInvalid:
-            bad = middle
-    return good
+            good = False
+        read, unread = (middle, unread) if good else (read, middle)
+    return read
 
 
 def is_text(kind: pa.DataType) -> bool:

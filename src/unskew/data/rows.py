@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unskew.data import guess, impressions
 from unskew.data.features import FeatureFrame, Features
-from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, is_number, is_text, plain
+from unskew.data.ids import Vocabulary, as_arrow, as_text, encoded, first_unread, is_number, is_text, plain
 from unskew.data.impressions import OVER_ALL, Target
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
@@ -231,11 +231,14 @@ class Rows(NamedTuple):
     def _times(self, role: str, notes: list[str]) -> NDArray[np.float64] | None:
         if role not in self.columns:
             return None
-        times = as_times(self.columns[role], self._at(role))
+        where = self._at(role)
+        times = as_times(column := plain(as_arrow(self.columns[role], where)), where)
         if times is None:
-            row, held = first_unread(self.columns[role], self._at(role))
-            what = f"row {row + 1} holds {held!r:.60}, no time of a known form, or of another one than the rows before"
-            notes.append(f"{self._at(role)} is not read: {what}")
+            row = first_unread(column, lambda part: as_times(part, where))
+            held = f"row {row + 1} holds {column[row].as_py()!r:.60}"
+            notes.append(
+                f"{where} is not read: {held}, no time of a known form, or of another one than the rows before"
+            )
         return times
 
     def _scale(self, ratings: NDArray[np.float64], settings: Any, notes: list[str]) -> Scale:
@@ -366,19 +369,6 @@ def as_times(values: Any, where: str) -> NDArray[np.float64] | None:
     except (pa.ArrowException, DataError):
         pass
     return None
-
-
-def first_unread(values: Any, where: str) -> tuple[int, Any]:
-    """Return the first row that keeps a column of times from being read, and what it holds."""
-    column = plain(as_arrow(values, where))
-    read, unread = 0, len(column)
-    while unread - read > 1:  # the first `read` rows can be read, the first `unread` cannot
-        middle = (read + unread) // 2
-        if as_times(column[:middle], where) is None:
-            unread = middle
-        else:
-            read = middle
-    return read, column[read].as_py()
 
 
 def _merged(

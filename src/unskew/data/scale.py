@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.data.ids import as_arrow, as_text, first_uncastable, is_number, is_text, plain
+from unskew.data.ids import as_arrow, as_text, first_unread, is_number, is_text, plain
 from unskew.errors import DataError, ParameterError
 from unskew.settings import LARGEST
 
@@ -120,7 +120,7 @@ def as_ratings(values: Any, where: str) -> NDArray[np.float64]:
     try:
         numbers: NDArray[np.float64] = ratings.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        at = first_uncastable(ratings, pa.float64())
+        at = first_unread(ratings, lambda part: part.cast(pa.float64(), safe=False))
         raise DataError(
             f"row {at + 1} of {where} holds {ratings[at].as_py()!r}, which is not a number: correct or remove the row."
         ) from None
