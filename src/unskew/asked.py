@@ -59,6 +59,15 @@ def pairs_of(log: RatingLog, users: Any, items: Any, on_unknown: OnUnknown | Non
     return found
 
 
+def for_the_average(users: Codes, items: Codes) -> str:
+    """Return a sentence on how many of these pairs are answered for the average user or item; nothing if none is."""
+    of_user, of_item = users < 0, items < 0
+    if not (unknown := int((of_user | of_item).sum())):
+        return ""
+    which = f"{of_user.sum():,} have an unknown user, {of_item.sum():,} an unknown item"
+    return f"{unknown:,} of {len(users):,} pairs were answered for the average user or item ({which})"
+
+
 def columns_of_pairs(log: RatingLog, frame: Any) -> tuple[tuple[str, str], dict[str, pa.Array]]:
     """Return the columns of a frame of pairs, and the names of those of users and items."""
     columns, found = frame_columns(frame, ("user", "item"), "the frame of pairs", like=log.names)

@@ -50,9 +50,7 @@ def update(model: Recommender, source: Any, *, sweeps: int | None = None) -> Rec
         raise ParameterError(
             "Users were folded into this model: update the model without them by all of their ratings."
         )
-    if not len(model.log):
-        raise ParameterError("The model was saved without its log, which an update goes on with: fit again.")
-    log = with_more(model.log, source)
+    log = with_more(model.with_log("what an update goes on with: fit again"), source)
     if sweeps is None:
         sweeps = BURN + int(SHARE * defaults.least_sweeps(len(log)))
     sampled = part.continued(log, whole(sweeps, "sweeps", BURN + 6, MOST_SWEEPS), BURN)

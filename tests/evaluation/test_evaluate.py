@@ -102,7 +102,7 @@ def test_simple_models_stand_next_to_a_model_unless_unwanted(tmp_path):
     model.save(tmp_path / "bare", without_log=True)
     bare = evaluate(unskew.load(tmp_path / "bare"), world.test)
     assert bare.baselines == {}
-    assert bare.notes[0].startswith("simple models are left out: the model was saved without its log")
+    assert bare.notes[0].startswith("simple models are left out: The model was saved without its log")
 
 
 def test_a_test_that_was_chosen_like_the_log_is_noted():

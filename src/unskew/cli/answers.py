@@ -41,25 +41,23 @@ def predict(
     Example:
         unskew predict model pairs.csv --out predictions.csv
     """
+    from unskew.asked import for_the_average
+
     check_place(out, *TABLES)
     if new_users is None:
         reading.refuse_unread_columns("user", "item")
     recommender = reading.folded_in(unskew.load(model), new_users, on_unknown)
     table, names = reading.table(pairs, ("user", "item"), recommender.log)
     users, items = table[names["user"]], table[names["item"]]
-    of_user = recommender.log.user_ids.codes(users) < 0
-    of_item = recommender.log.item_ids.codes(items) < 0
-    unknown = of_user | of_item
+    codes = recommender.log.user_ids.codes(users), recommender.log.item_ids.codes(items)
     if "prediction" in table.column_names:
         raise ParameterError(f"{pairs.name} has a column 'prediction' already: rename it.")
     table = table.append_column("prediction", [recommender.predict(users, items, on_unknown=on_unknown)])
     write_table(out, table, spreadsheet)
-    if unknown.any():
-        say(
-            f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
-            f"({of_user.sum():,} have an unknown user, {of_item.sum():,} an unknown item)"
-        )
-    facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": int(unknown.sum())}
+    if unknown := for_the_average(*codes):
+        say(unknown)
+    averages = int(((codes[0] < 0) | (codes[1] < 0)).sum())
+    facts = {"predictions": str(out), "pairs": len(table), "answered_for_the_average": averages}
     return Answer(f"wrote {len(table):,} predictions to {out}", facts | {"guessed": reading.guessed})
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.asked import OnUnknown
+from unskew.asked import OnUnknown, for_the_average
 from unskew.data.log import RatingLog
 from unskew.data.pairs import pair_keys
 from unskew.data.read import as_log
@@ -227,10 +227,9 @@ def _beside(
     model: Recommender, test: RatingLog, cutoffs: Iterable[int], empty_users: EmptyUsers
 ) -> dict[str, dict[str, float]]:
     """Return the same metrics of simple models of the model's log; of popularity those of order."""
-    if not len(model.log):
-        raise ParameterError("the model was saved without its log, which they would be fitted on.")
-    codes, found = _codes(model.log, test), {}
-    for name, answer in fits.baselines(model.log, model.seed).items():
+    log = model.with_log("what they would be fitted on")
+    codes, found = _codes(log, test), {}
+    for name, answer in fits.baselines(log, model.seed).items():
         scores = np.asarray(answer(*codes), np.float64)
         if name != fits.POPULARITY:
             scores = np.asarray(test.scale.from_unit(scores), np.float64)
@@ -257,10 +256,7 @@ def _about_model(model: Recommender, test: RatingLog, on_unknown: str) -> list[s
     users, items = _codes(log, test)
     unknown = (users < 0) | (items < 0)
     if unknown.any() and on_unknown == "fallback":
-        notes.append(
-            f"{unknown.sum():,} of {len(unknown):,} pairs were answered for the average user or item "
-            f"({(users < 0).sum():,} have an unknown user, {(items < 0).sum():,} an unknown item)"
-        )
+        notes.append(for_the_average(users, items))
     keys = pair_keys(users, items, log.n_items)[~unknown]
     learned = int(np.isin(keys, pair_keys(log.users, log.items, log.n_items)).sum())
     if learned:
