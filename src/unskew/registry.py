@@ -1,7 +1,7 @@
 """Names of methods, their parts, metrics and data sets: those of the package, and those that others register."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -75,10 +75,11 @@ def settings_of(made: Any) -> dict[str, Any]:
     return {each.name: getattr(made, each.name) for each in fields(made) if each.init} if is_dataclass(made) else {}
 
 
-def with_settings(made: Any, settings: Mapping[str, Any], called: str = "") -> Any:
+def with_settings(made: Any, settings: Mapping[str, Any], called: str = "", others: Iterable[str] = ()) -> Any:
     """Return a method or part with other settings, also inside its parts ("net.n_factors"), and parts by their names.
 
-    A wrapper hands on what is its base's; the text "none" is None where that may be.
+    A wrapper hands on what is its base's; the text "none" is None where that may be. `others` are names besides, one of
+    which may be meant by an unknown one.
     """
     own, inner, changed = settings_of(made), dict[str, dict[str, Any]](), dict[str, Any]()
     wrapped_by, known = next((name for name in WRAPPED if name in own), ""), own
@@ -91,7 +92,9 @@ def with_settings(made: Any, settings: Mapping[str, Any], called: str = "") -> A
         if first not in own | known:
             listed = f": it has {', '.join(known)}."
             called = called or type(made).__name__
-            raise ParameterError(f"{called} has no setting {first!r}{nearest(first, known, otherwise=listed)}")
+            raise ParameterError(
+                f"{called} has no setting {first!r}{nearest(first, [*known, *others], otherwise=listed)}"
+            )
         if first not in own:
             inner.setdefault(wrapped_by, {})[name] = value
         elif rest and not is_dataclass(own[first]):

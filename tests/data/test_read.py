@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -215,8 +216,9 @@ def test_advice_about_columns_can_be_followed_at_every_door(file):
     model = unskew.fit(path, "naive", **how, training=unskew.Training(max_epochs=1, progress=False), l2=0.5)
     assert model.log.to_arrow().equals(read_log(path, **how).to_arrow())
     assert model.method.l2 == 0.5
-    with pytest.raises(ParameterError, match=r"'naive' has no setting 'users': it has net, learning_rate, l2, error\."):
-        unskew.fit(path, "naive", users="who")
+    for wrong, end in {"users": "; did you mean 'user'?", "by": ": it has net, learning_rate, l2, error."}.items():
+        with pytest.raises(ParameterError, match=re.escape(f"'naive' has no setting {wrong!r}{end}")):
+            unskew.fit(path, "naive", **{wrong: "who"})
 
 
 def test_text_ids_become_integers_only_if_all_are_spelled_as_such(file):

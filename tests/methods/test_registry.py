@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import pytest
 
-from unskew import DRJL, DRMSE, ESCM2DR, IPS, MF, Additive, DoublyCalibrated, Naive, ParameterError, Training
+from unskew import DRJL, DRMSE, ESCM2DR, IPS, MF, Additive, DoublyCalibrated, Naive, ParameterError, Training, fit
 from unskew.methods.settings import L2, Choice, LogUniform, defaults_of, searched, with_chosen
 from unskew.registry import classes, make, register, registered
 from unskew.settings import setting
@@ -39,6 +39,7 @@ def test_a_method_of_ones_own_has_a_name():
     [
         (lambda: make("drjl"), r"no method 'drjl'.*dr-jl"),
         (lambda: make("dr-jl", cilp=0.1), r"The method 'dr-jl' has no setting 'cilp'.*clip"),
+        (lambda: fit(ordinary()[0], postive=4), r"'dce-bayes' has no setting 'postive'; did you mean 'positive'"),
         (lambda: register("dr-jl", Mine()), r"'dr-jl' is taken by unskew\.methods\.robust; choose another"),
         (lambda: register("", Mine()), "A name is a word, such as 'my-method', not ''"),
         (lambda: registered("methods"), "kind must be 'method', 'net'"),

@@ -19,7 +19,7 @@ from unskew.nets.base import NetSpec
 from unskew.nets.factors import MF
 from unskew.propensity.base import Propensity
 from unskew.propensity.factors import Factors
-from unskew.registry import make, settings_of
+from unskew.registry import make, settings_of, with_settings
 from unskew.selection.random_ratings import in_codes
 from unskew.settings import check_settings, setting
 from unskew.training.loop import train
@@ -162,8 +162,9 @@ def fit(
         >>> model.recommend(k=1).num_rows
         60
     """
-    reading: Any = {name: settings.pop(name) for name in (*ROLES, *LogSettings.__annotations__) if name in settings}
-    made: Method = make(method, **settings)
+    of_log = *ROLES, *LogSettings.__annotations__
+    reading: Any = {name: settings.pop(name) for name in of_log if name in settings}
+    made: Method = with_settings(make(method), settings, f"The method {method!r}", of_log)
     if reading:
         source = read_log(source, **reading)
     return fit_on(client, made, source, seed=seed, training=training, random_ratings=random_ratings)
