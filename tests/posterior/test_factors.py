@@ -124,15 +124,15 @@ def test_a_chain_goes_on_from_its_state(monkeypatch):
     u, i = every_pair()
     problem = Problem(world(n=400)[0], PLAIN)
     whole, first, second = (problem.chain(5) for _ in range(3))
-    whole.run(29)
+    whole.run(21)
     shots = whole.shots["rows"]
-    whole.run(11)
+    whole.run(15)
     assert whole.shots["rows"] is shots  # of the first 8 kept sweeps, then of every eighth
     with monkeypatch.context() as small:
         small.setattr("unskew.posterior.chain.SHOT_BYTES", 3.9 * 61 * (3 + 1) * 4)
-        (few := problem.chain(5)).run(40)
+        (few := problem.chain(5)).run(36)
     np.testing.assert_array_equal(few.shots["rows"], shots[[1, 2, 7]])  # in fewer bytes the last three of these
-    first.run(21)
+    first.run(17)
     second.restore(first.state())
     first.posterior()  # asking changes nothing
     assert len(first.shots["rows"]) == min(first.kept, defaults.SHOTS)  # each of a kept sweep, once
@@ -154,10 +154,10 @@ def test_answers_are_means_over_kept_sweeps(short, monkeypatch):
     assert (chain.n_checked, len(users)) == (n, len(items)) == (n, n + len(each[0]) + len(each[1]))
     assert users[n : n + len(each[0])].tolist() == each[0]  # four pairs of every row, more of the average ones
     assert items[-len(each[1]) :].tolist() == each[1]
-    chain.run(24)
-    for sweep in range(1, 25):
+    chain.run(22)
+    for sweep in range(1, 23):
         s.sweep()
-        if sweep > 6 and (sweep - 6) % (2 if short else 3) == 0:
+        if sweep > 6 and sweep % 2 == 0:
             sizes, t = (gmean(a.scale), gmean(b.scale)), s.thresholds[1:-1]
             size, place = math.prod(sizes), t[1]
             bias = (a.mean[:, 2:] - place + b.mean[:, 2]) / size
@@ -176,8 +176,8 @@ def test_answers_are_means_over_kept_sweeps(short, monkeypatch):
         np.testing.assert_allclose(side.scale, np.exp(scale), rtol=1e-9)
         np.testing.assert_allclose(side.log_variance, variance, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(posterior.thresholds, thresholds)
-    assert posterior.sweeps == 24
-    assert (len(chain.checks), len(chain.shots)) == (0, 0) if short else (6, 9)
+    assert posterior.sweeps == 22
+    assert (len(chain.checks), len(chain.shots)) == (0, 0) if short else (8, 8)
     if not short:  # what tells how steady answers are, and what new users are answered by
         sd = a.scale[users[:n]] * b.scale[items[:n]] / size
         np.testing.assert_allclose(chain.checks[-1], ndtr(f[-1][users[:n], items[:n]] / sd), atol=1e-4)
@@ -224,10 +224,11 @@ def test_in_a_new_process_every_blas_that_a_fit_loads_has_one_thread():
     code = (
         "from threadpoolctl import threadpool_info\n"
         "from unskew.posterior.factors import one_blas_thread\n"
-        "from unskew.posterior.gibbs import _solved\n"
+        "from unskew.posterior.gibbs import RowPrior\n"
         "import numpy as np\n"
         "def threads():\n"
-        "    _solved(np.eye(2), np.eye(2))\n"
+        "    prior, i = RowPrior(np.eye(2), np.zeros((1, 2)), np.ones(1)), np.eye(2)\n"
+        "    prior.draw(np.random.default_rng(0), 9, i[:1], i, i[:1, :1], np.zeros(1, int), 1.0, (1.0, 1.0), 3.0)\n"
         "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
         "print(*one_blas_thread(threads)())"
     )
@@ -240,30 +241,31 @@ def test_interrupt_keeps_what_there_is(monkeypatch):
     sweep = Sampler.sweep
 
     def stop(sampler):
-        if sampler.sweeps == 21:  # when two are kept
+        if sampler.sweeps == 19:  # when two are kept
             raise KeyboardInterrupt
         sweep(sampler)
 
     monkeypatch.setattr(Sampler, "sweep", stop)
     found = sample(Problem(world(n=400)[0], PLAIN)).posterior
-    assert found.sweeps == 21
-    assert any("Interrupted after 21 sweeps: answers rest on the 2 kept" in note for note in found.notes)
+    assert found.sweeps == 19
+    assert any("Interrupted after 19 sweeps: answers rest on the 2 kept" in note for note in found.notes)
 
 
-def test_compression_loses_nothing_that_counts(monkeypatch):
+@pytest.mark.parametrize("most", [48, None, 60])  # cut by columns, by rows of one side or both at the end, in between
+def test_compression_loses_nothing_that_counts(most, monkeypatch):
     rng = np.random.default_rng(0)
-    product, total = RunningProduct(50, 40, keep=40, most=48), np.zeros((50, 40))
+    product, total = RunningProduct(50, 40, keep=40, most=most), np.zeros((50, 40))
     for _ in range(20):
         u, v = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
         product.add(u, v)
-        assert product.users.shape[1] < 48
-        total += u @ v.T / 20
+        assert sum(own.shape[1] for own, _ in product.blocks) < (most or 100)
+        total += u @ v.T
     u, v = product.factors(5)
     best = np.linalg.svd(total)
-    assert np.allclose(u @ v.T, (best[0][:, :5] * best[1][:5]) @ best[2][:5], atol=1e-4)
+    assert np.allclose(u @ v.T, (best[0][:, :5] * best[1][:5]) @ best[2][:5], atol=1e-3)
     u, v = product.factors(40)
-    assert np.abs(u @ v.T - total).max() < 1e-4
-    liked = (total.ravel() + 0.1 * rng.standard_normal(2000) > 0).astype(int)
+    assert np.abs(u @ v.T - total).max() < 1e-3
+    liked = (total.ravel() + 2 * rng.standard_normal(2000) > 0).astype(int)
     a, b = every_pair(50, 40)
     rank = smallest_rank(liked, u[a] * v[b])
     full, enough, less = (roc_auc(liked, (u[:, :k] @ v[:, :k].T).ravel()) for k in (40, rank, rank - 1))
@@ -274,8 +276,8 @@ def test_compression_loses_nothing_that_counts(monkeypatch):
     twice = RunningProduct(50, 40)
     for _ in range(2):  # whose columns repeat each other
         twice.add(u[:, :3], v[:, :3])
-    (x, y), expected = twice.factors(40), u[:, :3] @ v[:, :3].T
-    np.testing.assert_allclose(x @ y.T, expected, atol=1e-4)
+    (x, y), expected = twice.factors(40), 2 * u[:, :3] @ v[:, :3].T
+    np.testing.assert_allclose(x @ y.T, expected, atol=1e-3)
     assert x.shape[1] == y.shape[1] == 3
 
 
@@ -414,8 +416,8 @@ def test_folds_share_every_user_evenly_and_columns_are_of_the_fold(monkeypatch):
     assert np.corrcoef(chain.sampler.user_side.columns.values[:, 1], counts)[0, 1] > 1 - 1e-9
     ran, run, seed = [], Chain.run, (problem := replace(problem, seed=7)).chain(1).sampler.seed
     monkeypatch.setattr(Chain, "run", lambda own, n, bar: ran.append((own, n)) or run(own, n, bar))
-    problem.without_fold(fold, 2)  # by a chance of its own; of 60 sweeps a quarter is thrown away
-    assert [(own.sampler.seed - seed, own.burn, own.short, n) for own, n in ran] == [(3, 15, True, 60)]
+    problem.without_fold(fold, 2)  # by a chance of its own; of 50 sweeps a quarter is thrown away
+    assert [(own.sampler.seed - seed, own.burn, own.short, n) for own, n in ran] == [(3, 12, True, 50)]
 
 
 def test_folded_in_users_agree_with_fitted_ones(fitted):
@@ -439,7 +441,7 @@ def test_a_part_goes_on_over_its_log_and_begins_averages_anew_over_a_longer_one(
     log = RatingLog.from_arrays(pairs.users, pairs.items, pairs.ratings, positive=3)
     first = sample(Problem.of(log, PLAIN, 1)).posterior
     first = replace(first, notes=[*first.notes, "fitted around it"])  # which stays
-    for burn, kept in ((None, 19), (6, 2)):
+    for burn, kept in ((None, 28), (6, 3)):
         more = first.continued(log, 12, burn)
         assert [more.notes[-1], *(note for note in more.notes if "sweeps" in note)] == [
             "fitted around it", f"72 sweeps were run, {kept} kept.",
@@ -524,8 +526,8 @@ def test_contexts_move_scores_up_where_more_is_liked():
     y = f[log.users, log.items] + 1.5 * (context == 2) + np.random.default_rng(1).standard_normal(3000)
     log = log._replace(ratings=(y > 0).astype(float), context=context)
     chain, s = (problem := Problem(log, PLAIN)).chain(6), problem.chain(6).sampler
-    chain.run(9)
-    for _ in range(9):  # of which the last is kept
+    chain.run(8)
+    for _ in range(8):  # of which the last is kept
         s.sweep()
     t, size = s.thresholds[1::3], gmean(s.user_side.scale) * gmean(s.item_side.scale)
     np.testing.assert_allclose(chain.sums["context"], (np.bincount(context) @ t / 3000 - t) / size)
@@ -564,7 +566,7 @@ def test_a_fit_runs_until_its_answers_stand_still(monkeypatch):
         assert ran == expected
         assert any("would tell it better" in note for note in found.notes) == (unsteady > 1e-4)
         ran.clear()
-    told = "85 sweeps were run, 23 kept: they tell a chance up to an error of 0.010; sweeps=170 would tell it better."
+    told = "85 sweeps were run, 35 kept: they tell a chance up to an error of 0.010; sweeps=170 would tell it better."
     assert told in found.notes
 
 
@@ -601,7 +603,7 @@ def test_defaults_stand_as_they_were_frozen():
     assert (d.FACTORS, d.PRIOR_SCALE, d.COLUMN_PRIOR, d.SCALE_SHAPE, d.THRESHOLD_SD) == (16, 1, (0.1, 0.001), 5, 5)
     assert (d.MOST_LEVELS, d.LEVELS, d.FEWEST_LEVELS, d.RATINGS_A_LEVEL) == (20, 50, 5, 20)
     assert (d.EDGE, d.MOST_DIRECTIONS) == (1.05, 16)
-    assert (d.STOP_BELOW, d.THIN, d.FOLD_THIN, d.FOLDS, d.STANDARD_ERRORS, d.UNEXPLAINED) == (1e-4, 3, 2, 5, 2, 0)
+    assert (d.STOP_BELOW, d.THIN, d.FOLDS, d.STANDARD_ERRORS, d.UNEXPLAINED) == (1e-4, 2, 5, 2, 0)
     assert (d.HISTORY_COLUMNS, d.RANK_LOSS, d.MOST_RANK, d.SHOTS, d.LOWER, SWEEPS, BURN) == (
         128,
         5e-4,
@@ -611,7 +613,7 @@ def test_defaults_stand_as_they_were_frozen():
         20,
         5,
     )
-    sweeps = {7_000: (300, 1000, 60), 19_999: (300, 1000, 60), 20_000: (300, 600, 100), 200_000: (150, 300, 50)}
+    sweeps = {7_000: (250, 500, 50), 19_999: (250, 500, 50), 20_000: (250, 500, 83), 200_000: (150, 300, 50)}
     for n, expected in (sweeps | {1_000_000: (40, 80, 20)}).items():
         assert (d.least_sweeps(n), d.most_sweeps(n), fold_sweeps(n)) == expected
     assert [d.burn_in(n) for n in (100, 160, 300)] == [25, 40, 40]

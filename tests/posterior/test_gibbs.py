@@ -108,7 +108,7 @@ def slow_row(q, target, w, row, shape, gamma, precision, mean, normal):
     own = precision + (q * w[:, None]).T @ q
     centre = np.linalg.solve(own, precision @ mean + q.T @ (w * target))
     root = np.linalg.cholesky(own[::-1, ::-1])[::-1, ::-1].T  # own = root' root
-    return scale, centre, centre + np.linalg.solve(root, normal)
+    return scale, centre, centre - (row - centre) / 2 + math.sqrt(0.75) * np.linalg.solve(root, normal)
 
 
 def slow_sweep(s):

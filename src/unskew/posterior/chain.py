@@ -17,6 +17,7 @@ from unskew.special import ndtr
 
 ROWS = 100_000
 SHOT_BYTES = 64e6  # that item rows of all shots together take
+WAITING = 8_000_000  # numbers of a product that may wait to be cut
 
 
 class Chain:
@@ -54,18 +55,17 @@ class Chain:
         return self.product.count
 
     def run(self, sweeps: int, bar: Bar | None = None) -> None:
-        """Run further sweeps; of those after the burn-in every third is kept, every second of a short chain."""
-        thin = defaults.FOLD_THIN if self.short else defaults.THIN
+        """Run further sweeps; of those after the burn-in every second is kept."""
         for _ in range(sweeps):
             self.sampler.sweep()
-            if self.sampler.sweeps > self.burn and (self.sampler.sweeps - self.burn) % thin == 0:
+            if self.sampler.sweeps > self.burn and (self.sampler.sweeps - self.burn) % defaults.THIN == 0:
                 self._keep()
             if bar is not None:
                 bar.advance()
 
     def state(self) -> dict[str, Any]:
         """Return the sampler's state and the averages as plain arrays."""
-        users, items = self.product.factors(self.product.keep, mean=False)
+        users, items = self.product.factors(self.product.keep)
         found = {"product.users": users, "product.items": items, "product.count": self.kept, "burn": self.burn}
         for name, held in (("sums", self.sums), ("shots", self.shots)):
             found |= {f"{name}.{key}": value for key, value in held.items()}
@@ -74,7 +74,7 @@ class Chain:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state of the same log, averages and all; for another log restore the sampler alone."""
         self.sampler.restore(state)
-        self.product.users, self.product.items = state["product.users"], state["product.items"]
+        self.product.blocks = [(state["product.users"], state["product.items"])]
         self.product.count, self.burn = int(state["product.count"]), int(state["burn"])
         self.sums, self.shots = (
             {key.removeprefix(start): np.array(value) for key, value in state.items() if key.startswith(start)}
@@ -136,7 +136,7 @@ class Chain:
             )
         chosen, a, b = self.chosen, self.sampler.user_side, self.sampler.item_side
         means = {name: value / self.kept for name, value in self.sums.items()}
-        u, v = self.product.factors(defaults.MOST_RANK)
+        u, v = (side / math.sqrt(self.kept) for side in self.product.factors(defaults.MOST_RANK))
         biases = (means["user_bias"], np.ones(a.n)), (np.ones(b.n), means["item_bias"])
         u, v = (
             np.hstack([np.column_stack(own).astype(np.float32), rows]) for own, rows in zip(biases, (u, v), strict=True)
@@ -167,47 +167,51 @@ class Chain:
 
 
 class RunningProduct:
-    """Hold mean of U_s V_s' over sweeps as one pair of factors, never wider than `most` columns.
+    """Hold the sum of U_s V_s' over sweeps as factors in blocks, cut back to `keep` columns when `most` are there.
 
-    A buffer of stacked [U_1 .. U_S] and [V_1 .. V_S] is cut back to `keep` columns by a truncated SVD of the product of
-    their roots, the best approximation of that rank.
+    A cut is the best approximation of that rank: a truncated SVD. Its time is the third power of the columns, or of the
+    rows if these are fewer: where they are far fewer, many columns wait for one cut.
     """
 
-    def __init__(
-        self, n_users: int, n_items: int, keep: int = defaults.MOST_RANK, most: int = 2 * defaults.MOST_RANK
-    ) -> None:
-        self.users: Float32 = np.zeros((n_users, 0), np.float32)
-        self.items: Float32 = np.zeros((n_items, 0), np.float32)
-        self.keep, self.most, self.count = keep, most, 0
+    def __init__(self, n_users: int, n_items: int, keep: int = defaults.MOST_RANK, most: int | None = None) -> None:
+        waiting = WAITING // (n_users + n_items)
+        self.most = most or (waiting if waiting > 8 * max(n_users, n_items) else 2 * keep)
+        self.blocks = [(np.zeros((n_users, 0), np.float32), np.zeros((n_items, 0), np.float32))]
+        self.keep, self.count = keep, 0
 
     def add(self, users: Float32, items: Float32) -> None:
         """Add one sweep's rows."""
-        self.users, self.items = np.hstack([self.users, users]), np.hstack([self.items, items])
+        self.blocks.append((users, items))
         self.count += 1
-        if self.users.shape[1] >= self.most:
-            self.users, self.items = self.factors(self.keep, mean=False)
+        if sum(users.shape[1] for users, _ in self.blocks) >= self.most:
+            self.blocks = [self.factors(self.keep)]
 
-    def factors(self, rank: int, mean: bool = True) -> tuple[Float32, Float32]:
-        """Return user and item factors of at most `rank` columns, strongest first."""
-        if self.users.shape[1] == 0:
-            return self.users, self.items
-        roots = [_root(side) for side in (self.users, self.items)]
-        small = roots[0].T @ roots[1]
+    def factors(self, rank: int) -> tuple[Float32, Float32]:
+        """Return user and item factors of the sum, of at most `rank` columns, strongest first."""
+        sides = [np.hstack(side) for side in zip(*self.blocks, strict=True)]
+        bases = [_coordinates(side) for side in sides]
+        small = bases[0] @ bases[1].T
         squares, left = np.linalg.eigh(small @ small.T)
         strengths = np.sqrt(np.maximum(squares[::-1], 0))
-        k = min(rank, int((strengths > 1e-6 * strengths[0]).sum()))
+        k = min(rank, int((strengths > 1e-6 * strengths[:1]).sum()))
         size, left = np.sqrt(strengths[:k]), left[:, ::-1][:, :k]
         right = small.T @ left / strengths[:k]
-        scale = math.sqrt(1 / self.count if mean else 1.0)
-        turns = [np.linalg.solve(root.T, turn * size * scale) for root, turn in zip(roots, (left, right), strict=True)]
-        return self.users @ turns[0].astype(np.float32), self.items @ turns[1].astype(np.float32)
+        found = []
+        for side, base, turn in zip(sides, bases, (left * size, right * size), strict=True):
+            found.append(turn if len(base) == len(side) else side @ np.linalg.solve(base, turn).astype(np.float32))
+        return found[0].astype(np.float32), found[1].astype(np.float32)
 
 
-def _root(x: Float32) -> Float:
-    """Return the lower root of x'x, which is small; with columns that repeat each other, of a little more."""
+def _coordinates(x: Float32) -> Float:
+    """Return C with x = Q C, Q orthogonal: x itself, or what is above the diagonal if x has more rows than columns.
+
+    Columns that repeat each other are made a little longer.
+    """
+    if len(x) <= x.shape[1]:
+        return x.astype(float)
     parts = (x[start : start + ROWS] for start in range(0, len(x), ROWS))  # a copy of 64 bits of all would be large
     square = sum(part.astype(float).T @ part.astype(float) for part in parts)
-    return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))))
+    return np.asarray(np.linalg.cholesky(square + 1e-12 * np.trace(square) * np.eye(len(square))).T)
 
 
 def smallest_rank(liked: Int, parts: Float32) -> int:

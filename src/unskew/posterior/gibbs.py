@@ -19,7 +19,7 @@ import numpy as np
 from unskew.compiled import n_threads
 from unskew.posterior import defaults
 from unskew.posterior.exposure import Columns
-from unskew.posterior.kernels import PIECE, Float, Int, sample_rows, score_pieces
+from unskew.posterior.kernels import PIECE, Float, Int, draw_prior, sample_rows, score_pieces
 from unskew.special import ndtri
 
 FAR = 1e30
@@ -51,23 +51,11 @@ class RowPrior:
         (c, p), (shape, rate) = fx.shape, of_columns
         bartlett = np.tril(rng.standard_normal((p, p)), -1)
         np.fill_diagonal(bartlett, np.sqrt(2 * rng.standard_gamma((df + n - np.arange(p)) / 2)))
-        root = np.linalg.cholesky(ff + np.diag(self.column_precision))
-        half = _solved(root, fx)
-        # Any root M of the scale, M M' = scale, will do: with scale^-1 = C C' it is C'^-1.
-        factor = _solved(np.linalg.cholesky(xx + np.eye(p) / w - half.T @ half), bartlett, 1)
-        self.precision = factor @ factor.T
-        noise = _solved(np.linalg.cholesky(self.precision), rng.standard_normal((p, c)), 1)
-        self.coefficients = _solved(root, half + noise.T, 1)
-        size = ((self.coefficients @ self.precision) * self.coefficients).sum(axis=1)
-        drawn = rng.standard_gamma(shape + np.bincount(groups) * p / 2) / (rate + np.bincount(groups, size) / 2)
-        self.column_precision = np.maximum(drawn, 1e-12)[groups]
-
-
-def _solved(root: Any, b: Float, transposed: int = 0) -> Float:
-    """Return root^-1 b of a lower root, or root'^-1 b."""
-    from scipy.linalg.lapack import dtrtrs  # slow to import, and answers need none
-
-    return np.ascontiguousarray(dtrtrs(root, b, lower=1, trans=transposed)[0])
+        normals, gammas = rng.standard_normal((p, c)), rng.standard_gamma(shape + np.bincount(groups) * p / 2)
+        draw_prior(
+            fx, xx, ff, groups, w, rate, bartlett, normals, gammas, self.precision, self.coefficients,
+            self.column_precision,
+        )  # fmt: skip
 
 
 class Side:

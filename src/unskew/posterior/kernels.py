@@ -14,7 +14,9 @@ Int = NDArray[np.int64]
 # Without "nnan" and "ninf": the code compares numbers that may be infinite.
 MATH = {"contract", "reassoc", "nsz", "arcp"}
 PIECE = 4096
-
+BEYOND = 0.5
+"""How far a drawn row lies beyond its conditional mean, seen from the row before, as a share of their distance."""
+FRESH = math.sqrt(1 - BEYOND**2)
 
 GRID = 128
 """Points a unit at which `normal_cdf` is known."""
@@ -126,25 +128,37 @@ def quadratic(a: Float, x: Float, n: int) -> float:
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
-def draw_row(a: Float, b: Float, noise: Float, p: int) -> None:
-    """Turn b into A^-1 b and the standard normal `noise` into a draw of N(0, A^-1); a loses A to its root."""
-    for j in range(p - 1, -1, -1):  # A = R'R, R lower; starts of rows at a time, which the compiler turns into vectors
-        inverse = 1.0 / math.sqrt(a[j, j])
-        b[j] *= inverse
-        for i in range(j):
-            a[j, i] *= inverse
-        for i in range(j):
-            factor = a[j, i]
-            b[i] -= factor * b[j]
-            for h in range(i + 1):
-                a[i, h] -= factor * a[j, h]
-        a[j, j] = inverse
+def draw_row(a: Float, two: Float, b: Float, noise: Float, p: int) -> None:
+    """Turn b into A^-1 b and the standard normal `noise` into a draw of N(0, A^-1); a loses A to L and 1 / D.
+
+    A = L'D L, L unit lower, its last two rows at a time, of a length that the compiler turns into vectors: what lies
+    above the diagonal is of no meaning.
+    """
+    for j in range(p - 1, 0, -2):
+        k = j - 1
+        below, ratio = 1.0 / a[j, j], a[j, k] / a[j, j]
+        own = 1.0 / (a[k, k] - ratio * a[j, k])
+        for i in range((k | 3) + 1):
+            two[0, i], two[1, i] = a[j, i], a[k, i] - ratio * a[j, i]
+            two[2, i], two[3, i] = below * two[0, i], own * two[1, i]
+        b[k] -= ratio * b[j]
+        for i in range(k):
+            b[i] -= two[2, i] * b[j] + two[3, i] * b[k]
+        for i in range(k):
+            x, y = two[0, i], two[1, i]
+            for h in range((i | 3) + 1):
+                a[i, h] -= x * two[2, h] + y * two[3, h]
+        for i in range(k):
+            a[j, i], a[k, i] = two[2, i], two[3, i]
+        a[j, k], a[j, j], a[k, k] = ratio, below, own
+    if p % 2:
+        a[0, 0] = 1.0 / a[0, 0]
     for i in range(p):
-        total, free = b[i], noise[i]
+        total, free = b[i] * a[i, i], noise[i] * math.sqrt(a[i, i])
         for j in range(i):
             total -= a[i, j] * b[j]
             free -= a[i, j] * noise[j]
-        b[i], noise[i] = total * a[i, i], free * a[i, i]
+        b[i], noise[i] = total, free
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
@@ -155,6 +169,8 @@ def sample_rows(
 ) -> None:  # fmt: skip
     """Draw, for each row of one side: latent ratings (of users, by uniforms), its scale, the row given the other side.
 
+    Rows are overrelaxed: a draw keeps its distribution and leans away from the last one, so that errors of means cancel
+    (Adler, Physical Review D 23, 1981). `mean` becomes the conditional means.
     Rating `place[k]` of the log is the k-th of this side. The last column of rows is the bias; weight is one over the
     scale of the other side. `a` becomes the square of (z, 1, y - bias), four ratings at a time, so that its last row
     holds what pulls the row and the quadratic form of (x, -1) the residuals: left[r], in units of their variance.
@@ -162,7 +178,8 @@ def sample_rows(
     """
     p, n_known = len(width), known.shape[1]
     d, q = p - 1, (p | 3) + 1
-    a, root, block, b, drawn = np.zeros((q, q)), np.empty((p, p)), np.zeros((4, q)), np.empty(q), np.empty(p)
+    a, root, block, two = np.zeros((q, q)), np.zeros((q, q)), np.zeros((4, q)), np.zeros((4, q))
+    b, drawn = np.empty(q), np.empty(p)
     most = 0
     for r in rows:
         most = max(most, pointer[r + 1] - pointer[r])
@@ -212,12 +229,66 @@ def sample_rows(
             k2, k3 = known[r, c2] if c2 == c + 2 else 0.0, known[r, c3] if c3 == c + 3 else 0.0
             for j in range(p):
                 b[j] += k0 * shift[c, j] + k1 * shift[c1, j] + k2 * shift[c2, j] + k3 * shift[c3, j]
-        draw_row(root, b, drawn, p)
+        draw_row(root, two, b, drawn, p)
         for j in range(p):
             mean[r, j] = b[j]
-            b[j] += drawn[j]
+            b[j] += FRESH * drawn[j] - BEYOND * (x[r, j] - b[j])
             x[r, j] = b[j]
         left[r] = inverse * quadratic(a, b, p + 1)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def find_root(a: Float) -> None:
+    """Turn a into its lower root, A = R R'; what is above the diagonal stays."""
+    for i in range(len(a)):
+        for j in range(i + 1):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total / a[j, j] if j < i else math.sqrt(total)
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def solve_root(root: Float, b: Float, transposed: bool) -> None:
+    """Turn b into R^-1 b or R'^-1 b of a lower root R."""
+    n = len(root)
+    for step in range(n):
+        i = n - 1 - step if transposed else step
+        for other in range(step):
+            k = n - 1 - other if transposed else other
+            factor = root[k, i] if transposed else root[i, k]
+            for j in range(b.shape[1]):
+                b[i, j] -= factor * b[k, j]
+        for j in range(b.shape[1]):
+            b[i, j] /= root[i, i]
+
+
+@njit(fastmath=MATH, cache=True, nogil=True)
+def draw_prior(
+    fx: Float, xx: Float, ff: Float, groups: Int, w: float, rate: float, bartlett: Float, normals: Float, gammas: Float,
+    precision: Float, coefficients: Float, column_precision: Float,
+) -> None:  # fmt: skip
+    """Draw L, B and l of a prior (`RowPrior.draw`) into the last three, given normals and gammas of rate 1."""
+    (c, p), root, half, rates = fx.shape, ff.copy(), fx.copy(), np.full(len(gammas), rate)
+    for k in range(c):
+        root[k, k] += column_precision[k]
+    find_root(root)
+    solve_root(root, half, False)
+    scale = xx + np.eye(p) / w - half.T @ half
+    find_root(scale)
+    solve_root(scale, bartlett, True)  # any root M of the scale, M M' = scale, will do: this one is C'^-1
+    precision[:] = bartlett @ bartlett.T
+    scale[:] = precision
+    find_root(scale)
+    solve_root(scale, normals, True)
+    half += normals.T
+    solve_root(root, half, True)
+    coefficients[:] = half
+    weighted = half @ precision
+    for k in range(c):
+        rates[groups[k]] += (weighted[k] * half[k]).sum() / 2
+    for k in range(c):
+        column_precision[k] = max(gammas[groups[k]] / rates[groups[k]], 1e-12)
 
 
 @njit(fastmath=MATH, cache=True, nogil=True)
