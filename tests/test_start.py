@@ -85,6 +85,15 @@ atexit.register(lambda: print(time.process_time(), *heavy(), file=sys.stderr))
     assert float(seconds) < 14 * numpy_takes
 
 
+def test_a_command_ends_at_once_unless_a_thread_still_works():
+    code = "class Held:\n    def __del__(self): print('taken apart')\nheld = Held()\n" + COMMAND.format("{}")
+    work = "import threading; threading.Thread(target=threading.main_thread().join).start()\n"
+    for word, status in (("list", 0), ("nothing", 2)):
+        at_once, waited = (run(before + code.format(f"'{word}'")) for before in ("", work))
+        assert (at_once.returncode, waited.returncode) == (status, status)
+        assert (at_once.stdout + "taken apart\n", at_once.stderr) == (waited.stdout, waited.stderr)
+
+
 def test_a_fit_from_a_file_leaves_pandas_and_polars_out(tmp_path):
     rows = [f"{u},{i},{(u + i) % 5 + 1}" for u in range(20) for i in range(12) if (u * i) % 3]
     (tmp_path / "log.csv").write_text("\n".join(["user_id,item_id,rating", *rows]))

@@ -26,7 +26,7 @@ from unskew.posterior import defaults
 from unskew.posterior.answers import Posterior
 from unskew.topk import seen_pairs
 
-SHARE = 0.9  # of the sweeps that a fit begins with, which an update runs
+SHARE = 0.6  # of the sweeps that a fit begins with, which an update runs
 BURN = 15
 GROWN = 0.5  # of the ratings of the last fit, by which a log may grow before a new fit is advised
 SINCE = "Since the fit"

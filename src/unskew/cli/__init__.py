@@ -1,13 +1,16 @@
 """The command line. Whatever is slow to import is imported where it is used."""
 
+import atexit
 import inspect
 import json
 import logging
+import os
 import sys
+import threading
 import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import fields
 from functools import cache, wraps
 from importlib import import_module
@@ -168,4 +171,22 @@ def main() -> None:
     command, *words = sys.argv[1:] or [""]
     if command in COMMANDS and "pandas" not in sys.modules and not {"-h", "--help"} & set(words):
         _leave_pandas_out()
-    app(prog_name="unskew")
+    try:
+        app(prog_name="unskew")
+    except SystemExit as end:
+        _end_at_once(end)
+        raise
+
+
+def _end_at_once(end: SystemExit) -> None:
+    """End the process; to take all modules and kernels apart first takes as long as importing many of them.
+
+    It does not where threads still work, or where somebody reads no longer what is written.
+    """
+    if threading.active_count() > 1 or not isinstance(end.code, int | None):
+        return
+    with suppress(OSError):
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code or 0)
