@@ -112,7 +112,7 @@ class Directions(NamedTuple):
 def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int = 0) -> Directions:
     """Find the leading singular vectors of (S - E) / sqrt(E); `least` of them are kept whatever their strength."""
     from scipy.sparse import diags_array
-    from scipy.sparse.linalg import aslinearoperator, svds
+    from scipy.sparse.linalg import LinearOperator, svds
 
     seen, n_users, n_items = log.seen(), log.n_users, log.n_items
     a, b = np.asarray(seen.sum(axis=1)).ravel(), np.asarray(seen.sum(axis=0)).ravel()
@@ -122,9 +122,12 @@ def directions(log: Pairs, *, most: int = defaults.MOST_DIRECTIONS, least: int =
         return Directions(np.zeros((n_users, 0)), np.zeros((n_items, 0)), np.zeros(0))
     left, right, n = np.sqrt(a), np.sqrt(b), a.sum()
     inverse = [diags_array(1 / np.maximum(root, 1)) for root in (left, right)]
-    scaled = aslinearoperator(math.sqrt(n) * (inverse[0] @ seen @ inverse[1]).tocsr())
-    counts = aslinearoperator(left[:, None]) @ aslinearoperator(right[None, :] / math.sqrt(n))
-    unexplained, rng = scaled - counts, np.random.default_rng(0)
+    scaled, right = math.sqrt(n) * (inverse[0] @ seen @ inverse[1]).tocsr(), right / math.sqrt(n)
+    turned, rng = scaled.T.tocsr(), np.random.default_rng(0)
+    unexplained = LinearOperator(
+        seen.shape, dtype=float, matvec=lambda x: scaled @ x.ravel() - left * (right @ x.ravel()),
+        rmatvec=lambda x: turned @ x.ravel() - right * (left @ x.ravel()),
+    )  # fmt: skip
     start = rng.standard_normal(min(n_users, n_items))
     if not np.abs(unexplained @ rng.standard_normal(n_items)).max() > 1e-9:
         k = min(least, k)  # everybody saw everything, or as counts alone have it

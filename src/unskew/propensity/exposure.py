@@ -99,16 +99,16 @@ def can_be_held_out(log: Pairs, fold: Int) -> bool:
 def conditional_logit(x: Float, y: Float, weight: Float, group: Int) -> tuple[Float, float]:
     """Fit a multinomial within groups by Newton's method; return coefficients and the mean log-chance."""
     order = np.argsort(group, kind="stable")
-    x, y, weight, group = x[order], y[order], weight[order], np.unique(group[order], return_inverse=True)[1]
-    sd = x.std(axis=0)
+    x, y, weight, begins = x.T[:, order], y[order], weight[order], np.diff(group[order], prepend=-1) > 0
+    sd = x.std(axis=1)
     sd = np.where(sd > 1e-9, sd, np.inf)
-    z = (x - x.mean(axis=0)) / sd
-    first = np.flatnonzero(np.r_[True, np.diff(group) > 0])
+    z = (x - x.mean(axis=1)[:, None]) / sd[:, None]  # a row a column: sums run along memory
+    first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
     held = np.add.reduceat(y, first)
-    b, best = np.zeros(z.shape[1]), -np.inf
+    b, best = np.zeros(len(z)), -np.inf
     step = np.zeros_like(b)
     for _ in range(50):
-        eta = z @ b
+        eta = b @ z
         top = np.maximum.reduceat(eta, first)
         e = weight * np.exp(eta - top[group])
         total = np.add.reduceat(e, first)
@@ -119,9 +119,10 @@ def conditional_logit(x: Float, y: Float, weight: Float, group: Int) -> tuple[Fl
             continue
         best = value
         m = e * (held / total)[group]
-        mean = np.stack([np.add.reduceat(m * column, first) for column in z.T], axis=1)
-        curvature = (z * m[:, None]).T @ z - (mean / np.maximum(held, 1)[:, None]).T @ mean + 1e-6 * np.eye(len(b))
-        step = np.linalg.solve(curvature, z.T @ (y - m))
+        weighted = z * m
+        mean = np.add.reduceat(weighted, first, axis=1)
+        curvature = weighted @ z.T - (mean / np.maximum(held, 1)) @ mean.T + 1e-6 * np.eye(len(b))
+        step = np.linalg.solve(curvature, z @ (y - m))
         b = b + step
         if np.abs(step).max() < 1e-6:
             break

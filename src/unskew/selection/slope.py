@@ -156,7 +156,7 @@ def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int, start: Float 
     """Fit seen ~ Poisson(a_u b_i exp(x s)), each cell standing for `weight`: Newton for s, rates by turns."""
     total_u, total_i = np.bincount(c.users, c.seen, n_users), np.bincount(c.items, c.seen, n_items)
     s, b = np.zeros(x.shape[1]) if start is None else start, np.full(n_items, c.seen.sum() / c.weight.sum())
-    information, rest = np.eye(len(s)), x.copy()
+    information, rest = np.eye(len(s)), x.T.copy()  # a row a column: sums run along memory
     for _ in range(40):
         e = c.weight * np.exp(np.clip(x @ s, -8, 8))
         for _ in range(4):
@@ -164,11 +164,11 @@ def poisson_slopes(c: Cells, x: Float, n_users: int, n_items: int, start: Float 
             b = total_i / np.maximum(np.bincount(c.items, e * a[c.users], n_items), 1e-12)
         m = a[c.users] * b[c.items] * e
         mass_u, mass_i = (np.maximum(np.bincount(k, m, n), 1e-12) for k, n in ((c.users, n_users), (c.items, n_items)))
-        for column in rest.T:  # what users and items take up of it changes little from step to step
+        for column in rest:  # what users and items take up of it changes little from step to step
             column -= (np.bincount(c.users, m * column, n_users) / mass_u)[c.users]
             column -= (np.bincount(c.items, m * column, n_items) / mass_i)[c.items]
-        information = (rest * m[:, None]).T @ rest + 1e-9 * np.eye(len(s))
-        step = np.clip(np.linalg.solve(information, rest.T @ (c.seen - m)), -0.5, 0.5)
+        information = (rest * m) @ rest.T + 1e-9 * np.eye(len(s))
+        step = np.clip(np.linalg.solve(information, rest @ (c.seen - m)), -0.5, 0.5)
         s = s + step
         if np.abs(step).max() < 1e-4:
             break
