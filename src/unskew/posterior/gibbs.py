@@ -49,13 +49,10 @@ class RowPrior:
         integrated out: L | X ~ Wishart(df + n, (I / w + X'X - X'F A^-1 F'X)^-1), A = F'F + diag(l).
         """
         (c, p), (shape, rate) = fx.shape, of_columns
-        bartlett = np.tril(rng.standard_normal((p, p)), -1)
-        np.fill_diagonal(bartlett, np.sqrt(2 * rng.standard_gamma((df + n - np.arange(p)) / 2)))
+        bartlett, chi = rng.standard_normal((p, p)), rng.standard_gamma((df + n - np.arange(p)) / 2)
         normals, gammas = rng.standard_normal((p, c)), rng.standard_gamma(shape + np.bincount(groups) * p / 2)
-        draw_prior(
-            fx, xx, ff, groups, w, rate, bartlett, normals, gammas, self.precision, self.coefficients,
-            self.column_precision,
-        )  # fmt: skip
+        given = fx, xx, ff, groups, w, rate, bartlett, chi, normals, gammas
+        draw_prior(*given, self.precision, self.coefficients, self.column_precision)
 
 
 class Side:

@@ -265,11 +265,14 @@ def solve_root(root: Float, b: Float, transposed: bool) -> None:
 
 @njit(fastmath=MATH, cache=True, nogil=True)
 def draw_prior(
-    fx: Float, xx: Float, ff: Float, groups: Int, w: float, rate: float, bartlett: Float, normals: Float, gammas: Float,
-    precision: Float, coefficients: Float, column_precision: Float,
+    fx: Float, xx: Float, ff: Float, groups: Int, w: float, rate: float, bartlett: Float, chi: Float, normals: Float,
+    gammas: Float, precision: Float, coefficients: Float, column_precision: Float,
 ) -> None:  # fmt: skip
     """Draw L, B and l of a prior (`RowPrior.draw`) into the last three, given normals and gammas of rate 1."""
     (c, p), root, half, rates = fx.shape, ff.copy(), fx.copy(), np.full(len(gammas), rate)
+    for k in range(p):
+        bartlett[k, k:] = 0.0
+        bartlett[k, k] = math.sqrt(2.0 * chi[k])
     for k in range(c):
         root[k, k] += column_precision[k]
     find_root(root)
