@@ -283,7 +283,7 @@ def coverage(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     band = [own for driver in usual if (own := of("band of squared holds", driver))]
     return {
         "95% intervals of order that hold the truth: at least .90": of("z of order"),
-        "the same by the weights that decide, users by activity": of("z of deciding order"),
+        "the same by the weights that decide, users by the root of activity": of("z of deciding order"),
         "those of squared error, where nothing or exposure drives seeing: at least .93": of(
             "z of squared", "nothing", "exposure"
         ),
