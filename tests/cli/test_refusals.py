@@ -119,6 +119,7 @@ SENTENCES = {  # a sentence says what is wrong, the value, where, and what to do
     "split twice.csv --out new": "--duplicates last keeps the last rating",
     "split bought.csv --out new": "for it, give --target implicit.",
     "tune bought.csv --method naive": "for it, give --set log.target=implicit.",
+    "tune ratings.csv --method naive --set validation.training=5": "training must be a Training(...), not 5.",
     f"{FIT} naive --set validation.seed=1": "--set validation.seed has no meaning here",
     f"{FIT} naive --set log.usr=1": "--set log has no setting 'usr'; did you mean 'user'?",
     f"{FIT} naive --positive 3 --graded 1 5": "give one of the two",

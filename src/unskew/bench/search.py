@@ -50,6 +50,7 @@ class Validation:
         errors = [name for name, metric in named("metric").items() if metric.cell is not None]
         chosen(self.criterion, "criterion", [*errors, "auc", "user_auc"])
         object.__setattr__(self, "seed", checked_seed(self.seed))
+        object.__setattr__(self, "training", Training.given(self.training))
 
 
 class Trial(NamedTuple):
