@@ -206,7 +206,7 @@ def test_a_new_row_is_the_nearest_to_the_mean_answer_of_kept_sweeps(fitted, monk
     assert log_variance == pytest.approx(posterior.users.log_variance[near].mean())
     np.testing.assert_allclose(given[3], 1 / shot["scale"])
     assert given[1].tolist() == [0, 3, 1, 2, 0]
-    assert given[9].mean() == pytest.approx(defaults.SCALE_SHAPE + 2.5, rel=0.1)
+    assert given[11].mean() == pytest.approx(defaults.SCALE_SHAPE + 2.5, rel=0.1)
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas():

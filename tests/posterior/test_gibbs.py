@@ -13,8 +13,8 @@ from scipy.special import ndtr, ndtri
 from unskew.posterior import defaults, gibbs
 from unskew.posterior.exposure import Columns
 from unskew.posterior.gibbs import FAR, RowPrior, Sampler, draw_log_size, sweep_rng
-from unskew.posterior.kernels import normal_cdf, normal_quantile, truncate_normals
-from unskew.posterior.new_rows import BURN, SWEEPS, fold_row
+from unskew.posterior.kernels import fold_row, normal_cdf, normal_quantile, truncate_normals
+from unskew.posterior.new_rows import BURN, SWEEPS
 
 LONG = bool(os.environ.get("UNSKEW_LONG"))
 FEW = {"n_users": 6, "n_items": 5, "n": 12}  # a level has one rating or none
@@ -186,7 +186,18 @@ def test_folded_rows_agree_with_slow_numpy():
     coefficients, known = rng.standard_normal((n_shots, 2, d + 1)), np.array([[1.0, 0.4]])
     uniforms = rng.random((n_shots, SWEEPS, 5))
     gammas, normals = rng.standard_gamma(7, (n_shots, SWEEPS, 1)), rng.random((n_shots, SWEEPS, 1, d + 1))
-    given = thresholds, precision, coefficients, known, uniforms.copy(), gammas, normals, (0,) * (d + 1)
+    given = (
+        thresholds,
+        precision,
+        coefficients,
+        known,
+        defaults.SCALE_SHAPE,
+        BURN,
+        uniforms.copy(),
+        gammas,
+        normals,
+        (0,) * (d + 1),
+    )
     found = fold_row(items, levels, rows, weights, *given)
     for k in range(n_shots):
         z, sd, mean, scale, kept = rows[k][items], 1 / weights[k][items], known[0] @ coefficients[k], 1.0, []

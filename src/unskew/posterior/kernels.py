@@ -304,3 +304,39 @@ def score_pairs(users: Int, items: Int, u: Float32, v: Float32) -> Float:
             total += u[users[k], j] * v[items[k], j]
         out[k] = total
     return out
+
+
+@njit(cache=True, nogil=True)
+def fold_row(
+    items: Int, levels: Int, rows: Float, weights: Float, thresholds: Float, precision: Float, coefficients: Float,
+    known: Float, shape: float, burn: int, uniforms: Float, gammas: Float, normals: Float, width: tuple[int, ...],
+) -> tuple[Float, Float]:  # fmt: skip
+    """Return, for the item rows of each kept sweep, the mean of a new row's conditional means and of its log-scale.
+
+    The first `burn` of its own sweeps are left out. It stands in the file of what it calls, as Numba's cache knows of
+    changes in one file only.
+    """
+    n_shots, p, n, n_sweeps = rows.shape[0], rows.shape[2], len(items), uniforms.shape[1]
+    d, place = p - 1, np.arange(n)
+    pointer, one = np.array([0, n]), np.zeros(1, np.int64)
+    means, scales = np.zeros((n_shots, p)), np.zeros(n_shots)
+    z, weight, f, y = np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
+    scale, left, mean = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32)
+    for k in range(n_shots):
+        for j in range(n):
+            z[j], weight[j] = rows[k, items[j]], weights[k, items[j]]
+        shift, x = coefficients[k] @ precision[k], known @ coefficients[k]
+        scale[0] = 1.0
+        for sweep in range(n_sweeps):
+            for j in range(n):
+                f[j] = z[j, d] + x[0, d]
+                for h in range(d):
+                    f[j] += z[j, h] * x[0, h]
+            sample_rows(
+                one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight, shape, precision[k],
+                shift, known, uniforms[k, sweep], gammas[k, sweep], normals[k, sweep], mean, left, width,
+            )  # fmt: skip
+            if sweep >= burn:
+                means[k] += mean[0] / (n_sweeps - burn)
+                scales[k] += np.log(scale[0]) / (n_sweeps - burn)
+    return means, scales

@@ -6,13 +6,12 @@ squares over items, is linear in the rows of those sweeps: what it takes is foun
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unskew.compiled import njit
 from unskew.posterior import defaults
-from unskew.posterior.kernels import Float, Float32, Int, sample_rows
+from unskew.posterior.kernels import Float, Float32, Int, fold_row
 
 if TYPE_CHECKING:
     from unskew.posterior.answers import Posterior
@@ -41,8 +40,8 @@ class NewRows:
         gammas = rng.standard_gamma(defaults.SCALE_SHAPE + n / 2, (n_shots, SWEEPS, 1))
         normals = rng.random((n_shots, SWEEPS, 1, width))
         mean, scale = fold_row(
-            items, levels.astype(np.int64), self.rows, self.weight, shot["thresholds"],
-            shot["precision"], shot["coefficients"], shot["known"][None, :], uniforms, gammas, normals,
+            items, levels.astype(np.int64), self.rows, self.weight, shot["thresholds"], shot["precision"],
+            shot["coefficients"], shot["known"][None, :], defaults.SCALE_SHAPE, BURN, uniforms, gammas, normals,
             (0,) * width,
         )  # fmt: skip
         vector = self.start + np.einsum("kij,kj->i", self.maps, mean)
@@ -50,36 +49,3 @@ class NewRows:
         variance = p.users.log_variance[near].mean(keepdims=True)
         scale = np.exp(np.mean(scale - np.log(shot["user_size"]), keepdims=True))
         return vector[None, :].astype(np.float32), scale, variance
-
-
-@njit(cache=True, nogil=True)
-def fold_row(
-    items: Int, levels: Int, rows: Float, weights: Float, thresholds: Float, precision: Float,
-    coefficients: Float, known: Float, uniforms: Float, gammas: Float, normals: Float, width: tuple[int, ...],
-) -> Any:  # fmt: skip
-    """Return, for the item rows of each kept sweep, the mean of the row's conditional means and of its log-scale."""
-    n_shots, p, n = rows.shape[0], rows.shape[2], len(items)
-    d, place = p - 1, np.arange(n)
-    pointer, one = np.array([0, n]), np.zeros(1, np.int64)
-    means, scales = np.zeros((n_shots, p)), np.zeros(n_shots)
-    z, weight, f, y = np.empty((n, p)), np.empty(n), np.empty(n), np.empty(n)
-    scale, left, mean = np.ones(1), np.zeros(1), np.zeros((1, p), np.float32)
-    for k in range(n_shots):
-        for j in range(n):
-            z[j], weight[j] = rows[k, items[j]], weights[k, items[j]]
-        shift, x = coefficients[k] @ precision[k], known @ coefficients[k]
-        scale[0] = 1.0
-        for sweep in range(SWEEPS):
-            for j in range(n):
-                f[j] = z[j, d] + x[0, d]
-                for h in range(d):
-                    f[j] += z[j, h] * x[0, h]
-            sample_rows(
-                one, pointer, place, place, levels, thresholds[k], y, f, x, z, scale, weight,
-                defaults.SCALE_SHAPE, precision[k], shift, known, uniforms[k, sweep], gammas[k, sweep],
-                normals[k, sweep], mean, left, width,
-            )  # fmt: skip
-            if sweep >= BURN:
-                means[k] += mean[0] / (SWEEPS - BURN)
-                scales[k] += np.log(scale[0]) / (SWEEPS - BURN)
-    return means, scales
