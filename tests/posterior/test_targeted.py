@@ -223,3 +223,15 @@ def test_the_gain_is_that_of_maps_on_ratings_they_have_not_seen() -> None:
     more = found.with_new(2)  # who have no expert
     np.testing.assert_allclose(more.logits(logit_q, log_p, 60 + users % 2), a + b * logit_q + c * log_p)
     np.testing.assert_array_equal(more.logits(logit_q, log_p, users), answers)
+
+
+def test_one_rating_that_outweighs_all_others_corrects_nothing():
+    rng, n = np.random.default_rng(0), 400
+    users, items, fold, liked = np.arange(n) % 40, np.arange(n) // 40, np.arange(n) % 5, rng.integers(0, 2, n)
+    logit_q = np.where(liked == 1, -1.0, 1.0)  # wrong of each, so that any map gains
+    w = np.r_[1.0, np.full(n - 1, 1e-4)]
+    found = target(liked, logit_q, -np.log(w), users, items, np.zeros(40, int), fold, w)
+    assert found.gain > 2 * found.error
+    assert not found.applied
+    sentence = found.sentence("The map", "log-loss", "ratings")
+    assert sentence.endswith(" in log-loss, worth fewer than 30 of equal weight.")

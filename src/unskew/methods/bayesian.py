@@ -228,7 +228,8 @@ def corrected(
     if targets:
         # by what they saw, not by vectors that the left-out ratings have shaped: these would seem to confirm themselves
         experts = group_users(directions(problem.log, most=4, least=4).users, rng)
-        targeted = target(liked, logit_q, log_p, log.users, log.items, experts[chosen], fold, np.exp(-log_p))
+        weights = np.exp(log_p.min() - log_p)  # 1 / p but for a factor, which no p is too small for
+        targeted = target(liked, logit_q, log_p, log.users, log.items, experts[chosen], fold, weights)
         notes.append(targeted.sentence("The targeted correction", "weighted log-loss", rows))
         found["targeted"] = replace(targeted, experts=experts)
     if shifts:

@@ -24,6 +24,8 @@ from unskew.special import expit
 
 EXPERTS = 5
 TENTHS = 10
+FEWEST = 30
+"""Ratings of equal weight that left-out ones must be worth: one that outweighs all others has no error to be seen."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class Targeted:
         if self.applied:
             a, b, c = self.coefficients
             return f"{what} acts: {figure} (a {a:.2f}, b {b:.2f}, c {c:.2f})."
-        return f"{what} does not act, the imputation stands: {figure}."
+        few = (
+            f", worth fewer than {FEWEST} of equal weight" if self.gain > defaults.STANDARD_ERRORS * self.error else ""
+        )
+        return f"{what} does not act, the imputation stands: {figure}{few}."
 
 
 def target(
@@ -80,7 +85,8 @@ def target(
     centre = float(np.average(log_p, weights=weights))
     x = np.stack([np.ones(len(liked)), logit_q, log_p - centre], axis=1)
     # n ratings of unequal weight tell as much as fewer of equal weight: only those stand against the prior
-    tempered = weights * effective_sample_size(weights) / len(weights)
+    equal = effective_sample_size(weights)
+    tempered = weights * equal / len(weights)
 
     def fit(rows: Any) -> tuple[Float, Float]:
         return shrunk_logistic(x[rows], liked[rows], tempered[rows], group[rows], n_experts)
@@ -98,7 +104,7 @@ def target(
     tenth = np.searchsorted(np.quantile(log_p, np.arange(1, TENTHS) / TENTHS), log_p, side="right")
     residual = liked - expit(logit_q)
     table = [means_by_group(residual, weights, *by) for by in ((tenth, TENTHS), (group, n_experts))]
-    applied = gain > defaults.STANDARD_ERRORS * error
+    applied = gain > defaults.STANDARD_ERRORS * error and equal >= min(FEWEST, len(liked))
     return Targeted(beta, deviations, experts, applied, gain, error, np.concatenate(table))
 
 
