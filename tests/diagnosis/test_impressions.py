@@ -61,7 +61,8 @@ def test_a_model_is_judged_by_the_latest_rows(log):
 
 def test_chances_of_clicks_follow_what_was_clicked(found):
     answers, clicked = (np.array([float(row[n].rstrip("%")) for row in found["reach"].table.rows]) for n in (1, 2))
-    assert np.abs(answers - clicked).max() < 4
+    errors = np.sqrt(answers * (100 - answers) / 450)  # in points, of the tenths of 4,500 rows
+    assert (((answers - clicked) / errors) ** 2).sum() < 29.6  # chi-square with 10 degrees, 0.1%
     assert (np.diff(answers) > 0).all()
 
 
