@@ -274,7 +274,6 @@ def reading(job: Job) -> Figures:
 
 
 @one_blas_thread
-@one_blas_thread
 def cluster(job: Job) -> Figures:
     """Weigh a sweep of ten million ratings on one and on two workers of a local Dask cluster, and without.
 
