@@ -496,8 +496,8 @@ def test_a_continuum_is_cut_by_ranks():
     assert np.bincount(levels)[1:].min() >= 1
     assert np.bincount(levels)[1:].max() <= 21  # of fifty, a twentieth of the log each
     np.testing.assert_allclose(found.values, [ratings[levels == k].mean() for k in range(len(found.values))])
-    assert len(Ratings.of(np.arange(30.0)).values) == 5
-    assert len(Ratings.of(np.arange(200.0)).values) == 10
+    assert Ratings.of(np.r_[np.zeros(5000), 1:30.0]).starts.tolist() == [0, 1]  # never one level alone
+    assert [len(Ratings.of(np.arange(n)).values) for n in (30, 200, 2000)] == [5, 10, 50]
     thresholds = np.linspace(-1, 1, len(found.values) - 1)
     assert found.threshold(1 + 500.0**3, thresholds) == thresholds[np.searchsorted(found.starts, 1 + 500.0**3) - 1]
     assert found.threshold(found.starts[3:5].mean(), thresholds) == pytest.approx(thresholds[2:4].mean())

@@ -52,6 +52,7 @@ class Ratings:
         n_levels = min(defaults.LEVELS, max(defaults.FEWEST_LEVELS, len(ratings) // defaults.RATINGS_A_LEVEL))
         starts = np.quantile(ratings, np.arange(n_levels) / n_levels, method="higher")
         starts = np.unique(starts if liked_from is None else np.append(starts, liked_from))
+        starts = values[:2] if len(starts) == 1 else starts  # nearly all ratings are the least one
         level = np.searchsorted(starts, ratings, side="right") - 1
         return Ratings(np.bincount(level, ratings) / np.bincount(level), starts)
 
