@@ -41,7 +41,7 @@ DRIVERS |= {"uniform": "nothing", "coat": "whatever it is on Coat"}  # by a word
 DECIDED = {"use": 1.0, "test": 0.0, "stop": -1.0}
 LEVEL_ORDER, LEVEL_SQUARED = 0.004, 0.001  # below which two models are level
 LIKED, COLLECTED = 3, 10  # stars from which a rating is liked; times that random ratings are collected
-FRESH = 6000  # what seeds of worlds and of the judge begin at: none of these was drawn before the rule was fixed
+FRESH = 7000  # what seeds of worlds and of the judge begin at: none of these was drawn before the rule was fixed
 
 
 class World(NamedTuple):

@@ -210,20 +210,20 @@ def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned
 
 
 def test_looks_that_tell_the_same_need_fewer_errors_than_unlike_ones():
-    """The largest of k looks exceeds 2.24 or 2.39 errors in 5% of logs if they tell different things, one look 1.96."""
+    """The largest of k looks exceeds 2.32 or 2.47 errors in 4% of logs if they tell different things, one look 2.05."""
     looks = [Estimate(0.0, 1.0, each) for each in np.eye(3)]
-    assert gains.threshold_of(looks[:1]) == pytest.approx(1.96, abs=0.02)
-    assert gains.threshold_of(looks[:1] * 3) == pytest.approx(1.96, abs=0.02)
-    assert gains.threshold_of(looks[:2]) == pytest.approx(2.236, abs=0.02)
+    assert gains.threshold_of(looks[:1]) == pytest.approx(2.054, abs=0.02)
+    assert gains.threshold_of(looks[:1] * 3) == pytest.approx(2.054, abs=0.02)
+    assert gains.threshold_of(looks[:2]) == pytest.approx(2.322, abs=0.02)
     assert gains.threshold_of(looks) == pytest.approx(gains.Z, abs=0.02)
     between = Estimate(0.0, 1.0, np.sqrt([0.5, 0.5, 0]))  # has a correlation of .71 with either
-    assert 2.28 < gains.threshold_of([*looks[:2], between]) < 2.37
+    assert 2.36 < gains.threshold_of([*looks[:2], between]) < 2.45
     unknown = Estimate(0.0, np.inf)  # is no look
     assert gains.threshold_of([*looks[:2], unknown]) == gains.threshold_of(looks[:2])
     assert gains.threshold_of([unknown]) == gains.Z
 
 
-def test_decisions_by_chance_alone_are_five_in_a_hundred():
+def test_decisions_by_chance_alone_are_four_in_a_hundred():
     """Two models that err at random alike, judged by ratings that an imputation draws: no look lies beyond chance."""
     rng, decided = np.random.default_rng(3), 0
     evidence = some_evidence(60, 12)
@@ -234,7 +234,7 @@ def test_decisions_by_chance_alone_are_five_in_a_hundred():
         decided += bool(
             (found := gains.gain(replace(evidence, y=drawn.astype(float)), a, b)).looks() or found.looks(-1)
         )
-    assert decided <= 22  # of 200: 10 are expected, and more than 22 by one chance in 5,000
+    assert decided <= 19  # of 200: 8 are expected, and more than 19 by one chance in 5,000
 
 
 @pytest.mark.parametrize(

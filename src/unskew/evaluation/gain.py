@@ -18,8 +18,8 @@ from unskew.evaluation.judge import Corner, Evidence
 from unskew.findings import Decision, Interval
 from unskew.metrics.intervals import normal_interval
 
-Z = 2.39  # standard errors that decide: 1.96 for one look, this for three of which nothing more is known (Bonferroni)
-CHANCE, DRAWS = 0.05, 40_000  # of a decision without any gain, and draws by which errors that it takes are found
+CHANCE, DRAWS = 0.04, 40_000  # of a decision without any gain, and draws by which errors that it takes are found
+Z = 2.47  # errors of that chance: 2.05 for one look, this for three of which nothing more is known (Bonferroni)
 ROUNDING = 1e-12  # of errors: what is less is left by sums that are nothing
 POWER = 0.84  # further errors of a gain that is found in four of five samples
 CORNERS = ("activity", "low, activity", "low, tempered")  # which decide, by tempered weights
@@ -61,7 +61,7 @@ def estimated(evidence: Evidence, value: float, by_user: Values, by_item: Values
 
 
 def threshold_of(looks: Sequence[Estimate]) -> float:
-    """Return how many standard errors the largest of several looks exceeds in 5% of logs without any gain."""
+    """Return how many standard errors the largest of several looks exceeds in 4% of logs without any gain."""
     shares = [look.shares for look in looks if look.shares is not None]
     if not shares:
         return Z
