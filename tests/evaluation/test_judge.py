@@ -179,28 +179,28 @@ def gain_of(order: float, *squared: float, stars: float | None = None, aligned: 
 @pytest.mark.parametrize(
     ("order", "squared", "stars", "aligned", "decision"),
     [
-        (2.4, (0, 0, 0), None, (), "use"),
+        (2.5, (0, 0, 0), None, (), "use"),
         (2.3, (3, 3, 3), None, (), "use"),
         (2.3, (3, 3, 2.3), None, (), "test"),
-        (2.4, (-3, -3, 0), None, (), "use"),
-        (2.4, (-3, -3, -3), None, (), "test"),
-        (-2.4, (0, 0, 0), None, (), "stop"),
+        (2.5, (-3, -3, 0), None, (), "use"),
+        (2.5, (-3, -3, -3), None, (), "test"),
+        (-2.5, (0, 0, 0), None, (), "stop"),
         (0, (-3, -3, -3), None, (), "stop"),
-        (-2.4, (3, 3, 3), None, (), "test"),
+        (-2.5, (3, 3, 3), None, (), "test"),
         (0, (3, -3, 3), None, (), "test"),
-        (9, (0, 0, 0), 2.4, (0, 0, 0), "use"),  # where there are stars their order decides, not that of liking
+        (9, (0, 0, 0), 2.5, (0, 0, 0), "use"),  # where there are stars their order decides, not that of liking
         (9, (0, 0, 0), 2.3, (0, 0, 0), "test"),
-        (9, (0, 0, 0), -2.4, (2.4, 2.4, 2.4), "test"),
-        (0, (0, 0, 0), None, (2.4, 2.4, 2.4), "use"),
-        (0, (0, 0, 0), None, (2.4, 2.4, 2.3), "test"),
-        (0, (0, 0, 0), None, (-2.4, -2.4, -2.4), "stop"),
-        (0, (2.3, 0, 0), None, (-2.4, -2.4, -2.4), "stop"),
-        (0, (2.4, -9, -9), None, (-2.4, -2.4, -2.4), "test"),  # the level may outweigh all else
-        (2.4, (0, 0, -9), None, (2.4, 2.4, 2.4), "use"),
+        (9, (0, 0, 0), -2.5, (2.5, 2.5, 2.5), "test"),
+        (0, (0, 0, 0), None, (2.5, 2.5, 2.5), "use"),
+        (0, (0, 0, 0), None, (2.5, 2.5, 2.3), "test"),
+        (0, (0, 0, 0), None, (-2.5, -2.5, -2.5), "stop"),
+        (0, (2.3, 0, 0), None, (-2.5, -2.5, -2.5), "stop"),
+        (0, (2.5, -9, -9), None, (-2.5, -2.5, -2.5), "test"),  # the level may outweigh all else
+        (2.5, (0, 0, -9), None, (2.5, 2.5, 2.5), "use"),
         (gains.Z, (0, 0, 0), None, (), "test"),
         (-gains.Z, (0, 0, 0), None, (), "test"),
-        (0, (0, 0, -gains.Z), None, (2.4, 2.4, 2.4), "use"),
-        (0, (0, 0, 1.5), None, (-2.4, -2.4, -2.4), "stop"),
+        (0, (0, 0, -gains.Z), None, (2.5, 2.5, 2.5), "use"),
+        (0, (0, 0, 1.5), None, (-2.5, -2.5, -2.5), "stop"),
     ],
 )
 def test_order_or_an_error_at_all_corners_decides(order, squared, stars, aligned, decision):
