@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from threadpoolctl import threadpool_limits
 
 import unskew
 from unskew import DataError, ParameterError, distributed
@@ -38,6 +39,13 @@ def test_what_is_no_cluster_is_refused_and_leaves_nothing_behind(monkeypatch):
     assert not any(thread.name == "IO loop" for thread in threading.enumerate())
     gc.collect()  # what a client leaves would wait here
     assert not any(isinstance(left, Client) for left in gc.get_objects())
+
+
+@pytest.fixture(autouse=True)
+def one_blas_thread():
+    """As in a fit: sums depend on how many share them out."""
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 @pytest.fixture(scope="module")
