@@ -203,10 +203,8 @@ def _read(log: RatingLog, fold: NDArray[np.int64], rows: Rows, found: Arrays, pr
     an imputation that has learned from the log are small everywhere, so that less noise is worth more than less bias.
     For the same reason order counts the pairs of a user by the root of his activity.
     """
-    held, y = (
-        rows.place >= 0,
-        log.ratings[rows.place].astype(np.float64),
-    )  # that of an unseen pair weighs nothing
+    held = rows.place >= 0
+    y = log.ratings[rows.place].astype(np.float64)  # that of an unseen pair weighs nothing
     group, size = rows.fold * log.n_users + rows.users, N_FOLDS * log.n_users
     left = np.bincount(fold * log.n_users + log.users, minlength=size).reshape(N_FOLDS, -1)
     expected = (np.maximum(left.sum(0) - left, 0.5) / (N_FOLDS - 1)).ravel()  # that a user leaves out, by the others
